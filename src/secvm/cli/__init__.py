@@ -1,0 +1,1 @@
+"""The ``secvm`` program: one file per command. It prints; it decides nothing."""

@@ -1,0 +1,198 @@
+"""``secvm test`` and ``secvm dev``: what people who change the code run, and what continuous integration runs.
+
+All of it works on the checkout that this file lies in; an installed package has none, and says so.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secvm.cli.output import note
+from secvm.errors import BadInputError
+
+app = typer.Typer(
+    help="Commands for people who change the code.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+#: The README shows help texts at this width.
+HELP_COLUMNS = 100
+
+# import-linter has no `python -m`; a script in .venv/bin would break when the checkout is moved.
+_LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_logo=True))"
+
+_COMPILE = [
+    *("uv", "pip", "compile", "--quiet"),
+    *("--universal", "--python-version", "3.11"),
+    *("--generate-hashes", "--no-emit-index-url", "--no-header", "--no-annotate"),
+]
+
+_HELP_BLOCK = re.compile(
+    r"(?P<head><!-- help: (?P<command>secvm[^\n]*?) -->\n+```[a-z]*\n)(?P<body>.*?)(?P<tail>```)", re.DOTALL
+)
+
+
+def find_checkout() -> Path | None:
+    """Find the checkout that this file lies in: ``src/secvm/cli/dev.py`` below a launcher and a pyproject.toml."""
+    root = Path(__file__).resolve().parents[3]
+    return root if (root / "pyproject.toml").is_file() and (root / "secvm").is_file() else None
+
+
+def checkout() -> Path:
+    """Find the checkout, or say that this command needs one."""
+    root = find_checkout()
+    if root is None:
+        raise BadInputError(
+            "this command works on a checkout of the repository, and this is an installed package",
+            next_step="Clone the repository and use its launcher, ./secvm.",
+        )
+    return root
+
+
+def _call(arguments: Sequence[str], root: Path, **environment: str) -> int:
+    """Run a Python tool in the checkout and return its exit code."""
+    try:
+        return subprocess.run(  # noqa: S603  (the arguments are ours or the developer's own)
+            [sys.executable, *arguments], cwd=root, env={**os.environ, **environment}, check=False
+        ).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def _tool(*arguments: str) -> list[str]:
+    return ["-P", "-m", *arguments]
+
+
+def run_tests(
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[PYTEST ARGUMENTS]...", show_default=False)] = None,
+) -> None:
+    """Run all tests; further arguments go to pytest."""
+    root = checkout()
+    # pytest runs in the checkout; files named from where the caller stands keep their meaning.
+    given = []
+    for argument in arguments or []:
+        file, colons, inside = argument.partition("::")
+        given.append(str(Path(file).resolve()) + colons + inside if Path(file).exists() else argument)
+    raise typer.Exit(_call(_tool("pytest", "--durations=10", *given), root))
+
+
+#: Every option after `test` is pytest's, --help included.
+run_tests.context_settings = {"ignore_unknown_options": True, "help_option_names": []}  # type: ignore[attr-defined]  # read by cli.main
+
+
+def typed_folders(root: Path) -> list[str]:
+    """Name the folders that mypy looks at: those of ours that hold Python."""
+    return [name for name in ("src", "tests", "benchmarks", "vectors") if any((root / name).rglob("*.py"))]
+
+
+def _fast_tests(root: Path) -> list[str]:
+    wanted = ("tests/unit", "tests/vectors", "tests/test_tree.py", "tests/test_docs.py")
+    return [name for name in wanted if (root / name).exists()]
+
+
+@app.command()
+def check() -> None:
+    """Check format, lint, types, imports, fast tests.
+
+    Every step is run, also after one that failed; the last line names those that did.
+    """
+    root = checkout()
+    steps: dict[str, list[str]] = {
+        "format": _tool("ruff", "format", "--check", "--quiet"),
+        "lint": _tool("ruff", "check", "--quiet"),
+        "types": _tool("mypy", *typed_folders(root)),
+        "imports": ["-P", "-c", _LINT_IMPORTS],
+        "fast tests": _tool("pytest", "-q", "-m", "not slow", *_fast_tests(root)),
+    }
+    failed = []
+    for name, arguments in steps.items():
+        started = time.monotonic()
+        code = _call(arguments, root)
+        if code == 130:
+            raise typer.Exit(code)
+        note(f"secvm dev check: {name} {'FAILED' if code else 'passed'} in {time.monotonic() - started:.1f} s")
+        if code:
+            failed.append(name)
+    if failed:
+        note(f"secvm dev check: failed: {', '.join(failed)}")
+        raise typer.Exit(1)
+
+
+@app.command()
+def fix() -> None:
+    """Repair what tools can repair.
+
+    That is: some lint, the format, the help texts in the README.
+    """
+    root = checkout()
+    _call(_tool("ruff", "check", "--fix", "--quiet"), root)
+    code = _call(_tool("ruff", "format", "--quiet"), root)
+    readme = root / "README.md"
+    before = readme.read_text(encoding="utf-8")
+    after = with_real_help(before)
+    if after != before:
+        readme.write_text(after, encoding="utf-8")
+        note("README.md: help texts renewed")
+    raise typer.Exit(code)
+
+
+@app.command()
+def lock(
+    *, upgrade: Annotated[bool, typer.Option("--upgrade", help="Move every pin to the newest release.")] = False
+) -> None:
+    """Pin every dependency with its hashes.
+
+    Writes requirements/*.txt, for Linux and macOS and every Python from 3.11. No file there names a place.
+    """
+    root = checkout()
+    newest = ["--upgrade"] if upgrade else []
+    run = ["pyproject.toml", "--extra", "estimator", "--extra", "plots"]
+    dev = [*run, "--group", "dev", "--constraints", "requirements/run.txt"]
+    for name, what in {"bootstrap": ["requirements/bootstrap.in"], "run": run, "dev": dev}.items():
+        code = _call(_tool(*_COMPILE, *newest, *what, "--output-file", f"requirements/{name}.txt"), root)
+        if code:
+            raise typer.Exit(code)
+
+
+def real_help(command: str) -> str:
+    """Print the help of a command such as ``secvm dev lock`` at the README's width."""
+    _, *path = command.split()
+    environment = {**os.environ, "COLUMNS": str(HELP_COLUMNS)}
+    told = subprocess.run(  # noqa: S603  (the command is this program)
+        [sys.executable, "-P", "-m", "secvm.cli.main", *path, "--help"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode:
+        raise BadInputError(f"README.md shows the help of {command!r}, which is no command")
+    return told.stdout
+
+
+def help_blocks(text: str) -> list[tuple[str, str]]:
+    """List the help texts a document shows, as (command, text).
+
+    One is a fenced block below a comment: ``<!-- help: secvm train -->``.
+    """
+    return [(block["command"], block["body"]) for block in _HELP_BLOCK.finditer(text)]
+
+
+def with_real_help(text: str) -> str:
+    """Put the real help texts in a document's help blocks."""
+
+    def renew(block: re.Match[str]) -> Any:
+        return block["head"] + real_help(block["command"]) + block["tail"]
+
+    return _HELP_BLOCK.sub(renew, text)

@@ -1,0 +1,205 @@
+"""The ``secvm`` program: finds the command, runs it, and turns what went wrong into one sentence.
+
+Rules it keeps:
+
+ 1. A command is a line in ``COMMANDS`` and a module beside this one, imported only when it is called: ``secvm --help``
+    imports none of them.
+ 2. Bad input and wrong usage end with ``secvm: <one sentence>`` on stderr, what to do next on the line below it, and
+    exit code 2.
+ 3. Ctrl-C ends with 130, a closed pipe with 141, both without a word.
+ 4. Anything else is a fault of ours: a plain traceback, which shows code and never the values of variables, because
+    those may be somebody's.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from secvm.errors import SecVMError
+
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+EXIT_PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+
+class Command(NamedTuple):
+    """Where a command lives, and the sentence that ``secvm --help`` shows for it."""
+
+    #: A typer function, or a ``typer.Typer`` with commands of its own: ``module:name``.
+    target: str
+    #: The first line of its docstring (tests/test_tree.py compares).
+    summary: str
+
+
+#: Every command, in the order of the help text. To add one, write its function and a line here.
+COMMANDS: dict[str, Command] = {
+    "train": Command("secvm.cli.train:train", "Train on a file of people, offline."),
+    "evaluate": Command("secvm.cli.predict:evaluate", "Compare a model's answers with the labels of a file."),
+    "predict": Command("secvm.cli.predict:predict", "Say the label of every person of a file."),
+    "bench": Command("secvm.cli.bench:bench", "Run a benchmark, or list them."),
+    "test": Command("secvm.cli.dev:run_tests", "Run all tests; further arguments go to pytest."),
+    "dev": Command("secvm.cli.dev:app", "Commands for people who change the code."),
+}
+
+# Plain help: it reads the same in a terminal, a pipe and the README, and needs no rich to draw.
+PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+# The class of every complaint about usage. Typer shows only this subclass of it in public.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+def load(name: str) -> Any:
+    """Import one command of ``COMMANDS`` and make it runnable."""
+    module_name, _, attribute = COMMANDS[name].target.partition(":")
+    found = getattr(importlib.import_module(module_name), attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(context_settings=CONTEXT_SETTINGS, **PLAIN)
+        settings = {**CONTEXT_SETTINGS, **getattr(found, "context_settings", {})}
+        alone.command(name, context_settings=settings)(found)
+        found = alone
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
+
+class _LazyGroup(TyperGroup):
+    """A group that imports a command when it is called, and knows the rest by name."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the signature is typer's)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            self.add_command(load(cmd_name), cmd_name)
+        return self.commands[cmd_name]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise _UsageError(f"there is no command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+
+app = typer.Typer(
+    cls=_LazyGroup,
+    name="secvm",
+    help="Secret Vector Machines: classifiers trained on data that never leaves people's devices.",
+    no_args_is_help=True,
+    context_settings=CONTEXT_SETTINGS,
+    **PLAIN,
+)
+
+
+def version() -> str:
+    """Tell the version: of the checkout this file lies in, else of the installed package."""
+    from secvm.cli.dev import find_checkout
+
+    root = find_checkout()
+    if root is not None:
+        import tomllib
+
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return str(project["version"])
+    from importlib import metadata
+
+    return metadata.version("secvm")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"secvm {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _complain(sentence: str, next_step: str | None = None) -> None:
+    """Say one sentence on stderr, and below it what can be done, if something can."""
+    print(f"secvm: {sentence}", file=sys.stderr)  # noqa: T201
+    if next_step:
+        print(next_step, file=sys.stderr)  # noqa: T201
+
+
+def _as_sentence(error: Any) -> tuple[str, str | None]:
+    """Turn typer's complaint about usage into a sentence and the place where help is."""
+    sentence = " ".join(error.format_message().split())
+    context = getattr(error, "ctx", None)
+    next_step = f"Try '{context.command_path} --help'." if context is not None else None
+    return sentence[:1].lower() + sentence[1:].rstrip("."), next_step
+
+
+def _leave_pipe() -> int:
+    """Point stdout at nothing, so that Python's flush at the end does not fail a second time."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_PIPE_CLOSED
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _leave_pipe()
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        code = app_command().main(args=list(arguments), prog_name="secvm", standalone_mode=False)
+    except SecVMError as error:
+        _complain(str(error), error.next_step)
+        return EXIT_BAD_INPUT
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # `secvm` or `secvm dev` alone: a question, and its answer
+            print(error.format_message())  # noqa: T201
+            return 0
+        _complain(*_as_sentence(error))
+        return EXIT_BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        return EXIT_INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def app_command() -> Any:
+    """Make the whole program as one command object."""
+    return typer.main.get_command(app)
+
+
+def main() -> None:
+    """Run the program on this process's arguments, and end the process."""
+    try:
+        code = run(sys.argv[1:])
+    except SystemExit as ending:
+        # typer ends by itself with 1 on a closed pipe, having made stdout quiet.
+        if isinstance(ending.__context__, BrokenPipeError):
+            sys.exit(_leave_pipe())
+        raise
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

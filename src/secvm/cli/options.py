@@ -1,0 +1,195 @@
+"""What the learning commands' options mean: text from the command line → the values of ``learning``.
+
+Every refusal is one sentence (``BadInputError``), and comes before anything is read or written where it can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
+from secvm.learning._kernels import vectorised
+from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
+from secvm.learning.arithmetic import exact
+from secvm.learning.individual.binning import MAX_BINS, Binning, HashBinning
+from secvm.learning.individual.dice import Purpose, dice_keys
+from secvm.learning.losses import PARAMETERS, Loss
+from secvm.people.reader import read_vocabulary
+
+#: (classes, numbers). A number as the label needs smaller steps and a longer mean: signs of residuals never vanish, and
+#: with 1e-4 and 2 the last rounds still swing by many times the label's range. These are SecVMRegressor's defaults.
+DEFAULT_LAMBDA = ("1e-4", "0.1")
+DEFAULT_AVERAGING = (2, 8)
+DEFAULT_ROUNDS = (100, 400)
+#: int64 and float64 vectors that a run holds per model and bin at its peak: state, tally, direction, weights.
+_VECTORS = 12
+
+
+def number(text: str, option: str) -> Fraction:
+    """A decimal number or a ratio, exactly."""
+    try:
+        return exact(text)
+    except BadInputError:
+        msg = f"{option} must be a number, not '{text}'"
+        raise BadInputError(msg) from None
+
+
+def seed_bytes(seed: int) -> bytes:
+    """The seed of people's dice."""
+    return hashlib.blake2b(str(seed).encode(), digest_size=16, person=b"secvm-v1-seed\0\0\0").digest()
+
+
+def salt_bytes(salt: str | None, seed: int) -> bytes:
+    """The salt as given in hexadecimal, or one that follows from the seed."""
+    if salt is None:
+        return hashlib.blake2b(str(seed).encode(), digest_size=16, person=b"secvm-v1-salt\0\0\0").digest()
+    try:
+        return bytes.fromhex(salt)
+    except ValueError:
+        raise BadInputError("--salt must be written in hexadecimal digits") from None
+
+
+def binning(bins: str, hashes: int, vocabulary: Path | None, salt: bytes) -> Binning | None:
+    """Hash, vocabulary, or None for unhashed."""
+    if vocabulary is not None:
+        if bins != "none":
+            raise BadInputError("--vocabulary and --bins exclude each other: the words are the bins")
+        return read_vocabulary(vocabulary)
+    if bins == "none":
+        if hashes != 1:
+            raise BadInputError("--hashes needs --bins: unhashed features have one bin each")
+        return None
+    try:
+        n_bins = int(bins)
+    except ValueError:
+        msg = f"--bins must be a whole number or none, not '{bins}'"
+        raise BadInputError(msg) from None
+    if not 1 <= n_bins <= MAX_BINS:
+        msg = f"--bins must lie between 1 and {MAX_BINS}, or be none; not {n_bins}"
+        raise BadInputError(msg)
+    check_memory(n_bins, 1)
+    return HashBinning(n_bins=n_bins, salt=salt, n_hashes=hashes)
+
+
+def check_memory(n_bins: int, n_models: int) -> None:
+    """Refuse what cannot fit before it is tried."""
+    wanted = _VECTORS * 8 * n_models * (n_bins + 1)
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        with Path("/proc/meminfo").open() as lines:
+            free = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable")), free)
+    except (OSError, ValueError):
+        return  # a system that does not say: the attempt will show
+    if wanted > free:
+        msg = (
+            f"{n_models} model(s) of {n_bins} bins need about {wanted >> 20} MB of memory, and {free >> 20} MB are free"
+        )
+        raise BadInputError(msg, next_step="Take fewer bins.")
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """The options that describe a descent rule; None where not given."""
+
+    descent: str
+    lambda_: str | None = None
+    averaging: int | None = None
+    step_cap: str | None = None
+    decay: str | None = None
+    #: Whether the label is a number: its defaults differ.
+    regression: bool = False
+
+    def rule(self) -> DescentRule:
+        """The rule; options of another rule are refused."""
+        if self.descent == "swift":
+            if self.averaging is not None:
+                raise BadInputError("--averaging belongs to pegasos: swift serves an average of its own")
+            if self.step_cap is not None:
+                raise BadInputError("--step-cap belongs to pegasos: swift holds the mean move by itself")
+            return Swift(decay=number(self.decay or "0", "--decay"))
+        if self.decay is not None:
+            raise BadInputError("--decay belongs to swift: pegasos has --lambda")
+        return Pegasos(
+            lambda_=number(self.lambda_ or DEFAULT_LAMBDA[self.regression], "--lambda"),
+            averaging=DEFAULT_AVERAGING[self.regression] if self.averaging is None else self.averaging,
+            step_cap=None if self.step_cap is None else number(self.step_cap, "--step-cap"),
+        )
+
+
+def loss(name: str, parameter: str | None) -> Loss:
+    """A loss by name."""
+    if name not in PARAMETERS:
+        msg = f"--loss must be one of {', '.join(PARAMETERS)}; not '{name}'"
+        raise BadInputError(msg)
+    return Loss(name, None if parameter is None else number(parameter, "--loss-parameter"))
+
+
+def default_rounds(loss: Loss) -> int:
+    """Rounds where none are asked for."""
+    return DEFAULT_ROUNDS[loss.regression]
+
+
+def class_weights(given: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]) -> tuple[Fraction, ...]:
+    """LABEL=W, several times, or the word balanced."""
+    if not given:
+        return ()
+    if list(given) == ["balanced"]:
+        total = Fraction(int(counts.sum()), len(labels))
+        return tuple(total / int(n) if n else Fraction(1) for n in counts)
+    weights = dict.fromkeys(labels, Fraction(1))
+    for item in given:
+        label, equals, weight = item.rpartition("=")
+        if not equals:
+            msg = f"--class-weight must be LABEL=W or balanced, not '{item}'"
+            raise BadInputError(msg)
+        if label not in weights:
+            msg = f"--class-weight names the label '{label}', which does not occur"
+            raise BadInputError(msg)
+        weights[label] = number(weight, "--class-weight")
+        if weights[label] < 0:
+            raise BadInputError("--class-weight must not be negative")
+    if not any(weights.values()):
+        raise BadInputError("--class-weight must leave at least one label a weight above zero")
+    return tuple(exact(weights[label]) for label in labels)
+
+
+def hold_out(n: int, fraction: str, seed: bytes, *, option: str = "--test-fraction") -> NDArray[np.bool_]:
+    """True for train. As many test people as the fraction says, those whose dice throw the smallest words."""
+    share = number(fraction, option)
+    if not 0 < share < 1:
+        msg = f"{option} must lie between 0 and 1"
+        raise BadInputError(msg)
+    n_test = round(share * n)
+    if not 0 < n_test < n:
+        msg = f"{option} leaves nobody to train or nobody to test"
+        raise BadInputError(msg)
+    keys = dice_keys(seed, np.arange(n, dtype=np.int64), Purpose.COHORT)
+    order = np.argsort(vectorised.dice_words(keys, 0, 0, 0), kind="stable")
+    train = np.ones(n, dtype=np.bool_)
+    train[order[:n_test]] = False
+    return train
+
+
+def check_writable(path: Path | None, option: str) -> None:
+    """Refuse an output that cannot be written before hours are spent on it."""
+    if path is None:
+        return
+    folder = path.resolve().parent
+    if path.is_dir():
+        reason = "it is a folder"
+    elif not folder.is_dir():
+        reason = "its folder does not exist"
+    elif not os.access(path if path.exists() else folder, os.W_OK):
+        reason = "permission denied"
+    else:
+        return
+    msg = f"cannot write {path} ({option}): {reason}"
+    raise BadInputError(msg)

@@ -1,0 +1,146 @@
+"""What every command says and writes, in the same way.
+
+- The result goes to stdout: text for people, or with ``--format json`` one JSON object on one line, its keys in the
+  order the command gave them.
+- Progress goes to stderr: a moving bar on a terminal, a plain line now and then elsewhere.
+- Files appear whole or not at all.
+"""
+
+import contextlib
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secvm.errors import BadInputError
+
+#: Without a terminal, a line of progress at most this often.
+PLAIN_PROGRESS_EVERY_S = 5.0
+
+
+class Format(StrEnum):
+    """How a result is written on stdout."""
+
+    TXT = "txt"
+    JSON = "json"
+
+
+#: The option that every command has. Declare it as ``output_format: FormatOption = Format.TXT``.
+FormatOption = Annotated[Format, typer.Option("--format", help="How to write the result on stdout.")]
+
+
+def emit(result: Mapping[str, object], output_format: Format, *, text: str | None = None) -> None:
+    """Write a command's result on stdout: as JSON, or as ``text``, or as lines of names and values."""
+    if output_format is Format.JSON:
+        import orjson
+
+        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+        sys.stdout.write(orjson.dumps(dict(result), default=str, option=options).decode())
+    else:
+        sys.stdout.write((text if text is not None else "\n".join(as_lines(result))).rstrip("\n") + "\n")
+    sys.stdout.flush()
+
+
+def as_lines(result: Mapping[str, object], indent: int = 0) -> Iterator[str]:
+    """Lay a result out for people: names in one column, values in the next, inner mappings indented."""
+    width = max((len(str(name)) for name in result), default=0)
+    for name, value in result.items():
+        if isinstance(value, Mapping):
+            yield f"{'':{indent}}{name}"
+            yield from as_lines(value, indent + 2)
+        else:
+            yield f"{'':{indent}}{name!s:{width}}  {_as_words(value)}"
+
+
+def _as_words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return ", ".join(_as_words(item) for item in value)
+    return "none" if value is None else str(value)
+
+
+def note(sentence: str) -> None:
+    """Say something on stderr that is not the result."""
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201
+
+
+@contextlib.contextmanager
+def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Show on stderr how far long work has come; the block calls what it is given with each number of steps done."""
+    show = _bar if sys.stderr.isatty() else _plain_lines
+    with show(description, total) as advance:
+        yield advance
+
+
+@contextlib.contextmanager
+def _bar(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda steps: bar.advance(task, steps)
+
+
+@contextlib.contextmanager
+def _plain_lines(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    done = 0
+    spoken_at = time.monotonic()
+
+    def advance(steps: int) -> None:
+        nonlocal done, spoken_at
+        done += steps
+        if time.monotonic() - spoken_at >= PLAIN_PROGRESS_EVERY_S:
+            spoken_at = time.monotonic()
+            note(f"{description}: {done}" + (f" of {total}" if total else ""))
+
+    yield advance
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put ``data`` into the file, whole or not at all.
+
+    It is written beside its place under another name, made durable, and renamed: a reader sees the old file or the new
+    one, and a failure or an interrupt leaves nothing behind. A link is followed. Where the place is no file but, say,
+    ``/dev/null`` or a pipe, there is nothing to replace and the bytes are simply written.
+
+    Raises
+    ------
+    BadInputError
+        When the place cannot be written.
+    """
+    try:
+        place = path.resolve()
+        if place.is_dir():
+            raise BadInputError(f"cannot write {path}: it is a folder")
+        if place.exists() and not place.is_file():
+            place.write_bytes(data)
+        else:
+            _replace(place, data)
+    except OSError as error:
+        raise BadInputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _replace(place: Path, data: bytes) -> None:
+    beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+    mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            beside.chmod(mode)
+        beside.replace(place)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

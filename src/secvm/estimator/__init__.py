@@ -1,0 +1,37 @@
+"""The offline door: scikit-learn estimators that learn exactly as a deployment would.
+
+from secvm.estimator import SecVMClassifier
+
+model = SecVMClassifier(n_bins=10_000, descent="swift", rounds=30)
+model.fit([["tea", "rain"], ["sun", "sea", "sea"]], ["north", "south"])
+model.predict([["rain"]])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from secvm.estimator.binner import FeatureBinner
+    from secvm.estimator.classifier import SecVMClassifier
+    from secvm.estimator.regressor import SecVMRegressor
+
+__all__ = ["FeatureBinner", "SecVMClassifier", "SecVMRegressor"]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators are imported when they are asked for: the command line trains without scikit-learn's second."""
+    if name == "FeatureBinner":
+        from secvm.estimator.binner import FeatureBinner
+
+        return FeatureBinner
+    if name == "SecVMClassifier":
+        from secvm.estimator.classifier import SecVMClassifier
+
+        return SecVMClassifier
+    if name == "SecVMRegressor":
+        from secvm.estimator.regressor import SecVMRegressor
+
+        return SecVMRegressor
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

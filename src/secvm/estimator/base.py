@@ -1,0 +1,419 @@
+"""What classifier and regressor share: parameters, the experiment they describe, rounds, saving and loading."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
+
+from secvm.errors import BadInputError, BadModelFileError
+from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner
+from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
+from secvm.estimator.model import Model
+from secvm.estimator.thinning import parse_thinning
+from secvm.estimator.training import Attendance, OfflineTraining, Population
+from secvm.learning.aggregate.convergence import Plateau
+from secvm.learning.aggregate.descent import DescentRule, Pegasos, State, Swift
+from secvm.learning.arithmetic import exact
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.cohort import draw_cohort
+from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.losses import Loss
+from secvm.learning.package import Cohort
+from secvm.learning.rows import BinnedRows
+from secvm.learning.thinning import Thinning
+from secvm.learning.weights import Weights
+
+#: Sample weights that are not integers count in steps of the largest weight over this.
+_WEIGHT_STEPS = 2**20
+PARAMETERS_DOC = """
+    n_bins : int or None
+        Number of hash bins; None leaves features unhashed.
+    n_hashes, salt, values, features_per_person
+        As in ``FeatureBinner``. Prediction looks at all features of a person: it sends nothing.
+    descent : {"pegasos", "swift"}
+        The paper's rule, or the quick one.
+    thinning : "auto", None, float or "q=Q"
+        How much of an update a device would send. A number is ρ (swift); "q=Q" a constant share (pegasos). "auto" is
+        ρ = 3 for swift and none for pegasos.
+    lambda_ : float
+        Regularisation of pegasos.
+    rounds : int
+        Rounds to train for.
+    averaging : int
+        Weight vectors averaged for prediction (pegasos).
+    step_cap : float or None
+        Remedy for the two-cycle of pegasos: the most that the mean person's score may move in a round.
+    decay : float
+        Share of the weights that swift forgets each round: a regulariser where bins are few.
+    stop : {"none", "plateau"}
+        Whether to stop early on held-out people, and keep the best round.
+    validation_fraction : float
+        Share of people held out for ``stop="plateau"`` (unless ``fit`` is given cohorts).
+    budget : int or None
+        Packages per participant and round, as in a deployment.
+    dice_seed : bytes or None
+        Seed of the people's dice; None draws one from ``random_state``.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+        Threads. The result does not depend on it.
+"""
+
+
+class SecVMBase(BaseEstimator):
+    """Fit, partial_fit, save and load for both estimators."""
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **BINNING_CONSTRAINTS,
+        "loss_parameter": [Interval(Real, 0, None, closed="left"), None],
+        "descent": [StrOptions({"pegasos", "swift"})],
+        "thinning": [Interval(Real, 0, None, closed="neither"), str, None],
+        "lambda_": [Interval(Real, 0, None, closed="neither")],
+        "rounds": [Interval(Integral, 1, None, closed="left")],
+        "averaging": [Interval(Integral, 1, 64, closed="both")],
+        "step_cap": [Interval(Real, 0, 1, closed="neither"), None],
+        "decay": [Interval(Real, 0, 1, closed="left")],
+        "stop": [StrOptions({"none", "plateau"})],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "budget": [Interval(Integral, 2, None, closed="left"), None],
+        "dice_seed": [bytes, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    #: Set by the subclasses' constructors.
+    n_bins: int | None
+    n_hashes: int
+    salt: str | bytes
+    values: str
+    features_per_person: int | None
+    loss: str
+    loss_parameter: float | None
+    descent: str
+    thinning: str | float | None
+    lambda_: float
+    rounds: int
+    averaging: int
+    step_cap: float | None
+    decay: float
+    stop: str
+    validation_fraction: float
+    budget: int | None
+    dice_seed: bytes | None
+    random_state: Any
+    n_jobs: int | None
+    #: Seed of the people's dice, as given or drawn.
+    seed_: bytes
+
+    # -- what the parameters mean --------------------------------------------------------------------------------
+
+    def _rule(self, *, signed: bool) -> DescentRule:
+        if self.descent == "swift":
+            if self.step_cap is not None:
+                raise BadInputError("step_cap belongs to pegasos")
+            # With negative values the popularity is not the mean person: nothing is held.
+            held = {"mean_move": Fraction(10**6)} if signed else {}
+            return Swift(decay=exact(float(self.decay)), **held)
+        cap = None if self.step_cap is None else exact(float(self.step_cap))
+        return Pegasos(lambda_=exact(float(self.lambda_)), averaging=self.averaging, step_cap=cap)
+
+    def _thinning(self) -> Thinning:
+        return parse_thinning(self.thinning, self.descent)
+
+    def _loss(self) -> Loss:
+        parameter = None if self.loss_parameter is None else exact(float(self.loss_parameter))
+        return Loss(self.loss, parameter)
+
+    def _experiment(
+        self, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss | None = None, **more: Any
+    ) -> Experiment:
+        # Only people who count have a say: ``rows`` are theirs.
+        signed = bool(rows.values.size) and int(rows.values.min()) < 0
+        rule, thinning = self._rule(signed=signed), self._thinning()
+        loss = loss or self._loss()
+        uneven = bool(more.get("class_weights")) or loss.factors[0] != loss.factors[1]
+        return Experiment(
+            n_bins=self.binner_.binning_.n_bins,
+            labels=labels,
+            rule=rule,
+            loss=loss,
+            thinning=thinning,
+            weighted_updates=signed and uneven,
+            features_per_person=self.features_per_person,
+            budget=self.budget,
+            fixed_point_rows=rule.normalised and not thinning.active,
+            **more,
+        )
+
+    def _seed(self) -> bytes:
+        if self.dice_seed is not None:
+            return self.dice_seed
+        return bytes(check_random_state(self.random_state).bytes(16))
+
+    def _learn_bins(self, X: Any, sample_weight: Any, train: NDArray[np.bool_] | None = None) -> None:
+        """Vocabulary and levels, from people of the train cohort with a weight above zero."""
+        self._resumable = True
+        if train is not None:
+            stand_in = np.empty((len(train), 1))
+            sample_weight = _check_sample_weight(sample_weight, stand_in, ensure_non_negative=True) * train
+            if not sample_weight.any():
+                raise BadInputError("there is nobody to train on")
+        self.binner_ = FeatureBinner(
+            n_bins=self.n_bins,
+            n_hashes=self.n_hashes,
+            salt=self.salt,
+            values=self.values,
+            features_per_person=self.features_per_person,
+            dice_seed=self.seed_,
+        ).fit(X, sample_weight=sample_weight)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.binner_, name):
+                setattr(self, name, getattr(self.binner_, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+
+    # -- rounds --------------------------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        experiment: Experiment,
+        people: Population,
+        *,
+        attendance: Any,
+    ) -> Fitted:
+        """All rounds of ``fit``; people of the test cohort are held out."""
+        train = people.train
+        training = OfflineTraining(experiment, seed=self.seed_, threads=self.n_jobs or 1)
+        held_out = None
+        if train is not None and not train.all():
+            counted = True if people.multiplicity is None else people.multiplicity > 0
+            held_out = self._held_out(experiment, people, np.flatnonzero(~train & counted))
+        fitted = fit_rounds(
+            training,
+            people,
+            rounds=self.rounds,
+            attendance=attendance_table(attendance, len(people)),
+            held_out=held_out,
+            plateau=Plateau() if self.stop == "plateau" else None,
+        )
+        self._take(experiment, fitted.state)
+        self.n_iter_ = fitted.rounds
+        self.stopped_because_ = fitted.stopped_because
+        self.two_cycle_ = fitted.two_cycle
+        self.packages_per_person_ = fitted.packages / max(1, len(people) if train is None else int(train.sum()))
+        return fitted
+
+    def _train_mask(self, X: Any, cohorts: Any) -> NDArray[np.bool_] | None:
+        """True for the train cohort: as given, or drawn when a plateau needs people held out."""
+        if cohorts is None and self.stop != "plateau":
+            return None
+        n = _num_samples(X)
+        if cohorts is not None:
+            return cohort_mask(cohorts, n)
+        share = 1 - exact(float(self.validation_fraction))
+        drawn = [draw_cohort(share, UnsafeSeededDice(self.seed_, i)) for i in range(n)]
+        return np.array([cohort is Cohort.TRAIN for cohort in drawn], dtype=np.bool_)
+
+    def _held_out(self, experiment: Experiment, people: Population, where: NDArray[np.int64]) -> Any:
+        """Evaluation weights → (right, of) on the people at ``where``."""
+        raise NotImplementedError
+
+    def _take(self, experiment: Experiment, state: State) -> None:
+        self.experiment_ = experiment
+        self.state_ = state
+        self.weights_: Weights = experiment.rule.evaluation_weights(state)
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Weights of the bins, models x bins (as levels and counts see them, not columns)."""
+        check_is_fitted(self)
+        return self.weights_.values()[:, :-1]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Weights of the bias bin, one per model."""
+        check_is_fitted(self)
+        return self.weights_.values()[:, -1]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the bins behind ``coef_``."""
+        check_is_fitted(self)
+        return self.binner_.get_feature_names_out(input_features)
+
+    def _evaluator(self, X: Any) -> tuple[Evaluator, BinnedRows]:
+        check_is_fitted(self)
+        rows = self.binner_.rows(X, whole=True)
+        return Evaluator(self.experiment_, rows, threads=self.n_jobs or 1), rows
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str], *, with_state: bool = False) -> None:
+        """Write the model as a file that ``load`` and ``secvm predict`` read; no pickle.
+
+        ``with_state`` also keeps what ``partial_fit`` needs to go on: the descent's state and the seed of the dice. The
+        file appears whole or not at all.
+        """
+        check_is_fitted(self)
+        if with_state and not getattr(self, "_resumable", True):
+            raise BadInputError("this model was saved without its state, and has none to save")
+        columns = None if self.binner_.text_ else tuple(getattr(self, "feature_names_in_", ()))
+        model = Model(
+            experiment=self.experiment_,
+            binning=self.binner_.binning_,
+            weights=self.weights_,
+            presence=self.values == "presence",
+            rounds=self.n_iter_,
+            quantiser=self.binner_.quantiser_,
+            columns=columns,
+            state=self.state_.to_bytes() if with_state else b"",
+            seed=self.seed_ if with_state else b"",
+            label_kind=self._label_kind(),
+        )
+        _write_whole(Path(path), model.to_bytes())
+
+    def _label_kind(self) -> str:
+        return "text"
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """An estimator from a file of ``save`` or ``secvm train --out``, ready to predict."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            msg = f"cannot read the model file: {error.strerror}"
+            raise BadModelFileError(msg) from None
+        model = Model.from_bytes(data)
+        estimator = cls._of_model(model)
+        estimator._load(model)
+        return estimator
+
+    @classmethod
+    def _of_model(cls, model: Model) -> Self:
+        raise NotImplementedError
+
+    def _load(self, model: Model) -> None:
+        self.set_params(**_parameters_of(model.experiment))
+        self.binner_ = FeatureBinner.of_model(model)
+        self.n_bins, self.n_hashes, self.salt = self.binner_.n_bins, self.binner_.n_hashes, self.binner_.salt
+        self.values = self.binner_.values
+        self.seed_ = self.binner_.dice_seed = model.seed
+        self.experiment_, self.weights_ = model.experiment, model.weights
+        self.n_iter_ = model.rounds
+        self.state_ = State.from_bytes(model.state) if model.state else model.experiment.start()
+        self._resumable = bool(model.state)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.binner_, name):
+                setattr(self, name, getattr(self.binner_, name))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # Without this, scikit-learn would take the parameter ``lambda_`` for something learned.
+        return hasattr(self, "weights_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _parameters_of(experiment: Experiment) -> dict[str, Any]:
+    """The estimator's parameters that an experiment tells, so that a clone of a loaded model asks the same question."""
+    thinning: Any = str(experiment.thinning) if experiment.thinning.q is not None else None
+    if experiment.thinning.rho is not None:
+        thinning = float(experiment.thinning.rho)
+    parameter = experiment.loss.parameter
+    found = {
+        "loss": experiment.loss.name,
+        "loss_parameter": None if parameter is None else float(parameter),
+        "descent": experiment.rule.name,
+        "thinning": thinning,
+        "features_per_person": experiment.features_per_person,
+        "budget": experiment.budget,
+    }
+    match experiment.rule:
+        case Pegasos(lambda_=lambda_, averaging=averaging, step_cap=cap):
+            found |= {
+                "lambda_": float(lambda_),
+                "averaging": averaging,
+                "step_cap": None if cap is None else float(cap),
+            }
+        case Swift(decay=decay):
+            found |= {"decay": float(decay)}
+    return found
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Write beside and rename: a failure leaves the old file, or none."""
+    place = path.resolve()
+    if place.exists() and not place.is_file():
+        place.write_bytes(data)  # a device or a pipe, or a folder, which says so
+        return
+    beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(place)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def counted_people(weight: NDArray[np.int64] | None, train: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
+    """How often each person counts in training: its weight, and not at all in the test cohort; None: all once."""
+    if train is None:
+        return weight
+    once = np.ones(len(train), dtype=np.int64) if weight is None else weight
+    return np.asarray(np.where(train, once, 0), dtype=np.int64)
+
+
+def check_signs(experiment: Experiment, rows: BinnedRows) -> None:
+    """Refuse negative values in a later ``partial_fit`` where the first call decided that there are none."""
+    uneven = bool(experiment.class_weights) or experiment.loss.factors[0] != experiment.loss.factors[1]
+    if uneven and not experiment.weighted_updates and rows.values.size and int(rows.values.min()) < 0:
+        raise BadInputError("with class weights or pinball, negative values must be there on the first call already")
+
+
+def attendance_table(attendance: Any, n: int) -> Attendance | None:
+    """Rounds x people, as booleans: who takes part in which round. After its last row it begins anew."""
+    if attendance is None or callable(attendance):
+        return attendance  # type: ignore[no-any-return]  # a function of the round is what it should be
+    table = np.asarray(attendance, dtype=np.bool_)
+    if table.ndim != 2 or table.shape[1] != n or not len(table):
+        raise BadInputError("the attendance table must have a row for each round and a column for each person")
+    return lambda round_number: np.asarray(table[(round_number - 1) % len(table)])
+
+
+def cohort_mask(cohorts: Any, n: int) -> NDArray[np.bool_]:
+    """True for train: from booleans, ``Cohort`` values or the words train and test."""
+    listed = list(cohorts)
+    if len(listed) != n:
+        raise BadInputError("there must be a cohort for each person")
+    words = [c.value if isinstance(c, Cohort) else c for c in listed]
+    if not all(w in ("train", "test") or isinstance(w, bool | np.bool_) for w in words):
+        raise BadInputError("a cohort is train or test")
+    return np.array([w == "train" or (not isinstance(w, str) and bool(w)) for w in words], dtype=np.bool_)
+
+
+def multiplicities(sample_weight: Any, X: Any, n: int) -> NDArray[np.int64] | None:
+    """Sample weights as integers: as they are where they are integers, else in steps of the largest over 2^20."""
+    if sample_weight is None:
+        return None
+    stand_in = np.empty((n, 1)) if not hasattr(X, "shape") else X
+    weight = np.asarray(_check_sample_weight(sample_weight, stand_in, ensure_non_negative=True), dtype=np.float64)
+    if not (weight > 0).any():
+        raise BadInputError("all sample weights are zero")
+    if (weight == np.rint(weight)).all() and weight.max() <= _WEIGHT_STEPS:
+        whole = weight.astype(np.int64)
+        return None if (whole == 1).all() else whole
+    return np.asarray(np.rint(weight / weight.max() * _WEIGHT_STEPS), dtype=np.int64)

@@ -1,0 +1,257 @@
+"""SecVMClassifier: the offline classifier."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_consistent_length
+
+from secvm.errors import BadInputError, BadModelFileError
+from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, check_signs, counted_people, multiplicities
+from secvm.estimator.fitting import Evaluator, real_scores
+from secvm.estimator.model import Model
+from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning.arithmetic import exact
+from secvm.learning.experiment import Experiment
+from secvm.learning.rows import BinnedRows
+from secvm.learning.weights import Weights
+
+#: From the text of a label in a model file back to what it was.
+_LABELS_FROM_TEXT: dict[str, Any] = {"text": str, "int": int, "float": float, "bool": "True".__eq__}
+LOSSES = {"hinge", "perceptron", "logistic", "squared-hinge", "modified-huber"}
+
+
+class SecVMClassifier(ClassifierMixin, SecVMBase):
+    __doc__ = f"""A linear classifier trained as a deployment of SecVM would train it, to the bit.
+
+    Parameters
+    ----------{PARAMETERS_DOC}    loss : {{"hinge", "perceptron", "logistic", "squared-hinge", "modified-huber"}}
+    loss_parameter : float or None
+        The clip of squared-hinge.
+    class_weight : dict, "balanced" or None
+        Weights of the classes; the normaliser is the weighted number of participants.
+    multiclass : {{"ovr", "ovo"}}
+
+    Examples
+    --------
+    >>> from secvm.estimator import SecVMClassifier
+    >>> people = [["tea", "rain"], ["rain", "coat"], ["sun", "sea"], ["sea", "sand"]]
+    >>> model = SecVMClassifier(n_bins=None, rounds=20).fit(people, ["n", "n", "s", "s"])
+    >>> model.predict([["rain"], ["sand", "sun"]]).tolist()
+    ['n', 's']
+    """
+
+    _parameter_constraints = {
+        **SecVMBase._parameter_constraints,
+        "loss": [StrOptions(LOSSES)],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "multiclass": [StrOptions({"ovr", "ovo"})],
+    }
+
+    def __init__(
+        self,
+        n_bins: int | None = None,
+        *,
+        n_hashes: int = 1,
+        salt: str | bytes = "",
+        values: str = "counts",
+        features_per_person: int | None = None,
+        loss: str = "hinge",
+        loss_parameter: float | None = None,
+        descent: str = "pegasos",
+        thinning: str | float | None = "auto",
+        lambda_: float = 1e-4,
+        rounds: int = 200,
+        averaging: int = 2,
+        step_cap: float | None = None,
+        decay: float = 0.0,
+        class_weight: Any = None,
+        multiclass: str = "ovr",
+        stop: str = "none",
+        validation_fraction: float = 0.1,
+        budget: int | None = None,
+        dice_seed: bytes | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_bins = n_bins
+        self.n_hashes = n_hashes
+        self.salt = salt
+        self.values = values
+        self.features_per_person = features_per_person
+        self.loss = loss
+        self.loss_parameter = loss_parameter
+        self.descent = descent
+        self.thinning = thinning
+        self.lambda_ = lambda_
+        self.rounds = rounds
+        self.averaging = averaging
+        self.step_cap = step_cap
+        self.decay = decay
+        self.class_weight = class_weight
+        self.multiclass = multiclass
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.budget = budget
+        self.dice_seed = dice_seed
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, cohorts: Any = None, attendance: Any = None) -> Self:
+        """Train for ``rounds`` rounds.
+
+        Parameters
+        ----------
+        X : lists of words, dicts of counts, array, data frame or sparse matrix
+        y : labels
+        sample_weight : how much each person counts
+        cohorts : "train" or "test" for each person; test people are only used to stop
+        attendance : rounds x people booleans, who takes part in which round
+        """
+        self._validate_params()
+        y = _labels(y)
+        self.seed_ = self._seed()
+        train = self._train_mask(X, cohorts)
+        self._learn_bins(X, sample_weight, train)
+        rows = self.binner_.rows(X)
+        check_consistent_length(y, range(len(rows)))
+        weight = multiplicities(sample_weight, X, len(rows))
+        # The classes are part of the question, so those of held-out people are among them; all else is learned without.
+        self.classes_ = unique_labels(y if weight is None else y[weight > 0])
+        if len(self.classes_) < 2:
+            msg = "Classifier can't train when only one class is present."
+            raise BadInputError(msg)
+        codes = self._codes(y, strict=weight is None)
+        experiment = self._question(codes, counted_people(weight, train), rows)
+        people = Population(rows=rows, labels=codes, multiplicity=weight, train=train)
+        self._run(experiment, people, attendance=attendance)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One more round, over these people. The first call needs ``classes`` if they do not all occur in ``y``."""
+        y = _labels(y)
+        if not hasattr(self, "weights_"):
+            self._validate_params()
+            self.classes_ = unique_labels(y if classes is None else np.asarray(classes))
+            if len(self.classes_) < 2:
+                raise BadInputError("partial_fit needs the classes on its first call, at least two")
+            if self.class_weight == "balanced":
+                raise BadInputError("class_weight='balanced' needs all people at once; give the weights as a dict")
+            self.seed_ = self._seed()
+            self._learn_bins(X, sample_weight)
+            self.experiment_ = self._question(self._codes(y), None, self.binner_.rows(X))
+            self.state_ = self.experiment_.start()
+            self.n_iter_ = 0
+        elif classes is not None and not np.array_equal(self.classes_, unique_labels(np.asarray(classes))):
+            raise BadInputError("classes differ from those of the first call")
+        elif not getattr(self, "_resumable", True):
+            raise BadInputError("this model was saved without its state and cannot be trained on")
+        rows = self.binner_.rows(X)
+        check_signs(self.experiment_, rows)
+        check_consistent_length(y, range(len(rows)))
+        training = OfflineTraining(self.experiment_, seed=self.seed_, threads=self.n_jobs or 1)
+        training.state, training.round_number = self.state_, self.n_iter_
+        weight = multiplicities(sample_weight, X, len(rows))
+        training.advance(Population(rows=rows, labels=self._codes(y), multiplicity=weight))
+        self._take(self.experiment_, training.state)
+        self.n_iter_ = training.round_number
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores: one per person for two classes, else people x classes."""
+        evaluator, rows = self._evaluator(X)
+        scores = evaluator.scores(self.weights_)
+        if len(self.classes_) > 2 and self.multiclass == "ovo":
+            return self._votes(scores, rows)
+        values = real_scores(self.weights_, scores, rows)
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+    def _votes(self, scores: NDArray[np.int64], rows: Any) -> NDArray[np.float64]:
+        """Votes of the pairs, and the sum of scores squeezed below half a vote to break ties."""
+        models = self.experiment_.models
+        values = real_scores(self.weights_, scores, rows)
+        votes, sums = np.zeros((2, len(scores), models.n_labels))
+        for model, (low, high) in enumerate(models.pairs.tolist()):
+            votes[:, high] += scores[:, model] >= 0
+            votes[:, low] += scores[:, model] < 0
+            sums[:, high] += values[:, model]
+            sums[:, low] -= values[:, model]
+        return np.asarray(votes + sums / (3 * (np.abs(sums) + 1)), dtype=np.float64)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The label of each person."""
+        evaluator, _ = self._evaluator(X)
+        return np.asarray(self.classes_[evaluator.labels(self.weights_)])
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _codes(self, y: NDArray[Any], *, strict: bool = True) -> NDArray[np.int64]:
+        """Place of each label in ``classes_``; labels of people who do not count may be unknown."""
+        where = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        if strict and not (self.classes_[where] == y).all():
+            raise BadInputError("y contains labels that are not among the classes")
+        return np.asarray(where, dtype=np.int64)
+
+    def _question(self, codes: NDArray[np.int64], weight: NDArray[np.int64] | None, rows: BinnedRows) -> Experiment:
+        if weight is not None:
+            rows = rows.take(np.flatnonzero(weight))
+        labels = tuple(str(c) for c in self.classes_.tolist())
+        weights = self._class_weights(codes, weight)
+        return self._experiment(labels, rows, class_weights=weights, multiclass=self.multiclass)
+
+    def _class_weights(self, codes: NDArray[np.int64], weight: NDArray[np.int64] | None) -> tuple[Fraction, ...]:
+        if self.class_weight is None:
+            return ()
+        if isinstance(self.class_weight, dict):
+            known = set(self.classes_.tolist())
+            if not set(self.class_weight) <= known:
+                raise BadInputError("class_weight names a label that does not occur")
+            return tuple(exact(float(self.class_weight.get(c, 1))) for c in self.classes_.tolist())
+        counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
+        total = Fraction(int(counts.sum()))
+        return tuple(total / (len(counts) * int(n)) if n else Fraction(1) for n in counts)
+
+    def _held_out(self, experiment: Experiment, people: Population, where: NDArray[np.int64]) -> Any:
+        evaluator = Evaluator(experiment, people.rows.take(where), threads=self.n_jobs or 1)
+        labels = people.labels[where]
+
+        def count(weights: Weights) -> tuple[int, int]:
+            return int((evaluator.labels(weights) == labels).sum()), len(labels)
+
+        return count
+
+    def _label_kind(self) -> str:
+        kinds = {type(c) for c in self.classes_.tolist()}
+        return {bool: "bool", int: "int", float: "float"}.get(kinds.pop(), "text") if len(kinds) == 1 else "text"
+
+    @classmethod
+    def _of_model(cls, model: Model) -> Self:
+        experiment = model.experiment
+        if experiment.loss.regression:
+            raise BadInputError("this model predicts numbers; load it with SecVMRegressor")
+        estimator = cls(multiclass=experiment.multiclass)
+        try:
+            classes = [_LABELS_FROM_TEXT[model.label_kind](label) for label in experiment.labels]
+        except ValueError:
+            raise BadModelFileError("the model file names labels of another kind than it says") from None
+        estimator.classes_ = np.array(classes)
+        if experiment.class_weights:
+            estimator.class_weight = {c: float(w) for c, w in zip(classes, experiment.class_weights, strict=True)}
+        return estimator
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    if y is None:
+        raise BadInputError("requires y to be passed, but the target y is None")
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind in "fc":
+        check_array(y.reshape(-1, 1), ensure_2d=True, input_name="y")
+    check_classification_targets(y)
+    return np.asarray(y)

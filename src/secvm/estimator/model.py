@@ -1,0 +1,248 @@
+"""Model: what training leaves behind, and its file.
+
+The file is plain and safe to open: nothing in it is code. It has
+
+    secvm-model-v1\\n
+    one line of JSON (sorted keys): what the model answers and how its features are binned
+    the sections named in the JSON under "sections", as [name, kind, length in bytes], one after the other
+    32 bytes: BLAKE2b-256 of everything before
+
+Equal training gives equal bytes: no times, no paths, no compression. Kinds: "words" (UTF-8, one a line), "i4", "i8",
+"f8" (little-endian), "bytes". With the state goes the seed of the people's dice ("seed"): without it thinned
+training could not go on as it would have. "label_kind" says what the labels were before they became text: text, int,
+float or bool.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from secvm.errors import BadInputError, BadModelFileError, SecVMError
+from secvm.learning.aggregate.descent import State
+from secvm.learning.experiment import Experiment, rule_by_name
+from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning
+from secvm.learning.losses import Loss
+from secvm.learning.thinning import Thinning
+from secvm.learning.weights import Weights
+
+if TYPE_CHECKING:
+    from secvm.estimator.quantise import Quantiser
+
+_MAGIC = b"secvm-model-v1\n"
+_DIGEST = 32
+#: No header comes near this; a larger one is not ours.
+_MAX_HEADER = 1 << 20
+#: How the header writes rationals: as ``str`` of a Fraction. No exponents: 1e999999999 would keep a reader busy for
+#: hours.
+_RATIO = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
+LABEL_KINDS = ("text", "int", "float", "bool")
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A trained model with all that is needed to use it."""
+
+    experiment: Experiment
+    binning: Binning
+    #: Evaluation weights.
+    weights: Weights
+    presence: bool
+    #: Rounds it was trained for.
+    rounds: int
+    #: For models trained on columns of numbers.
+    quantiser: Quantiser | None = None
+    #: Column names or None: what the columns were called when it was trained.
+    columns: tuple[str, ...] | None = None
+    #: The descent state, where training is to go on, and the seed of the people's dice that goes with it.
+    state: bytes = b""
+    seed: bytes = b""
+    #: What the labels were before they became text: one of ``LABEL_KINDS``.
+    label_kind: str = "text"
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        sections: list[tuple[str, str, bytes]] = [
+            ("mantissas", "i4", self.weights.mantissas.astype("<i4").tobytes()),
+        ]
+        if isinstance(self.binning, VocabularyBinning):
+            sections.append(("vocabulary", "words", "".join(f"{w}\n" for w in self.binning.words).encode()))
+        if self.quantiser is not None:
+            sections.append(("centre", "f8", self.quantiser.centre.astype("<f8").tobytes()))
+            sections.append(("factor", "f8", self.quantiser.factor.astype("<f8").tobytes()))
+        if self.state:
+            sections.append(("state", "bytes", self.state))
+            sections.append(("seed", "bytes", self.seed))
+        header = {
+            "binning": self._binning_header(),
+            "columns": self.columns if self.columns is None else list(self.columns),
+            "experiment": _experiment_header(self.experiment),
+            "label_kind": self.label_kind,
+            "presence": self.presence,
+            "rounds": self.rounds,
+            "sections": [[name, kind, len(data)] for name, kind, data in sections],
+            "weights": {
+                "first": self.weights.first,
+                "normalised": self.weights.normalised,
+                "unit": str(self.weights.unit),
+            },
+        }
+        line = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        body = _MAGIC + line + b"\n" + b"".join(data for _, _, data in sections)
+        return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
+
+    def _binning_header(self) -> dict[str, Any]:
+        match self.binning:
+            case HashBinning(n_bins=n_bins, salt=salt, n_hashes=n_hashes):
+                return {"kind": "hash", "bins": n_bins, "salt": salt.hex(), "hashes": n_hashes}
+            case VocabularyBinning():
+                return {"kind": "vocabulary", "digest": self.binning.digest}
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Model:
+        """The model of a file; anything but a whole, unchanged file is refused."""
+        if not data.startswith(_MAGIC):
+            raise BadModelFileError("this is not a SecVM model file")
+        body, digest = data[:-_DIGEST], data[-_DIGEST:]
+        if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+            raise BadModelFileError("the model file is damaged: its digest does not fit its content")
+        try:
+            end = body.index(b"\n", len(_MAGIC), len(_MAGIC) + _MAX_HEADER)
+            header = json.loads(body[len(_MAGIC) : end])
+            return cls._from_parts(header, _sections(header, body[end + 1 :]))
+        except (SecVMError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+            raise BadModelFileError("the model file does not hold what a model needs") from None
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], sections: dict[str, bytes]) -> Model:
+        experiment = _experiment(header["experiment"])
+        kind = header["binning"]
+        binning: Binning
+        if kind["kind"] == "hash":
+            binning = HashBinning(n_bins=kind["bins"], salt=bytes.fromhex(kind["salt"]), n_hashes=kind["hashes"])
+        else:
+            binning = VocabularyBinning(tuple(sections["vocabulary"].decode().split("\n")[:-1]))
+            if binning.digest != kind["digest"]:
+                raise BadInputError("the vocabulary is not the one that was named")
+        if binning.n_bins != experiment.n_bins:
+            raise BadInputError("bins and binning do not fit")
+        shape = (experiment.models.n_models, experiment.n_bins + 1)
+        weights = Weights(
+            mantissas=np.frombuffer(sections["mantissas"], dtype="<i4").astype(np.int32).reshape(shape),
+            unit=_ratio(header["weights"]["unit"]),
+            normalised=bool(header["weights"]["normalised"]),
+            first=bool(header["weights"]["first"]),
+        )
+        quantiser = None
+        if "centre" in sections:
+            from secvm.estimator.quantise import Quantiser  # noqa: PLC0415  (late: only this needs scipy)
+
+            quantiser = Quantiser(
+                centre=np.frombuffer(sections["centre"], dtype="<f8").astype(np.float64),
+                factor=np.frombuffer(sections["factor"], dtype="<f8").astype(np.float64),
+            )
+        columns = header["columns"]
+        _check_columns(quantiser, columns, binning)
+        state = sections.get("state", b"")
+        if state:
+            _check_state(state, experiment)
+        if header["label_kind"] not in LABEL_KINDS:
+            raise BadInputError("the kind of the labels is unknown")
+        return cls(
+            experiment=experiment,
+            binning=binning,
+            weights=weights,
+            presence=bool(header["presence"]),
+            rounds=int(header["rounds"]),
+            quantiser=quantiser,
+            columns=None if columns is None else tuple(str(c) for c in columns),
+            state=state,
+            seed=sections.get("seed", b""),
+            label_kind=header["label_kind"],
+        )
+
+
+def _sections(header: dict[str, Any], body: bytes) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    at = 0
+    for name, _kind, length in header["sections"]:
+        if length < 0 or at + length > len(body):
+            raise BadInputError("a section is longer than the file")
+        found[str(name)] = body[at : at + length]
+        at += length
+    if at != len(body):
+        raise BadInputError("bytes are left over")
+    return found
+
+
+def _ratio(text: str) -> Fraction:
+    if not _RATIO.fullmatch(text):
+        raise BadInputError("a ratio is not written as one")
+    return Fraction(text)
+
+
+def _check_columns(quantiser: Quantiser | None, columns: list[str] | None, binning: Binning) -> None:
+    """Centres, factors, names and unhashed bins of columns go together."""
+    if quantiser is None:
+        return
+    n = len(quantiser.centre)
+    if len(quantiser.factor) != n or len(columns or []) not in (0, n):
+        raise BadInputError("centres, factors and names of the columns do not fit")
+    if isinstance(binning, VocabularyBinning) and binning.n_bins != n:
+        raise BadInputError("columns and bins do not fit")
+
+
+def _check_state(data: bytes, experiment: Experiment) -> None:
+    """The state is one of this experiment."""
+    state, start = State.from_bytes(data), experiment.start()
+    kinds = {name: (v.dtype, v.shape) for name, v in state.vectors.items()}
+    if state.rule != start.rule or kinds != {name: (v.dtype, v.shape) for name, v in start.vectors.items()}:
+        raise BadInputError("the state belongs to another experiment")
+
+
+def _experiment_header(experiment: Experiment) -> dict[str, Any]:
+    loss = experiment.loss
+    return {
+        "bins": experiment.n_bins,
+        "budget": experiment.budget,
+        "class_weights": [str(w) for w in experiment.class_weights],
+        "features_per_person": experiment.features_per_person,
+        "labels": list(experiment.labels),
+        "loss": {"name": loss.name, "parameter": None if loss.parameter is None else str(loss.parameter)},
+        "multiclass": experiment.multiclass,
+        "rule": {"name": experiment.rule.name, **experiment.rule.parameters()},
+        "target": [str(experiment.target_centre), str(experiment.target_spread)],
+        "weighted_updates": experiment.weighted_updates,
+        "thinning": {
+            "q": None if experiment.thinning.q is None else str(experiment.thinning.q),
+            "rho": None if experiment.thinning.rho is None else str(experiment.thinning.rho),
+        },
+    }
+
+
+def _experiment(header: dict[str, Any]) -> Experiment:
+    rule_header = dict(header["rule"])
+    rule = rule_by_name(rule_header.pop("name"), rule_header)
+    thinning = Thinning(**{k: None if v is None else _ratio(v) for k, v in header["thinning"].items()})
+    parameter = header["loss"]["parameter"]
+    return Experiment(
+        n_bins=header["bins"],
+        labels=tuple(header["labels"]),
+        rule=rule,
+        loss=Loss(header["loss"]["name"], None if parameter is None else _ratio(parameter)),
+        thinning=thinning,
+        class_weights=tuple(_ratio(w) for w in header["class_weights"]),
+        multiclass=header["multiclass"],
+        features_per_person=header["features_per_person"],
+        budget=header["budget"],
+        target_centre=_ratio(header["target"][0]),
+        target_spread=_ratio(header["target"][1]),
+        fixed_point_rows=rule.normalised and not thinning.active,
+        weighted_updates=bool(header["weighted_updates"]),
+    )

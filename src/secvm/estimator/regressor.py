@@ -1,0 +1,191 @@
+"""SecVMRegressor: a number as the label, learned by signs of residuals alone."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_consistent_length
+
+from secvm.errors import BadInputError
+from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, check_signs, counted_people, multiplicities
+from secvm.estimator.fitting import Evaluator
+from secvm.estimator.model import Model
+from secvm.estimator.targets import fixed_targets, target_scale
+from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning.arithmetic import exact
+from secvm.learning.experiment import Experiment
+from secvm.learning.losses import Loss
+from secvm.learning.rows import BinnedRows
+from secvm.learning.weights import Weights
+
+
+class SecVMRegressor(RegressorMixin, SecVMBase):
+    __doc__ = f"""A linear regression whose devices send only the sign of their residual, unit by unit.
+
+    The label is centred at its median and scaled by half the distance of its 16 % and 84 % quantiles, both public.
+
+    Parameters
+    ----------{PARAMETERS_DOC}    loss : {{"epsilon-insensitive", "pinball"}}
+    loss_parameter : float or None
+        ε in units of the label (default: a tenth of the label's scale), or the quantile of pinball (default: ½).
+
+    Examples
+    --------
+    >>> from secvm.estimator import SecVMRegressor
+    >>> model = SecVMRegressor(rounds=300).fit([[0], [1], [2], [3]], [0.0, 1.0, 2.0, 3.0])
+    >>> abs(model.predict([[2]])[0] - 2) < 0.5
+    True
+    """
+
+    _parameter_constraints = {
+        **SecVMBase._parameter_constraints,
+        "loss": [StrOptions({"epsilon-insensitive", "pinball"})],
+    }
+
+    def __init__(
+        self,
+        n_bins: int | None = None,
+        *,
+        n_hashes: int = 1,
+        salt: str | bytes = "",
+        values: str = "counts",
+        features_per_person: int | None = None,
+        loss: str = "epsilon-insensitive",
+        loss_parameter: float | None = None,
+        descent: str = "pegasos",
+        thinning: str | float | None = "auto",
+        lambda_: float = 0.1,
+        rounds: int = 400,
+        averaging: int = 8,
+        step_cap: float | None = None,
+        decay: float = 0.0,
+        stop: str = "none",
+        validation_fraction: float = 0.1,
+        budget: int | None = None,
+        dice_seed: bytes | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_bins = n_bins
+        self.n_hashes = n_hashes
+        self.salt = salt
+        self.values = values
+        self.features_per_person = features_per_person
+        self.loss = loss
+        self.loss_parameter = loss_parameter
+        self.descent = descent
+        self.thinning = thinning
+        self.lambda_ = lambda_
+        self.rounds = rounds
+        self.averaging = averaging
+        self.step_cap = step_cap
+        self.decay = decay
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.budget = budget
+        self.dice_seed = dice_seed
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, cohorts: Any = None, attendance: Any = None) -> Self:
+        """Train for ``rounds`` rounds; the arguments are those of ``SecVMClassifier.fit``."""
+        self._validate_params()
+        y = _numbers(y)
+        self.seed_ = self._seed()
+        train = self._train_mask(X, cohorts)
+        self._learn_bins(X, sample_weight, train)
+        rows = self.binner_.rows(X)
+        check_consistent_length(y, range(len(rows)))
+        weight = multiplicities(sample_weight, X, len(rows))
+        experiment = self._question(y, counted_people(weight, train), rows)
+        self._run(experiment, self._population(experiment, rows, y, weight, train), attendance=attendance)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One more round; the first call fixes centre and scale of the label."""
+        y = _numbers(y)
+        if not hasattr(self, "weights_"):
+            self._validate_params()
+            self.seed_ = self._seed()
+            self._learn_bins(X, sample_weight)
+            rows = self.binner_.rows(X)
+            check_consistent_length(y, range(len(rows)))
+            self.experiment_ = self._question(y, multiplicities(sample_weight, X, len(rows)), rows)
+            self.state_ = self.experiment_.start()
+            self.n_iter_ = 0
+        elif not getattr(self, "_resumable", True):
+            raise BadInputError("this model was saved without its state and cannot be trained on")
+        rows = self.binner_.rows(X)
+        check_signs(self.experiment_, rows)
+        check_consistent_length(y, range(len(rows)))
+        weight = multiplicities(sample_weight, X, len(rows))
+        training = OfflineTraining(self.experiment_, seed=self.seed_, threads=self.n_jobs or 1)
+        training.state, training.round_number = self.state_, self.n_iter_
+        training.advance(self._population(self.experiment_, rows, y, weight))
+        self._take(self.experiment_, training.state)
+        self.n_iter_ = training.round_number
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The number of each person."""
+        evaluator, _ = self._evaluator(X)
+        return evaluator.numbers(self.weights_)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _question(self, y: NDArray[np.float64], weight: NDArray[np.int64] | None, rows: BinnedRows) -> Experiment:
+        counted = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+        where = np.flatnonzero(counted)
+        centre, spread = target_scale(y[where], counted[where])
+        parameter = self.loss_parameter
+        if parameter is None and self.loss == "epsilon-insensitive":
+            parameter = float(spread) / 10
+        # The default ε depends on the data; the parameter itself stays as it was given.
+        loss = Loss(self.loss, None if parameter is None else exact(float(parameter)))
+        return self._experiment(("number",), rows.take(where), loss=loss, target_centre=centre, target_spread=spread)
+
+    def _population(
+        self,
+        experiment: Experiment,
+        rows: Any,
+        y: NDArray[np.float64],
+        weight: NDArray[np.int64] | None,
+        train: NDArray[np.bool_] | None = None,
+    ) -> Population:
+        return Population(
+            rows=rows,
+            labels=np.zeros(len(y), dtype=np.int64),
+            targets=fixed_targets(y, experiment),
+            multiplicity=weight,
+            train=train,
+        )
+
+    def _held_out(self, experiment: Experiment, people: Population, where: NDArray[np.int64]) -> Any:
+        """Right is whoever lies within half a scale of the truth: a count, as a deployment could collect it."""
+        evaluator = Evaluator(experiment, people.rows.take(where), threads=self.n_jobs or 1)
+        assert people.targets is not None
+        truth = people.targets[where] / 2.0**32
+
+        def count(weights: Weights) -> tuple[int, int]:
+            near = np.abs(evaluator.values(weights)[:, 0] - truth) <= 0.5
+            return int(near.sum()), len(truth)
+
+        return count
+
+    @classmethod
+    def _of_model(cls, model: Model) -> Self:
+        if not model.experiment.loss.regression:
+            raise BadInputError("this model predicts labels; load it with SecVMClassifier")
+        return cls()
+
+
+def _numbers(y: Any) -> NDArray[np.float64]:
+    if y is None:
+        raise BadInputError("requires y to be passed, but the target y is None")
+    y = column_or_1d(y, warn=True)
+    return np.asarray(check_array(y.reshape(-1, 1), dtype=np.float64, input_name="y")).ravel()

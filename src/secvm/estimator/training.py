@@ -1,0 +1,237 @@
+"""OfflineTraining: the rounds of an experiment over people held in memory, many at once.
+
+The tallies are those of ``learning.individual.contribution``, package by package, computed by kernels instead: the same
+state bytes come out (tested). It takes the same dice, cohorts, budget and attendance as a deployment.
+
+One round:
+
+ 1. Who is here? Train people who attend. Fewer than the floor: the round is abandoned, its number is spent.
+ 2. Training weights from the state; integer scores of all who are here.
+ 3. Bands from loss, labels, coins and norms; verdicts +1, 0, -1.
+ 4. The tally: whole, thinned, or in fixed point; people above the budget package by package.
+ 5. The experiment's step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
+from secvm.learning._kernels import vectorised
+from secvm.learning._kernels.dispatch import Kernels, Name, kernels
+from secvm.learning.aggregate.convergence import TwoCycle
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.contribution import Individual, train_packages
+from secvm.learning.individual.dice import DRAW_BITS, Purpose, UnsafeSeededDice, dice_keys
+from secvm.learning.individual.update import bands, fixed_epsilon, fixed_norm, verdicts
+from secvm.learning.rows import BinnedRows
+from secvm.learning.weights import Weights
+
+#: Who attends a round: a function of the round number, counted from 1, to a boolean per person.
+Attendance = Callable[[int], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Population:
+    """People in memory. Secret: it does not print itself."""
+
+    rows: BinnedRows
+    #: Index of each person's label; zeros when the label is a number.
+    labels: NDArray[np.int64]
+    #: Fixed targets (``update.fixed_target``) when the label is a number.
+    targets: NDArray[np.int64] | None = None
+    #: How often each person counts; None: once.
+    multiplicity: NDArray[np.int64] | None = None
+    #: The number each person throws its dice under; None: 0, 1, 2, …
+    participants: NDArray[np.int64] | None = None
+    #: True for the train cohort; None: all.
+    train: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """What became of one round."""
+
+    number: int
+    abandoned: bool
+    #: Train packages sent by everybody together.
+    packages: int
+    participants: int
+
+
+class OfflineTraining:
+    """An experiment's state, and ``advance`` to go on by one round."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        *,
+        seed: bytes = b"",
+        threads: int = 1,
+        kernel: Name | None = None,
+        floor: int = 1,
+    ) -> None:
+        self.experiment = experiment
+        self.state = experiment.start()
+        #: Rounds begun so far, abandoned ones included.
+        self.round_number = 0
+        self.packages_sent = 0
+        self.two_cycle = TwoCycle()
+        #: The last round's tally.
+        self.tally: Tally | None = None
+        self._seed = seed
+        self._threads = threads
+        self._kernels: Kernels = kernels(kernel)
+        self._floor = floor
+        self._prepared: _Prepared | None = None
+
+    def advance(self, people: Population, attendance: Attendance | None = None) -> RoundReport:
+        """One round over these people."""
+        self.round_number += 1
+        prepared = self._prepare(people)
+        here = np.ones(len(people), dtype=np.bool_) if people.train is None else people.train.copy()
+        if attendance is not None:
+            here &= attendance(self.round_number)
+        if people.multiplicity is not None:
+            here &= people.multiplicity > 0
+        n_here = int(here.sum())
+        if n_here < self._floor:  # (1)
+            return RoundReport(self.round_number, abandoned=True, packages=0, participants=n_here)
+        weights = self.experiment.rule.training_weights(self.state)  # (2)
+        signs = prepared.verdicts(weights, self.round_number, here, threads=self._threads)  # (3)
+        tally, packages = prepared.tally(weights, signs, self.round_number, here, threads=self._threads)  # (4)
+        self.state = self.experiment.step(self.state, tally)  # (5)
+        self.tally = tally
+        self.packages_sent += packages
+        self.two_cycle.watch(tally, self.round_number)
+        return RoundReport(self.round_number, abandoned=False, packages=packages, participants=n_here)
+
+    def _prepare(self, people: Population) -> _Prepared:
+        if self._prepared is None or self._prepared.people is not people:
+            self._prepared = _Prepared(self.experiment, people, self._kernels, self._seed)
+        return self._prepared
+
+
+class _Prepared:
+    """What of a population does not change from round to round."""
+
+    def __init__(self, experiment: Experiment, people: Population, kernel: Kernels, seed: bytes) -> None:
+        if people.rows.n_bins != experiment.n_bins:
+            raise BadInputError("the people were binned for another number of bins")
+        if people.multiplicity is not None and experiment.thinning.active:
+            raise BadInputError("sample weights and thinning do not go together: a package is sent once or not at all")
+        if people.multiplicity is not None and experiment.budget is not None:
+            raise BadInputError("sample weights and a budget do not go together: a budget counts one person's packages")
+        self.people = people
+        self._experiment = experiment
+        self._kernels = kernel
+        self._seed = seed
+        self._laid_out = kernel.prepare(people.rows)
+        n = len(people)
+        self._ids = np.arange(n, dtype=np.int64) if people.participants is None else people.participants
+        self._norms = None
+        if experiment.rule.normalised:
+            self._norms = np.array([fixed_norm(s) for s in people.rows.squared_norms.tolist()], dtype=np.int64)
+        self._keep53 = experiment.thinning.keep53(people.rows.squared_norms.tolist())
+        self._thin_keys = dice_keys(seed, self._ids, Purpose.THINNING) if experiment.thinning.active else None
+        self._coin_keys = dice_keys(seed, self._ids, Purpose.COIN) if experiment.loss.tosses_coins else None
+        self._once = np.ones(n, dtype=np.int64) if people.multiplicity is None else people.multiplicity
+        self._row_weights = self._once
+        if experiment.fixed_point_rows:
+            inverse = (np.float64(2**32) / np.sqrt(people.rows.squared_norms.astype(np.float64))).astype(np.int64)
+            self._row_weights = self._once * inverse
+
+    def verdicts(
+        self, weights: Weights, round_number: int, here: NDArray[np.bool_], *, threads: int
+    ) -> NDArray[np.int8]:
+        """People x models: the sign of each person's update."""
+        models, loss, people = self._experiment.models, self._experiment.loss, self.people
+        label_signs = models.signs[people.labels]
+        if weights.first:
+            first = label_signs if not loss.regression else np.sign(self._targets())[:, None].astype(np.int8)
+            return np.where(here[:, None], first, 0).astype(np.int8)
+        scores = self._kernels.scores(self._laid_out, weights.mantissas, threads=threads)
+        out = np.zeros(scores.shape, dtype=np.int8)
+        width = fixed_epsilon(loss, self._experiment.target_spread) if loss.regression else 0
+        for model in range(models.n_models):
+            thresholds = self._targets() if loss.regression else loss.thresholds(self._coins(round_number, model))
+            lower, upper = bands(thresholds=thresholds, width=width, norms=self._norms, unit=weights.unit)
+            signs = None if loss.regression else label_signs[:, model]
+            out[:, model] = verdicts(scores[:, model], signs, lower, upper)
+        out[~here] = 0
+        return out
+
+    def tally(
+        self, weights: Weights, signs: NDArray[np.int8], round_number: int, here: NDArray[np.bool_], *, threads: int
+    ) -> tuple[Tally, int]:
+        """The round's tally and the number of packages behind it."""
+        participants = np.zeros(len(self._experiment.labels), dtype=np.int64)
+        np.add.at(participants, self.people.labels[here], self._once[here])
+        trimmed = self._above_budget(signs)
+        kept = signs if not trimmed.size else signs.copy()
+        kept[trimmed] = 0
+        if self._thin_keys is not None:
+            plus, minus = self._kernels.thinned_tally(
+                self.people.rows, kept, self._thin_keys, self._keep53, round_number, threads=threads
+            )
+            packages = int(plus.sum() + minus.sum())
+        else:
+            coefficients = self._weighted(kept * self._row_weights[:, None])
+            plus, minus = self._kernels.tally(self._laid_out, coefficients, threads=threads)
+            packages = int((np.abs(kept).sum(axis=1, dtype=np.int64) * self.people.rows.units).sum())
+        cells = np.zeros((len(participants), len(participants)), dtype=np.int64)
+        tally = Tally(plus=plus, minus=minus, participants=participants, cells=cells)
+        for i in trimmed.tolist():
+            sent = train_packages(
+                self._individual(i),
+                experiment=self._experiment,
+                training=weights,
+                dice=UnsafeSeededDice(self._seed, int(self._ids[i])),
+                round_number=round_number,
+            )
+            packages += len(sent)
+            tally = tally.count(sent)
+        return tally, packages
+
+    def _weighted(self, coefficients: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not self._experiment.weighted_updates:
+            return coefficients
+        by_label, (positive, negative) = self._experiment.update_weights
+        weighted = coefficients * np.array(by_label, dtype=np.int64)[self.people.labels][:, None]
+        return np.where(weighted > 0, weighted * positive, weighted * negative)
+
+    def _above_budget(self, signs: NDArray[np.int8]) -> NDArray[np.int64]:
+        """People whose update could exceed the budget (before thinning: those few are then done exactly)."""
+        budget = self._experiment.train_budget
+        if budget is None:
+            return np.zeros(0, dtype=np.int64)
+        units = np.abs(signs).sum(axis=1, dtype=np.int64) * self.people.rows.units
+        return np.flatnonzero(units > budget)
+
+    def _individual(self, i: int) -> Individual:
+        rows = self.people.rows
+        row = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
+        values = dict(zip(rows.bins[row].tolist(), rows.values[row].tolist(), strict=True))
+        target = 0 if self.people.targets is None else int(self.people.targets[i])
+        vector = BinnedVector(values=values, n_bins=rows.n_bins)
+        return Individual(vector=vector, label=int(self.people.labels[i]), target=target)
+
+    def _targets(self) -> NDArray[np.int64]:
+        if self.people.targets is None:
+            raise BadInputError("a loss for numbers needs numbers as labels")
+        return self.people.targets
+
+    def _coins(self, round_number: int, model: int) -> NDArray[np.int64]:
+        if self._coin_keys is None:
+            return np.zeros(len(self.people), dtype=np.int64)
+        words = vectorised.dice_words(self._coin_keys, round_number, model, 0)
+        return (words >> np.uint64(64 - DRAW_BITS)).astype(np.int64)

@@ -1,0 +1,144 @@
+"""Hashing for a machine without numba, a person's device above all: SipHash-2-4 over numpy columns.
+
+Same functions and same bins as ``hashing``, some twenty times slower; ``threads`` changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import ArithmeticRangeError
+from secvm.learning._kernels.flat import FlatFeatures, check_values, flatten, flatten_rows, row_starts
+from secvm.learning.rows import MAX_UNITS, BinnedRows
+
+#: Features hashed at once: their four state columns stay in the second cache.
+_CHUNK = 8192
+
+Column = NDArray[np.uint64]
+
+
+def _rotate(x: Column, bits: int) -> None:
+    high = x << np.uint64(bits)
+    np.right_shift(x, np.uint64(64 - bits), out=x)
+    np.bitwise_or(x, high, out=x)
+
+
+def _rounds(v: list[Column], n: int) -> None:
+    for _ in range(n):
+        v[0] += v[1]
+        _rotate(v[1], 13)
+        v[1] ^= v[0]
+        _rotate(v[0], 32)
+        v[2] += v[3]
+        _rotate(v[3], 16)
+        v[3] ^= v[2]
+        v[0] += v[3]
+        _rotate(v[3], 21)
+        v[3] ^= v[0]
+        v[2] += v[1]
+        _rotate(v[1], 17)
+        v[1] ^= v[2]
+        _rotate(v[2], 32)
+
+
+def _siphash24(key: bytes, blocks: Column) -> Column:
+    """SipHash-2-4 of messages that take equally many blocks, given as messages x blocks, the length byte included."""
+    k0, k1 = (np.uint64(int.from_bytes(half, "little")) for half in (key[:8], key[8:]))
+    constants = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+    v = [np.full(len(blocks), k ^ np.uint64(c), np.uint64) for k, c in zip((k0, k1, k0, k1), constants, strict=True)]
+    for block in blocks.T:
+        v[3] ^= block
+        _rounds(v, 2)
+        v[0] ^= block
+    v[2] ^= np.uint64(0xFF)
+    _rounds(v, 4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def _hash_features(flat: FlatFeatures, keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
+    out = np.empty((len(flat), len(keys)), np.int32)
+    starts = flat.offsets[:-1]
+    lengths = flat.offsets[1:] - flat.gap - starts
+    n_blocks = lengths // 8 + 1
+    order = np.argsort(n_blocks, kind="stable")
+    edges = np.flatnonzero(np.diff(n_blocks[order], prepend=0, append=-1))
+    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        width = int(n_blocks[order[low]]) * 8
+        step = max(1, _CHUNK * 8 // width)
+        for first in range(low, high, step):
+            chosen = order[first : min(first + step, high)]
+            places = np.arange(width)
+            inside = places < lengths[chosen, None]
+            message = np.zeros((len(chosen), width), np.uint8)
+            message[inside] = flat.data[(starts[chosen, None] + places)[inside]]
+            message[:, -1] = lengths[chosen] & 0xFF
+            blocks = message.view("<u8").astype(np.uint64)
+            for r, key in enumerate(keys):
+                upper = _siphash24(key, blocks) >> np.uint64(32)
+                out[chosen, r] = (upper * np.uint64(n_bins)) >> np.uint64(32)
+    return out
+
+
+def hash_flat(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], keys: Sequence[bytes], n_bins: int, *, threads: int = 1
+) -> NDArray[np.int32]:
+    """The bins, features x hashes, of features ``data[offsets[i] : offsets[i + 1]]`` under 16-byte keys."""
+    return _hash_features(FlatFeatures(data, np.asarray(offsets, np.int64)), keys, n_bins)
+
+
+def _hash_pieces(pieces: Iterable[FlatFeatures], n: int, keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
+    out, done = np.empty((n, len(keys)), np.int32), 0
+    for piece in pieces:
+        out[done : done + len(piece)] = _hash_features(piece, keys, n_bins)
+        done += len(piece)
+    return out
+
+
+def hash_strings(features: Sequence[str], keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
+    """The bins, features x hashes, of features given as text."""
+    return _hash_pieces(flatten(features), len(features), keys, n_bins)
+
+
+def hash_string_rows(
+    rows: Sequence[Sequence[str]], keys: Sequence[bytes], n_bins: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """For many people's features: where each person's begin, and the bins, features x hashes."""
+    offsets = row_starts(rows)
+    return offsets, _hash_pieces(flatten_rows(rows, offsets), int(offsets[-1]), keys, n_bins)
+
+
+def bin_rows(
+    row_offsets: NDArray[np.int64],
+    bins: NDArray[np.int32],
+    values: NDArray[np.integer[Any]] | None,
+    n_bins: int,
+) -> BinnedRows:
+    """Many people's hashed features as rows: bins ascending, values that meet in a bin added, zeros dropped.
+
+    Person i has features ``row_offsets[i]`` to ``row_offsets[i + 1]``. ``bins`` is features x hashes, or flat for one
+    hash; ``values`` has one integer per feature, or is none where every feature counts 1.
+    """
+    bins = np.asarray(bins, np.int32).reshape(len(bins), 1 if bins.ndim == 1 else bins.shape[1])
+    counted = np.ones(len(bins), np.int64) if values is None else values.astype(np.int64)
+    check_values(counted)
+    indptr = np.zeros(len(row_offsets), np.int64)
+    found_bins, found_values = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    for i in range(len(row_offsets) - 1):
+        row = slice(row_offsets[i], row_offsets[i + 1])
+        distinct, where = np.unique(bins[row].ravel(), return_inverse=True)
+        totals = np.zeros(len(distinct), np.int64)
+        np.add.at(totals, where, np.repeat(counted[row], bins.shape[1]))
+        if int(np.abs(totals).sum()) >= MAX_UNITS:
+            raise ArithmeticRangeError(
+                f"a person has {MAX_UNITS} units or more; sums would no longer be exact everywhere"
+            )
+        found_bins.append(distinct[totals != 0].astype(np.int32))
+        found_values.append(totals[totals != 0].astype(np.int32))
+        indptr[i + 1] = indptr[i] + len(found_bins[-1])
+    return BinnedRows(
+        indptr=indptr, bins=np.concatenate(found_bins), values=np.concatenate(found_values), n_bins=n_bins
+    )

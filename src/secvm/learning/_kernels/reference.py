@@ -1,0 +1,112 @@
+"""The kernels, written to be read. This file is the specification; ``fast.py`` must equal it bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.learning.rows import BinnedRows
+
+_MASK = (1 << 64) - 1
+
+
+def _rotl(x: int, b: int) -> int:
+    return ((x << b) | (x >> (64 - b))) & _MASK
+
+
+def _sip_round(v: list[int]) -> None:
+    v[0] = (v[0] + v[1]) & _MASK
+    v[1] = _rotl(v[1], 13) ^ v[0]
+    v[0] = _rotl(v[0], 32)
+    v[2] = (v[2] + v[3]) & _MASK
+    v[3] = _rotl(v[3], 16) ^ v[2]
+    v[0] = (v[0] + v[3]) & _MASK
+    v[3] = _rotl(v[3], 21) ^ v[0]
+    v[2] = (v[2] + v[1]) & _MASK
+    v[1] = _rotl(v[1], 17) ^ v[2]
+    v[2] = _rotl(v[2], 32)
+
+
+def siphash24(key: bytes, message: bytes) -> int:
+    """SipHash-2-4 with a 16-byte key, as a 64-bit integer (Aumasson and Bernstein 2012)."""
+    k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
+    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+    padded = message + b"\0" * (7 - len(message) % 8) + bytes([len(message) & 0xFF])
+    for start in range(0, len(padded), 8):
+        block = int.from_bytes(padded[start : start + 8], "little")
+        v[3] ^= block
+        _sip_round(v)
+        _sip_round(v)
+        v[0] ^= block
+    v[2] ^= 0xFF
+    for _ in range(4):
+        _sip_round(v)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def reduce_to_bin(hashed: int, n_bins: int) -> int:
+    """The bin of a 64-bit hash: its upper 32 bits, scaled down to ``n_bins`` < 2^31 by multiply and shift."""
+    return ((hashed >> 32) * n_bins) >> 32
+
+
+def scores(rows: BinnedRows, mantissas: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Integer score of every person under every model: people x models, from mantissas of models x (bins + 1)."""
+    out = np.empty((len(rows), len(mantissas)), dtype=np.int64)
+    wide = mantissas.astype(np.int64)
+    for i in range(len(rows)):
+        row = slice(rows.indptr[i], rows.indptr[i + 1])
+        out[i] = (wide[:, rows.bins[row]] * rows.values[row]).sum(axis=1) + wide[:, rows.n_bins]
+    return out
+
+
+def tally(rows: BinnedRows, coefficients: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positive and negative unit counts, models x (bins + 1) each.
+
+    ``coefficients`` is people x models: the sign of a person's update (zero: no violator) times how often it counts.
+    """
+    shape = (coefficients.shape[1], rows.n_bins + 1)
+    plus, minus = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    for i in range(len(rows)):
+        row = slice(rows.indptr[i], rows.indptr[i + 1])
+        bins = np.append(rows.bins[row], rows.n_bins)
+        values = np.append(rows.values[row].astype(np.int64), 1)
+        for model in np.flatnonzero(coefficients[i]):
+            units = values * coefficients[i, model]
+            plus[model, bins] += np.maximum(units, 0)
+            minus[model, bins] += np.maximum(-units, 0)
+    return plus, minus
+
+
+def dice_word(key: bytes, round_number: int, model: int, index: int) -> int:
+    """Word ``index`` of a seeded stream: SipHash in counter mode over (round, model, index)."""
+    counter = (round_number << 44) | (model << 32) | index
+    return siphash24(key, counter.to_bytes(8, "little"))
+
+
+def thinned_tally(
+    rows: BinnedRows,
+    signs: NDArray[np.int8],
+    keys: NDArray[np.uint64],
+    keep53: NDArray[np.int64],
+    round_number: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """As ``tally``, but person i's unit u is kept only if its dice word, of 53 bits, is below ``keep53[i]``.
+
+    ``signs`` is people x models; ``keys`` is people x 2, the little-endian halves of each person's dice key.
+    A person's units are numbered through its bins in ascending order, the bias unit last.
+    """
+    shape = (signs.shape[1], rows.n_bins + 1)
+    plus, minus = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    for i in range(len(rows)):
+        row = slice(rows.indptr[i], rows.indptr[i + 1])
+        bins = np.append(rows.bins[row], rows.n_bins)
+        values = np.append(rows.values[row], 1)
+        key = keys[i].astype("<u8").tobytes()
+        for model in np.flatnonzero(signs[i]):
+            unit = 0
+            for bin_index, value in zip(bins.tolist(), values.tolist(), strict=True):
+                side = plus if int(signs[i, model]) * value > 0 else minus
+                for _ in range(abs(value)):
+                    side[model, bin_index] += dice_word(key, round_number, int(model), unit) >> 11 < keep53[i]
+                    unit += 1
+    return plus, minus

@@ -1,0 +1,1 @@
+"""Sees only counts: the coordinator's side, and everybody's who recomputes it."""

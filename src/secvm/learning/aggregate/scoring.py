@@ -1,0 +1,63 @@
+"""Test counts → accuracy, recall and precision per label, each with its Wilson interval and the marginal baseline."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Two-sided 95 %.
+Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A counted share and its 95 % interval (Wilson 1927: honest also near 0 and 1 and for few people)."""
+
+    hits: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The share; NaN when nobody was counted."""
+        return self.hits / self.of if self.of else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end; everything is possible when nobody was counted."""
+        if self.of == 0:
+            return 0.0, 1.0
+        p, n, z2 = self.value, self.of, Z95 * Z95
+        centre = (p + z2 / (2 * n)) / (1 + z2 / n)
+        half = Z95 / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+        low = 0.0 if self.hits == 0 else max(0.0, centre - half)
+        high = 1.0 if self.hits == self.of else min(1.0, centre + half)
+        return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a confusion matrix (true label x predicted label) says."""
+
+    accuracy: Share
+    #: Per label: of those who are, how many are found.
+    recall: tuple[Share, ...]
+    #: Per label: of those so called, how many are.
+    precision: tuple[Share, ...]
+    #: Per label: its share among the test people, which a guess by the marginals would reach as recall.
+    baseline: tuple[Share, ...]
+
+
+def score(cells: NDArray[np.int64]) -> Score:
+    """The score of a round's test cells."""
+    right = np.diag(cells).tolist()
+    true, called = cells.sum(axis=1).tolist(), cells.sum(axis=0).tolist()
+    n = int(cells.sum())
+    return Score(
+        accuracy=Share(sum(right), n),
+        recall=tuple(Share(r, t) for r, t in zip(right, true, strict=True)),
+        precision=tuple(Share(r, c) for r, c in zip(right, called, strict=True)),
+        baseline=tuple(Share(t, n) for t in true),
+    )

@@ -1,0 +1,88 @@
+"""Tally: what a round counted. Counts of +1 and -1 per model and bin, of participants, and of test cells.
+
+Counts add in any order and in any grouping; the empty tally is the zero of ``merge``. Many nodes, one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
+from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """The counts of one round. Public."""
+
+    #: int64, models x (bins + 1): positive units.
+    plus: NDArray[np.int64]
+    #: The same of negative units.
+    minus: NDArray[np.int64]
+    #: int64 per label: train participants.
+    participants: NDArray[np.int64]
+    #: int64, labels x labels: true label by predicted label, of test participants.
+    cells: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, *, n_models: int, n_bins: int, n_labels: int) -> Tally:
+        """Nothing counted yet."""
+        shape = (n_models, n_bins + 1)
+        return cls(
+            plus=np.zeros(shape, dtype=np.int64),
+            minus=np.zeros(shape, dtype=np.int64),
+            participants=np.zeros(n_labels, dtype=np.int64),
+            cells=np.zeros((n_labels, n_labels), dtype=np.int64),
+        )
+
+    def merge(self, other: Tally) -> Tally:
+        """Both together."""
+        if self.plus.shape != other.plus.shape or self.cells.shape != other.cells.shape:
+            raise BadInputError("tallies of different experiments cannot be merged")
+        return Tally(
+            plus=self.plus + other.plus,
+            minus=self.minus + other.minus,
+            participants=self.participants + other.participants,
+            cells=self.cells + other.cells,
+        )
+
+    def count(self, packages: Iterable[Package]) -> Tally:
+        """These packages counted on top. That each is counted once is the caller's work: a package has no name."""
+        plus, minus = self.plus.copy(), self.minus.copy()
+        participants, cells = self.participants.copy(), self.cells.copy()
+        for package in packages:
+            match package:
+                case TrainPackage(model=model, bin_index=bin_index, sign=sign):
+                    _check(0 <= model < plus.shape[0] and 0 <= bin_index < plus.shape[1] and sign in (-1, 1))
+                    (plus if sign > 0 else minus)[model, bin_index] += 1
+                case ParticipationPackage(cohort=cohort, class_index=label):
+                    _check(0 <= label < len(participants))
+                    participants[label] += cohort is Cohort.TRAIN
+                case TestPackage(true_class=true, predicted_class=predicted):
+                    _check(0 <= true < len(cells) and 0 <= predicted < len(cells))
+                    cells[true, predicted] += 1
+                case NullPackage():
+                    pass
+        return Tally(plus=plus, minus=minus, participants=participants, cells=cells)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tally) and all(
+            np.array_equal(mine, theirs)
+            for mine, theirs in (
+                (self.plus, other.plus),
+                (self.minus, other.minus),
+                (self.participants, other.participants),
+                (self.cells, other.cells),
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside: a tally is compared, never a key
+
+
+def _check(fits: bool) -> None:
+    if not fits:
+        raise BadInputError("a package names a model, bin, sign or label that the experiment does not have")

@@ -1,0 +1,1 @@
+"""Sees one person: the device and the offline estimator, and nobody else."""

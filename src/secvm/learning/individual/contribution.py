@@ -1,0 +1,94 @@
+"""Everything one person sends in one round, package by package.
+
+This is the device's side of a round, and the specification that the offline estimator is held to: its tallies equal the
+tallies of these packages, whatever their order and however often one is sent again.
+
+ 1. One participation package.
+ 2. Train cohort: for every model the update (or none), split into units, thinned; all models together cut to the
+ budget.
+    Test cohort: the confusion cell of one prediction (a number as the label has none).
+ 3. Padding with nulls up to the budget, where the experiment has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.dice import DRAW_BITS, Dice, Purpose
+from secvm.learning.individual.evaluation import evaluate_person
+from secvm.learning.individual.splitting import fit_budget, pad, split, thin
+from secvm.learning.individual.update import fixed_epsilon, local_update, squared_norm
+from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
+from secvm.learning.weights import Weights
+
+if TYPE_CHECKING:  # an experiment knows how counts become weights, which is the other side's business
+    from secvm.learning.experiment import Experiment
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Individual:
+    """One person as an experiment sees it. Secret: it does not print itself."""
+
+    vector: BinnedVector
+    #: Index of the label; 0 when the label is a number.
+    label: int
+    #: The number as the label, centred, scaled, in units of 2^-32 (``update.fixed_target``).
+    target: int = 0
+    cohort: Cohort = Cohort.TRAIN
+
+    def __repr__(self) -> str:
+        return "Individual(...)"
+
+
+def contribute(
+    person: Individual,
+    *,
+    experiment: Experiment,
+    training: Weights,
+    evaluation: Weights,
+    dice: Dice,
+    round_number: int,
+) -> list[Package]:
+    """The packages of one person in one round."""
+    packages: list[Package] = [ParticipationPackage(cohort=person.cohort, class_index=person.label)]
+    if person.cohort is Cohort.TRAIN:
+        packages += train_packages(
+            person, experiment=experiment, training=training, dice=dice, round_number=round_number
+        )
+    elif not experiment.loss.regression:
+        packages.append(evaluate_person(evaluation, experiment.models, person.vector, person.label))
+    return packages if experiment.budget is None else pad(packages, experiment.budget)
+
+
+def train_packages(
+    person: Individual, *, experiment: Experiment, training: Weights, dice: Dice, round_number: int
+) -> list[TrainPackage]:
+    """The unit packages of a train person: all models, thinned, within the budget."""
+    loss = experiment.loss
+    keep53 = int(experiment.thinning.keep53([squared_norm(person.vector)])[0])
+    sent: list[TrainPackage] = []
+    for model in range(experiment.models.n_models):
+        label_sign = None if loss.regression else int(experiment.models.signs[person.label, model])
+        if label_sign == 0:
+            continue
+        if loss.regression:
+            threshold, width = person.target, fixed_epsilon(loss, experiment.target_spread)
+        else:
+            coin = dice.words(Purpose.COIN, round_number, model, 1)[0] >> (64 - DRAW_BITS) if loss.tosses_coins else 0
+            threshold, width = int(loss.thresholds(np.array([coin], dtype=np.int64))[0]), 0
+        update = local_update(
+            weights=training,
+            model=model,
+            vector=person.vector,
+            label_sign=label_sign,
+            threshold=threshold,
+            width=width,
+        )
+        if update is not None:
+            units = split(update, model)
+            sent += thin(units, keep53=keep53, dice=dice, round_number=round_number, model=model)
+    return fit_budget(sent, budget=experiment.train_budget, dice=dice, round_number=round_number)

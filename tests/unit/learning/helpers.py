@@ -1,0 +1,60 @@
+"""What several tests of the learning core share: small tallies, small states, a round half to even of their own."""
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.package import Package
+from secvm.learning.weights import Weights
+
+
+def ints(*values: int) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+def half_even(number: Fraction) -> int:
+    """Round half to even, written out: floor, then look at what is left."""
+    floor = number.numerator // number.denominator
+    rest = number - floor
+    return floor + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2 == 1))
+
+
+def small_tally(plus: list[list[int]], minus: list[list[int]], participants: list[int]) -> Tally:
+    n = len(participants)
+    return Tally(
+        plus=np.array(plus, dtype=np.int64),
+        minus=np.array(minus, dtype=np.int64),
+        participants=np.array(participants, dtype=np.int64),
+        cells=np.zeros((n, n), dtype=np.int64),
+    )
+
+
+def some_weights(
+    rows: list[list[int]], *, unit: Fraction = Fraction(1), normalised: bool = False, first: bool = False
+) -> Weights:
+    return Weights(mantissas=np.array(rows, dtype=np.int32), unit=unit, normalised=normalised, first=first)
+
+
+def one_round(experiment: Experiment, people: list[Individual], weights: Weights, round_number: int) -> Tally:
+    """What the packages of these people add up to, the seeded dice of person i numbered i."""
+    sent: list[Package] = []
+    for i, person in enumerate(people):
+        sent += contribute(
+            person,
+            experiment=experiment,
+            training=weights,
+            evaluation=weights,
+            dice=UnsafeSeededDice(b"tests", i),
+            round_number=round_number,
+        )
+    return experiment.empty_tally().count(sent)
+
+
+def person(values: dict[int, int], n_bins: int, label: int) -> Individual:
+    return Individual(vector=BinnedVector(values=dict(sorted(values.items())), n_bins=n_bins), label=label)

@@ -1,0 +1,206 @@
+"""The two-cycle is seen and can be left; the plateau stops when there is nothing more to gain."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from secvm.errors import BadExperimentError
+from secvm.lab.population.zipf import ZipfPeople
+from secvm.learning.aggregate.convergence import SPELL, Plateau, TwoCycle
+from secvm.learning.aggregate.descent import Pegasos
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.update import bands, verdicts
+from secvm.learning.losses import Loss
+from secvm.learning.weights import Weights
+from tests.unit.learning.helpers import small_tally
+
+
+def violators(*sides: tuple[int, int]) -> Tally:
+    """A tally in which so many of each side violate, per model; only the bias column matters."""
+    return small_tally([[9, p] for p, _ in sides], [[9, m] for _, m in sides], [50, 50])
+
+
+UP, DOWN, EVEN = (40, 0), (0, 40), (20, 20)
+
+
+def watched(*rounds: list[tuple[int, int]] | tuple[int, int]) -> TwoCycle:
+    watcher = TwoCycle()
+    for one in rounds:
+        watcher.watch(violators(*one) if isinstance(one, list) else violators(one))
+    return watcher
+
+
+# ── the two-cycle ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_swing_of_eight_rounds_is_an_orbit_and_one_of_seven_is_none() -> None:
+    swing = [UP, DOWN] * 4
+    assert SPELL == 8
+    assert watched(*swing).caught
+    assert watched(*swing).spells == [(1, 8)]
+    assert not watched(*swing[:7]).caught
+    assert watched(*swing[:7]).spells == []
+
+
+def test_swing_need_not_be_complete_but_nearly() -> None:
+    assert watched(*[(90, 10), (10, 90)] * 5).caught  # balance ±.8
+    assert not watched(*[(89, 11), (11, 89)] * 5).caught
+
+
+@pytest.mark.parametrize(
+    "rounds", [[EVEN] * 20, [UP] * 20, [UP, UP, DOWN, DOWN] * 5, [UP, EVEN, DOWN, EVEN] * 5, [(0, 0)] * 20]
+)
+def test_what_does_not_swing_every_round_is_no_orbit(rounds: list[tuple[int, int]]) -> None:
+    assert watched(*rounds).spells == []
+
+
+def test_spell_that_ends_is_kept_but_no_longer_holds() -> None:
+    watcher = watched(*[EVEN, EVEN], *[UP, DOWN] * 5, *[EVEN] * 3)
+    assert watcher.spells == [(3, 12)]
+    assert not watcher.caught
+    for one in [UP, DOWN] * 4:
+        watcher.watch(violators(one))
+    assert watcher.spells == [(3, 12), (16, 23)]
+    assert watcher.caught
+
+
+def test_repro_abandoned_rounds_do_not_shift_the_numbers_of_a_spell() -> None:
+    watcher = TwoCycle()
+    for number, one in zip([1, 2, 3, 6, 7, 8, 9, 10], [UP, DOWN] * 4, strict=True):  # 4 and 5 were abandoned
+        watcher.watch(violators(one), number)
+    assert watcher.spells == [(1, 10)]
+
+
+def test_one_model_of_several_is_enough() -> None:
+    rounds = [[EVEN, side, UP] for side in [UP, DOWN] * 5]
+    assert watched(*rounds).spells == [(1, 10)]
+
+
+def test_spells_of_models_that_overlap_are_one() -> None:
+    first = [UP, DOWN] * 5 + [EVEN] * 8
+    second = [EVEN] * 4 + [UP, DOWN] * 7
+    watcher = watched(*[[a, b] for a, b in zip(first, second, strict=True)])
+    assert watcher.spells == [(1, 18)]
+
+
+# ── the plateau ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def stops_at(
+    accuracies: list[float], of: int = 1000, patience: int = 10, at_least: int = 20
+) -> tuple[int | None, Plateau]:
+    plateau = Plateau(patience=patience, at_least=at_least)
+    for number, accuracy in enumerate(accuracies, start=1):
+        if plateau.watch(round(accuracy * of), of):
+            return number, plateau
+    return None, plateau
+
+
+def test_plateau_does_not_stop_while_accuracy_rises() -> None:
+    assert stops_at([0.5 + 0.005 * t for t in range(80)])[0] is None
+
+
+def test_plateau_stops_once_accuracy_has_stood_still() -> None:
+    rising = [0.5 + 0.01 * t for t in range(30)]
+    stopped, _ = stops_at(rising + [0.8] * 60)
+    assert stopped is not None
+    assert 40 <= stopped <= 60
+
+
+def test_plateau_stops_when_accuracy_falls() -> None:
+    stopped, plateau = stops_at([0.5 + 0.01 * min(t, 60 - t) for t in range(60)])
+    assert stopped is not None
+    assert 30 < stopped < 50
+    assert plateau.best_round == 31
+
+
+def test_plateau_never_stops_before_its_first_allowed_round() -> None:
+    assert stops_at([0.5] * 100, at_least=50, patience=5)[0] == 50
+    assert stops_at([0.5] * 100, at_least=1, patience=5)[0] == 10
+    assert stops_at([0.5] * 100, at_least=1, patience=30)[0] == 60
+
+
+def test_gain_below_a_quarter_of_a_standard_error_is_none() -> None:
+    # At p = .5 and 100 people that is .0125; ten rounds later the mean has risen by .005, or by .05.
+    assert stops_at([0.5 + 0.0005 * t for t in range(40)], of=100_000_000, at_least=1)[0] is None
+    plateau = Plateau(at_least=1)
+    assert any(plateau.watch(5000 + 5 * t, 10_000) for t in range(40)) is False
+    few = Plateau(at_least=1)
+    assert any(few.watch(50 + t // 20, 100) for t in range(40))
+
+
+def test_best_round_is_the_middle_of_the_best_three_and_the_first_of_equals() -> None:
+    _, plateau = stops_at([0.5, 0.9, 0.5, 0.7, 0.8, 0.7, 0.5])
+    assert plateau.best_round == 5
+    assert stops_at([0.6, 0.6, 0.6])[1].best_round == 1
+    assert stops_at([0.5, 0.6, 0.7])[1].best_round == 3
+
+
+def test_round_without_test_people_counts_as_zero_and_does_not_divide_by_it() -> None:
+    plateau = Plateau(patience=2, at_least=1)
+    for _ in range(5):
+        plateau.watch(0, 0)
+    assert plateau.best_round == 1
+
+
+@pytest.mark.parametrize(("patience", "at_least"), [(1, 20), (0, 20), (10, 0)])
+def test_plateau_refuses_parameters_without_meaning(patience: int, at_least: int) -> None:
+    with pytest.raises(BadExperimentError):
+        Plateau(patience=patience, at_least=at_least)
+
+
+# ── the weak signal ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+N_TRAIN, N_WORDS, ROUNDS = 800, 300, 60
+WEAK = ZipfPeople(n_people=2 * N_TRAIN, words_per_person=100, vocabulary=N_WORDS, signal=0.1, label_noise=0.1)
+
+Ints = NDArray[np.int64]
+
+
+def dense_scores(x: Ints, weights: Weights) -> Ints:
+    return np.asarray(x @ weights.mantissas[0].astype(np.int64), dtype=np.int64)
+
+
+def train(x: Ints, labels: Ints, rule: Pegasos) -> tuple[Weights, TwoCycle]:
+    experiment = Experiment(n_bins=N_WORDS, labels=("a", "b"), rule=rule)
+    state, watcher = experiment.start(), TwoCycle()
+    signs = (2 * labels - 1).astype(np.int8)
+    thresholds = Loss("hinge").thresholds(labels)
+    for _ in range(ROUNDS):
+        weights = rule.training_weights(state)
+        lower, upper = bands(thresholds=thresholds, width=0, norms=None, unit=weights.unit)
+        sent = signs if weights.first else verdicts(dense_scores(x, weights), signs, lower, upper)
+        tally = Tally(
+            plus=x[sent > 0].sum(axis=0)[None],
+            minus=x[sent < 0].sum(axis=0)[None],
+            participants=np.bincount(labels, minlength=2),
+            cells=np.zeros((2, 2), dtype=np.int64),
+        )
+        watcher.watch(tally)
+        state = experiment.step(state, tally)
+    return rule.training_weights(state), watcher
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_weak_signal_catches_pegasos_for_sixty_rounds_and_the_cap_frees_it(seed: int) -> None:
+    words, drawn = WEAK.generate(seed)
+    labels = drawn.astype(np.int64)
+    x = np.zeros((2 * N_TRAIN, N_WORDS + 1), dtype=np.int64)
+    np.put_along_axis(x, words.astype(np.int64), 1, axis=1)
+    x[:, -1] = 1
+
+    def held_out(weights: Weights) -> float:
+        right = (dense_scores(x[N_TRAIN:], weights) >= 0) == (labels[N_TRAIN:] == 1)
+        return float(right.mean())
+
+    plain, swinging = train(x[:N_TRAIN], labels[:N_TRAIN], Pegasos())
+    capped, calm = train(x[:N_TRAIN], labels[:N_TRAIN], Pegasos(step_cap=Fraction(1, 2)))
+    assert swinging.caught
+    assert swinging.spells[0][0] <= 3
+    assert swinging.spells[-1][1] == ROUNDS
+    assert held_out(plain) < 0.56
+    assert calm.spells == []
+    assert held_out(capped) > held_out(plain) + 0.1
