@@ -88,6 +88,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "baseline": dict,
     "n_train": int,
     "n_test": int,
+    "n_held_out": int,
     "features": int,
     "bins": int,
     "rounds": int,

@@ -178,13 +178,15 @@ def hold_out(n: int, fraction: str, seed: bytes, *, option: str = "--test-fracti
     return train
 
 
-def check_writable(path: Path | None, option: str) -> None:
+def check_writable(path: Path | None, option: str, *, inputs: Sequence[Path | None] = ()) -> None:
     """Refuse an output that cannot be written before hours are spent on it."""
     if path is None:
         return
     folder = path.resolve().parent
     if path.is_dir():
         reason = "it is a folder"
+    elif any(given is not None and path.exists() and given.exists() and path.samefile(given) for given in inputs):
+        reason = "it is one of the files to be read"
     elif not folder.is_dir():
         reason = "its folder does not exist"
     elif not os.access(path if path.exists() else folder, os.W_OK):

@@ -9,10 +9,10 @@ import numpy as np
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, write_atomically
-from secvm.cli.train import classification_report, regression_report
 from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.fitting import Evaluator, real_scores
 from secvm.estimator.model import Model
+from secvm.estimator.offline_run import classification_report, regression_report
 from secvm.learning.aggregate.scoring import score
 from secvm.people.reader import read_people
 from secvm.people.table import People

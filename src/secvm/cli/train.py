@@ -14,17 +14,12 @@ from numpy.typing import NDArray
 from secvm.cli import options, plots
 from secvm.cli.output import Format, FormatOption, emit, note, progress, write_atomically
 from secvm.errors import BadInputError
-from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
+from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import Model
+from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins_only
 from secvm.estimator.thinning import parse_thinning
-from secvm.estimator.training import OfflineTraining, Population
-from secvm.learning.aggregate.convergence import Plateau
-from secvm.learning.aggregate.scoring import Score, Share, score
-from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import Binning, HashBinning
-from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import ALWAYS
-from secvm.learning.weights import Weights
 from secvm.people.reader import read_people, read_split
 from secvm.people.table import People
 
@@ -90,12 +85,13 @@ def train(
     """
     started = time.monotonic()
     _check_words(values=values, descent=descent, multiclass=multiclass, stop=stop)
-    if sum(given is not None for given in (test, test_fraction, split_file)) > 1:
+    tests = [given for given in (test, test_fraction, split_file) if given is not None]
+    if len(tests) > 1:
         raise BadInputError("--test, --test-fraction and --split-file exclude each other")
-    if test is None and test_fraction is None and split_file is None and (curve is not None or plot is not None):
+    if not tests and (curve is not None or plot is not None):
         raise BadInputError("a curve needs people to test on: give --test, --test-fraction or --split-file")
     for path, option in ((out, "--out"), (curve, "--curve"), (plot, "--plot")):
-        options.check_writable(path, option)
+        options.check_writable(path, option, inputs=(people, test, split_file, vocabulary))
     if plot is not None:
         plots.pyplot()  # refuses now, not after the rounds, where matplotlib is not installed
     the_loss = options.loss(loss, loss_parameter)
@@ -108,28 +104,43 @@ def train(
     wanted = options.binning(bins, hashes, vocabulary, options.salt_bytes(salt, seed))
 
     folk = _read(people, wanted, presence=values == "presence")
-    if split_file is not None:
-        in_train = read_split(split_file, len(folk))
-    elif test_fraction is not None:
-        in_train = options.hold_out(len(folk), test_fraction, dice_seed)
-    else:
-        in_train = np.ones(len(folk), dtype=np.bool_)
+    in_train = _who_trains(len(folk), split_file, test_fraction, dice_seed)
+    if wanted is None:
+        folk = train_bins_only(folk, in_train)
     testers = _read(test, folk.binning, presence=values == "presence") if test is not None else None
 
-    common: dict[str, Any] = {
-        "n_bins": folk.binning.n_bins,
-        "rule": rule,
-        "loss": the_loss,
-        "thinning": thin,
-        "fixed_point_rows": rule.normalised and not thin.active,
-    }
-    job = _Regression if the_loss.regression else _Classification
-    work = job(folk, in_train, testers, common, class_weight or [], multiclass, rounds)
+    if the_loss.regression:
+        if class_weight:
+            raise BadInputError("--class-weight needs labels that are classes, not numbers")
+        work: OfflineRun = Numbers(
+            folk,
+            in_train,
+            testers,
+            rule=rule,
+            loss=the_loss,
+            thinning=thin,
+            relative_epsilon=loss_parameter is None,
+        )
+    else:
+        work = Classes(
+            folk,
+            in_train,
+            testers,
+            rule=rule,
+            loss=the_loss,
+            thinning=thin,
+            multiclass=multiclass,
+            class_weights=lambda labels, counts: options.class_weights(class_weight or [], labels, counts),
+        )
     options.check_memory(folk.binning.n_bins, work.experiment.models.n_models)
-    fitted = work.run(dice_seed, rounds=rounds, stop=stop, threads=threads)
+    held_out = None
+    if stop == "plateau":
+        held_out = ~options.hold_out(work.n_train, HELD_OUT, dice_seed, option="--stop plateau")
+    with progress("training", rounds) as advance:
+        fitted = work.run(dice_seed, rounds=rounds, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
 
-    result = work.report(fitted)
-    result |= _about(work, fitted, folk, descent=descent, seed=seed)
+    n_held_out = 0 if held_out is None else int(held_out.sum())
+    result = work.report() | _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
     model = Model(
         experiment=work.experiment,
         binning=folk.binning,
@@ -137,7 +148,25 @@ def train(
         presence=values == "presence",
         rounds=fitted.rounds,
     )
-    # The picture is drawn before anything is written: if it cannot be, nothing is.
+    _write(work, model, result, out=out, curve=curve, plot=plot)
+    result["seconds"] = round(time.monotonic() - started, 3)
+    result["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+    emit(result, output_format, text=_as_text(result))
+
+
+def _who_trains(n: int, split_file: Path | None, test_fraction: str | None, seed: bytes) -> NDArray[np.bool_]:
+    """True for those who train; without any option, everybody."""
+    if split_file is not None:
+        return read_split(split_file, n)
+    if test_fraction is not None:
+        return options.hold_out(n, test_fraction, seed)
+    return np.ones(n, dtype=np.bool_)
+
+
+def _write(
+    work: OfflineRun, model: Model, result: dict[str, Any], *, out: Path | None, curve: Path | None, plot: Path | None
+) -> None:
+    """The files that were asked for. The picture is drawn first: if it cannot be, nothing is written."""
     picture = b""
     if plot is not None:
         picture = plots.draw_curve(work.curve, measure=work.measure, n_test=work.n_test, result=result)
@@ -149,9 +178,6 @@ def train(
         write_atomically(curve, ("\n".join(lines) + "\n").encode())
     if plot is not None:
         write_atomically(plot, picture)
-    result["seconds"] = round(time.monotonic() - started, 3)
-    result["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
-    emit(result, output_format, text=_as_text(result))
 
 
 def _check_words(*, values: str, descent: str, multiclass: str, stop: str) -> None:
@@ -181,228 +207,14 @@ def _read(path: Path, binning: Binning | None, *, presence: bool) -> People:
         return read_people(path, binning, presence=presence, count_features=count, on_progress=moved)
 
 
-class _Work:
-    """One training job: population, held-out people, test people and their curve."""
-
-    measure: str
-    experiment: Experiment
-    people: Population
-    test: Evaluator | None = None
-    n_test: int = 0
-
-    def __init__(self, folk: People, in_train: NDArray[np.bool_]) -> None:
-        self.curve: list[tuple[int, float]] = []
-        self.last: Any = None
-        self.n_train = int(in_train.sum())
-        if self.n_train == 0:
-            raise BadInputError("there is nobody to train on")
-
-    def run(self, dice_seed: bytes, *, rounds: int, stop: str, threads: int) -> Fitted:
-        """All rounds."""
-        training = OfflineTraining(self.experiment, seed=dice_seed, threads=threads)
-        people, held_out, plateau = self.people, None, None
-        if stop == "plateau":
-            train = options.hold_out(len(people), HELD_OUT, dice_seed, option="--stop plateau")
-            held_out, plateau = self.held_out(np.flatnonzero(~train), threads), Plateau()
-            people = Population(rows=people.rows, labels=people.labels, targets=people.targets, train=train)
-        self.prepare_test(threads)
-        with progress("training", rounds) as advance:
-
-            def on_round(number: int, weights: Weights) -> None:
-                if self.test is not None:
-                    self.curve.append((number, self.measure_test(weights)))
-                advance(1)
-
-            fitted = fit_rounds(training, people, rounds=rounds, held_out=held_out, plateau=plateau, on_round=on_round)
-        if self.test is not None:
-            self.measure_test(fitted.weights)
-        return fitted
-
-    def prepare_test(self, threads: int) -> None:
-        """Lay the test people out."""
-        raise NotImplementedError
-
-    def measure_test(self, weights: Weights) -> float:
-        """The curve's value, and ``last`` for the report."""
-        raise NotImplementedError
-
-    def held_out(self, where: NDArray[np.int64], threads: int) -> Any:
-        """Weights → (right, of) on people who do not train."""
-        raise NotImplementedError
-
-    def report(self, fitted: Fitted) -> dict[str, Any]:
-        """The first part of the result."""
-        raise NotImplementedError
-
-
-class _Classification(_Work):
-    measure = "accuracy"
-
-    def __init__(
-        self,
-        folk: People,
-        in_train: NDArray[np.bool_],
-        testers: People | None,
-        common: dict[str, Any],
-        class_weight: list[str],
-        multiclass: str,
-        rounds: int,
-    ) -> None:
-        super().__init__(folk, in_train)
-        train_codes = folk.label_codes[in_train]
-        used = np.unique(train_codes)
-        labels = tuple(folk.label_names[c] for c in used)
-        if len(labels) < 2:
-            raise BadInputError("training needs people of at least two labels, and there is only one")
-        counts = np.bincount(np.searchsorted(used, train_codes), minlength=len(labels))
-        weights = options.class_weights(class_weight, labels, counts)
-        where = np.flatnonzero(in_train)
-        rows = folk.rows if len(where) == len(folk) else folk.rows.take(where)
-        factors = common["loss"].factors
-        uneven = bool(weights) or factors[0] != factors[1]
-        common = {**common, **_for_signed(common, signed=_is_signed(rows), uneven=uneven)}
-        self.experiment = Experiment(labels=labels, class_weights=weights, multiclass=multiclass, **common)
-        self.people = Population(rows=rows, labels=np.searchsorted(used, train_codes).astype(np.int64))
-        if testers is not None:
-            self._test_rows, texts = testers.rows, [testers.label_names[c] for c in testers.label_codes]
-        else:
-            outside = np.flatnonzero(~in_train)
-            self._test_rows, texts = folk.rows.take(outside), [folk.label_names[c] for c in folk.label_codes[outside]]
-        place = {label: i for i, label in enumerate(labels)}
-        if not set(texts) <= set(place):
-            raise BadInputError("a test person has a label that no training person has")
-        self._truth = np.array([place[t] for t in texts], dtype=np.int64)
-        self.n_test = len(texts)
-
-    def prepare_test(self, threads: int) -> None:
-        if self.n_test:
-            self.test = Evaluator(self.experiment, self._test_rows, threads=threads)
-
-    def measure_test(self, weights: Weights) -> float:
-        assert self.test is not None
-        self.last = score(self.test.cells(weights, self._truth))
-        return float(self.last.accuracy.value)
-
-    def held_out(self, where: NDArray[np.int64], threads: int) -> Any:
-        evaluator = Evaluator(self.experiment, self.people.rows.take(where), threads=threads)
-        truth = self.people.labels[where]
-        return lambda weights: (int((evaluator.labels(weights) == truth).sum()), len(truth))
-
-    def report(self, fitted: Fitted) -> dict[str, Any]:
-        return classification_report(self.last, self.experiment.labels)
-
-
-class _Regression(_Work):
-    measure = "mae"
-
-    def __init__(
-        self,
-        folk: People,
-        in_train: NDArray[np.bool_],
-        testers: People | None,
-        common: dict[str, Any],
-        class_weight: list[str],
-        multiclass: str,
-        rounds: int,
-    ) -> None:
-        from secvm.estimator.targets import fixed_targets, target_scale
-
-        super().__init__(folk, in_train)
-        if class_weight:
-            raise BadInputError("--class-weight needs labels that are classes, not numbers")
-        numbers = folk.numeric_labels()
-        y = numbers[in_train]
-        centre, spread = target_scale(y, np.ones(len(y)))
-        factors = common["loss"].factors
-        where, outside = np.flatnonzero(in_train), np.flatnonzero(~in_train)
-        rows = folk.rows.take(where)
-        common = {**common, **_for_signed(common, signed=_is_signed(rows), uneven=factors[0] != factors[1])}
-        self.experiment = Experiment(labels=("number",), target_centre=centre, target_spread=spread, **common)
-        self.people = Population(
-            rows=rows,
-            labels=np.zeros(len(where), dtype=np.int64),
-            targets=fixed_targets(y, self.experiment),
-        )
-        self._test_rows = testers.rows if testers is not None else folk.rows.take(outside)
-        self._truth = testers.numeric_labels() if testers is not None else numbers[outside]
-        self.n_test = len(self._truth)
-
-    def prepare_test(self, threads: int) -> None:
-        if self.n_test:
-            self.test = Evaluator(self.experiment, self._test_rows, threads=threads)
-
-    def measure_test(self, weights: Weights) -> float:
-        assert self.test is not None
-        self.last = regression_report(self.test.numbers(weights), self._truth)
-        return float(self.last["mae"])
-
-    def held_out(self, where: NDArray[np.int64], threads: int) -> Any:
-        evaluator = Evaluator(self.experiment, self.people.rows.take(where), threads=threads)
-        assert self.people.targets is not None
-        truth = self.people.targets[where] / 2.0**32
-        return lambda weights: (int((np.abs(evaluator.values(weights)[:, 0] - truth) <= 0.5).sum()), len(truth))
-
-    def report(self, fitted: Fitted) -> dict[str, Any]:
-        return dict(self.last) if self.last else {"mae": None, "r2": None}
-
-
-def _is_signed(rows: BinnedRows) -> bool:
-    """Whether somebody who trains has a negative value; test people have no say in the model."""
-    return bool(rows.values.size) and int(rows.values.min()) < 0
-
-
-def _for_signed(common: dict[str, Any], *, signed: bool, uneven: bool) -> dict[str, Any]:
-    """What negative values change: see ``Experiment.weighted_updates`` and ``Swift.mean_move``."""
-    if not signed:
-        return {}
-    from dataclasses import replace
-    from fractions import Fraction
-
-    rule = common["rule"]
-    if rule.normalised:
-        rule = replace(rule, mean_move=Fraction(10**6))
-    return {"rule": rule, "weighted_updates": uneven}
-
-
-def classification_report(result: Score | None, labels: tuple[str, ...]) -> dict[str, Any]:
-    """Accuracy, recall, precision and baseline with their intervals; None where nobody was tested."""
-    if result is None:
-        return {"accuracy": None, "recall": None, "precision": None}
-
-    def each(shares: tuple[Share, ...]) -> dict[str, float | None]:
-        return {label: _number(share.value) for label, share in zip(labels, shares, strict=True)}
-
-    def intervals(shares: tuple[Share, ...]) -> dict[str, list[float]]:
-        return {label: list(share.interval) for label, share in zip(labels, shares, strict=True)}
-
-    return {
-        "accuracy": _number(result.accuracy.value),
-        "accuracy_interval": list(result.accuracy.interval),
-        "recall": each(result.recall),
-        "recall_interval": intervals(result.recall),
-        "precision": each(result.precision),
-        "precision_interval": intervals(result.precision),
-        "baseline": each(result.baseline),
-    }
-
-
-def regression_report(predicted: NDArray[np.float64], truth: NDArray[np.float64]) -> dict[str, Any]:
-    """Mean absolute error and the coefficient of determination."""
-    residual = truth - predicted
-    total = float(((truth - truth.mean()) ** 2).sum())
-    r2 = 1 - float((residual**2).sum()) / total if total else None
-    return {"mae": float(np.abs(residual).mean()), "r2": r2}
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
-def _about(work: _Work, fitted: Fitted, folk: People, *, descent: str, seed: int) -> dict[str, Any]:
+def _about(
+    work: OfflineRun, fitted: Fitted, folk: People, *, n_held_out: int, descent: str, seed: int
+) -> dict[str, Any]:
     """The second part of the result: what was trained, and how it went."""
     binning = folk.binning
     about: dict[str, Any] = {
-        "n_train": work.n_train,
+        "n_train": work.n_train - n_held_out,
+        "n_held_out": n_held_out,
         "n_test": work.n_test,
         "features": folk.n_features if folk.n_features is not None else binning.n_bins,
         "bins": binning.n_bins,
@@ -412,14 +224,14 @@ def _about(work: _Work, fitted: Fitted, folk: People, *, descent: str, seed: int
         "stopped_because": fitted.stopped_because,
         "two_cycle": fitted.two_cycle,
         "two_cycle_spells": [list(spell) for spell in fitted.two_cycle_spells],
-        "packages_per_person": fitted.packages / work.n_train,
+        "packages_per_person": fitted.packages / (work.n_train - n_held_out),
         "descent": descent,
         "thinning": str(work.experiment.thinning),
         "loss": work.experiment.loss.name,
         "seed": seed,
     }
     if work.experiment.thinning.rho is not None:
-        keep = work.experiment.thinning.keep53(work.people.rows.squared_norms.tolist())
+        keep = work.experiment.thinning.keep53(work.rows.squared_norms.tolist())
         about["clipped_share"] = float((keep == ALWAYS).mean())
     if isinstance(binning, HashBinning):
         about["salt"] = binning.salt.hex()

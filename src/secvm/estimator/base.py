@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from fractions import Fraction
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -20,6 +19,7 @@ from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.model import Model
+from secvm.estimator.question import ask
 from secvm.estimator.thinning import parse_thinning
 from secvm.estimator.training import Attendance, OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
@@ -117,13 +117,11 @@ class SecVMBase(BaseEstimator):
 
     # -- what the parameters mean --------------------------------------------------------------------------------
 
-    def _rule(self, *, signed: bool) -> DescentRule:
+    def _rule(self) -> DescentRule:
         if self.descent == "swift":
             if self.step_cap is not None:
                 raise BadInputError("step_cap belongs to pegasos")
-            # With negative values the popularity is not the mean person: nothing is held.
-            held = {"mean_move": Fraction(10**6)} if signed else {}
-            return Swift(decay=exact(float(self.decay)), **held)
+            return Swift(decay=exact(float(self.decay)))
         cap = None if self.step_cap is None else exact(float(self.step_cap))
         return Pegasos(lambda_=exact(float(self.lambda_)), averaging=self.averaging, step_cap=cap)
 
@@ -138,20 +136,14 @@ class SecVMBase(BaseEstimator):
         self, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss | None = None, **more: Any
     ) -> Experiment:
         # Only people who count have a say: ``rows`` are theirs.
-        signed = bool(rows.values.size) and int(rows.values.min()) < 0
-        rule, thinning = self._rule(signed=signed), self._thinning()
-        loss = loss or self._loss()
-        uneven = bool(more.get("class_weights")) or loss.factors[0] != loss.factors[1]
-        return Experiment(
-            n_bins=self.binner_.binning_.n_bins,
+        return ask(
+            rows,
             labels=labels,
-            rule=rule,
-            loss=loss,
-            thinning=thinning,
-            weighted_updates=signed and uneven,
+            rule=self._rule(),
+            loss=loss or self._loss(),
+            thinning=self._thinning(),
             features_per_person=self.features_per_person,
             budget=self.budget,
-            fixed_point_rows=rule.normalised and not thinning.active,
             **more,
         )
 

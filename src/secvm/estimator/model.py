@@ -1,8 +1,8 @@
-"""Model: what training leaves behind, and its file.
+r"""Model: what training leaves behind, and its file.
 
 The file is plain and safe to open: nothing in it is code. It has
 
-    secvm-model-v1\\n
+    secvm-model-v1\n
     one line of JSON (sorted keys): what the model answers and how its features are binned
     the sections named in the JSON under "sections", as [name, kind, length in bytes], one after the other
     32 bytes: BLAKE2b-256 of everything before
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _MAGIC = b"secvm-model-v1\n"
 _DIGEST = 32
-#: No header comes near this; a larger one is not ours.
-_MAX_HEADER = 1 << 20
 #: How the header writes rationals: as ``str`` of a Fraction. No exponents: 1e999999999 would keep a reader busy for
 #: hours.
 _RATIO = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
@@ -113,7 +111,7 @@ class Model:
         if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
             raise BadModelFileError("the model file is damaged: its digest does not fit its content")
         try:
-            end = body.index(b"\n", len(_MAGIC), len(_MAGIC) + _MAX_HEADER)
+            end = body.index(b"\n", len(_MAGIC))
             header = json.loads(body[len(_MAGIC) : end])
             return cls._from_parts(header, _sections(header, body[end + 1 :]))
         except (SecVMError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
@@ -141,7 +139,7 @@ class Model:
         )
         quantiser = None
         if "centre" in sections:
-            from secvm.estimator.quantise import Quantiser  # noqa: PLC0415  (late: only this needs scipy)
+            from secvm.estimator.quantise import Quantiser
 
             quantiser = Quantiser(
                 centre=np.frombuffer(sections["centre"], dtype="<f8").astype(np.float64),

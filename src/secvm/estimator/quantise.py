@@ -5,8 +5,8 @@ Column by column, looking only at rows of positive weight:
  1. A column of integers between -255 and 255 is taken as it is: counts are counts.
  2. Any other column becomes ``level = round_half_even(resolution * (x - centre) / scale)``, clipped at 8 scales.
     The centre is the median; the scale is half the distance between the 16 % and the 84 % quantile (one standard
-    deviation, if normal), or half the range where those coincide. All are values that occur in the column (lower quantiles of the
-    weighted sample), so that a row of weight 2 is the same as the row twice, to the bit.
+    deviation, if normal), or half the range where those coincide. All are values that occur in the column
+    (lower quantiles of the weighted sample), so that a row of weight 2 is the same as the row twice, to the bit.
  3. In a sparse matrix zero means absent: the centre is 0 and the scale is the 84 % quantile of the |values| there are.
  4. A constant column has level 0: it says nothing that the bias does not.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from secvm.errors import BadInputError
+from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.arithmetic import exact
 from secvm.learning.thinning import Thinning
 
@@ -20,9 +20,9 @@ def parse_thinning(thinning: str | float | None, descent: str) -> Thinning:
         return Thinning(rho=DEFAULT_RHO) if descent == "swift" else Thinning()
     try:
         if isinstance(thinning, str) and thinning.startswith("q="):
-            return Thinning(q=Fraction(thinning[2:]))
-        return Thinning(rho=exact(thinning if isinstance(thinning, str) else float(thinning)))
-    except (ValueError, ZeroDivisionError) as error:
-        if isinstance(error, BadInputError):
-            raise
+            return Thinning(q=exact(thinning[2:]))
+        return Thinning(rho=exact(thinning))
+    except BadExperimentError:
+        raise
+    except BadInputError:
         raise BadInputError("thinning must be a number, q=Q, auto or none") from None

@@ -1,0 +1,271 @@
+"""OfflineRun: a file of people trained and tested, as ``secvm train`` does it.
+
+``Classes`` has labels to tell apart, ``Numbers`` a number to predict. Test people have no say in anything but the
+score: not in the bins of an unhashed model, not in the labels, not in the class weights.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
+from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
+from secvm.estimator.question import ask
+from secvm.estimator.targets import fixed_targets, target_scale
+from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning.aggregate.convergence import Plateau
+from secvm.learning.aggregate.descent import DescentRule
+from secvm.learning.aggregate.scoring import Score, Share, score
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import VocabularyBinning
+from secvm.learning.losses import Loss
+from secvm.learning.rows import BinnedRows
+from secvm.learning.thinning import Thinning
+from secvm.learning.weights import Weights
+from secvm.people.table import People
+
+#: LABEL → weight, from the labels that train and how many people have each.
+ClassWeights = Callable[[Sequence[str], NDArray[np.int64]], tuple[Fraction, ...]]
+
+
+def train_bins_only(folk: People, in_train: NDArray[np.bool_]) -> People:
+    """The same people without the words that no training person has; for a vocabulary found while reading."""
+    rows, binning = folk.rows, folk.binning
+    if not isinstance(binning, VocabularyBinning) or in_train.all():
+        return folk
+    entries = np.repeat(in_train, np.diff(rows.indptr))
+    used = np.zeros(rows.n_bins, dtype=np.bool_)
+    used[rows.bins[entries]] = True
+    if used.all() or not used.any():
+        return folk
+    kept = used[rows.bins]
+    place = (np.cumsum(used) - 1).astype(np.int32)
+    smaller = BinnedRows(
+        indptr=np.concatenate([[0], np.cumsum(kept)])[rows.indptr].astype(np.int64),
+        bins=place[rows.bins[kept]],
+        values=rows.values[kept],
+        n_bins=int(used.sum()),
+    )
+    words = VocabularyBinning(tuple(word for word, there in zip(binning.words, used, strict=True) if there))
+    return replace(folk, rows=smaller, binning=words, n_features=words.n_bins)
+
+
+class OfflineRun(ABC):
+    """One training job: who trains, who tests, the rounds, and the curve of the tests."""
+
+    #: What the curve shows.
+    measure: str
+    experiment: Experiment
+
+    def __init__(self, folk: People, in_train: NDArray[np.bool_], testers: People | None) -> None:
+        self.curve: list[tuple[int, float]] = []
+        self.n_train = int(in_train.sum())
+        if self.n_train == 0:
+            raise BadInputError("there is nobody to train on")
+        outside = np.flatnonzero(~in_train)
+        self._test_rows = testers.rows if testers is not None else folk.rows.take(outside)
+        self.n_test = len(self._test_rows)
+        self.rows = folk.rows if in_train.all() else folk.rows.take(np.flatnonzero(in_train))
+        self._test: Evaluator | None = None
+
+    @property
+    @abstractmethod
+    def people(self) -> Population:
+        """Those who train."""
+
+    @abstractmethod
+    def right(self, evaluator: Evaluator, weights: Weights, where: NDArray[np.int64]) -> int:
+        """How many of the training people at ``where``, laid out in ``evaluator``, the weights are right about."""
+
+    @abstractmethod
+    def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
+        """The curve's value; keeps what ``report`` needs."""
+
+    @abstractmethod
+    def report(self) -> dict[str, Any]:
+        """What the tests said last."""
+
+    def run(
+        self,
+        seed: bytes,
+        *,
+        rounds: int,
+        threads: int,
+        held_out: NDArray[np.bool_] | None = None,
+        on_round: Callable[[int], None] | None = None,
+    ) -> Fitted:
+        """All rounds. People marked in ``held_out`` do not train; they decide when a plateau is reached."""
+        training = OfflineTraining(self.experiment, seed=seed, threads=threads)
+        test = Evaluator(self.experiment, self._test_rows, threads=threads) if self.n_test else None
+        people, count = self.people, None
+        if held_out is not None:
+            where = np.flatnonzero(held_out)
+            watched = Evaluator(self.experiment, people.rows.take(where), threads=threads)
+            people = replace(people, train=~held_out)
+
+            def count(weights: Weights) -> tuple[int, int]:
+                return self.right(watched, weights, where), len(where)
+
+        def after(number: int, weights: Weights) -> None:
+            if test is not None:
+                self.curve.append((number, self.measure_test(test, weights)))
+            if on_round is not None:
+                on_round(number)
+
+        plateau = None if held_out is None else Plateau()
+        fitted = fit_rounds(training, people, rounds=rounds, held_out=count, plateau=plateau, on_round=after)
+        if test is not None:
+            self.measure_test(test, fitted.weights)  # those that are kept, not those of the last round
+        return fitted
+
+
+class Classes(OfflineRun):
+    """Labels to tell apart."""
+
+    measure = "accuracy"
+
+    def __init__(
+        self,
+        folk: People,
+        in_train: NDArray[np.bool_],
+        testers: People | None,
+        *,
+        rule: DescentRule,
+        loss: Loss,
+        thinning: Thinning,
+        multiclass: str,
+        class_weights: ClassWeights,
+    ) -> None:
+        super().__init__(folk, in_train, testers)
+        codes = folk.label_codes[in_train]
+        used = np.unique(codes)
+        labels = tuple(folk.label_names[c] for c in used)
+        if len(labels) < 2:
+            raise BadInputError("training needs people of at least two labels, and there is only one")
+        self._labels = np.searchsorted(used, codes).astype(np.int64)
+        weights = class_weights(labels, np.bincount(self._labels, minlength=len(labels)))
+        self.experiment = ask(
+            self.rows,
+            labels=labels,
+            rule=rule,
+            loss=loss,
+            thinning=thinning,
+            class_weights=weights,
+            multiclass=multiclass,
+        )
+        whose = testers or folk
+        tested = testers.label_codes if testers is not None else folk.label_codes[~in_train]
+        place = {label: i for i, label in enumerate(labels)}
+        texts = [whose.label_names[c] for c in tested]
+        if not set(texts) <= set(place):
+            raise BadInputError("a test person has a label that no training person has")
+        self._truth = np.array([place[t] for t in texts], dtype=np.int64)
+        self._score: Score | None = None
+
+    @property
+    def people(self) -> Population:
+        return Population(rows=self.rows, labels=self._labels)
+
+    def right(self, evaluator: Evaluator, weights: Weights, where: NDArray[np.int64]) -> int:
+        return int((evaluator.labels(weights) == self._labels[where]).sum())
+
+    def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
+        self._score = score(evaluator.cells(weights, self._truth))
+        return self._score.accuracy.value
+
+    def report(self) -> dict[str, Any]:
+        return classification_report(self._score, self.experiment.labels)
+
+
+class Numbers(OfflineRun):
+    """A number to predict."""
+
+    measure = "mae"
+
+    def __init__(
+        self,
+        folk: People,
+        in_train: NDArray[np.bool_],
+        testers: People | None,
+        *,
+        rule: DescentRule,
+        loss: Loss,
+        thinning: Thinning,
+        relative_epsilon: bool,
+    ) -> None:
+        """With ``relative_epsilon`` the ε of the loss is in units of the label's spread, not of the label."""
+        super().__init__(folk, in_train, testers)
+        numbers = folk.numeric_labels()
+        inside = numbers[in_train]
+        centre, spread = target_scale(inside, np.ones(len(inside)))
+        if relative_epsilon and loss.name == "epsilon-insensitive" and loss.parameter is not None:
+            loss = Loss(loss.name, loss.parameter * spread)
+        self.experiment = ask(
+            self.rows,
+            labels=("number",),
+            rule=rule,
+            loss=loss,
+            thinning=thinning,
+            target_centre=centre,
+            target_spread=spread,
+        )
+        self._targets = fixed_targets(inside, self.experiment)
+        self._truth = testers.numeric_labels() if testers is not None else numbers[~in_train]
+        self._last: dict[str, Any] = {"mae": None, "r2": None}
+
+    @property
+    def people(self) -> Population:
+        return Population(rows=self.rows, labels=np.zeros(self.n_train, dtype=np.int64), targets=self._targets)
+
+    def right(self, evaluator: Evaluator, weights: Weights, where: NDArray[np.int64]) -> int:
+        """Right is whoever lies within half a spread of the truth: a count, as a deployment could collect it."""
+        truth = self._targets[where] / 2.0**32
+        return int((np.abs(evaluator.values(weights)[:, 0] - truth) <= 0.5).sum())
+
+    def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
+        self._last = regression_report(evaluator.numbers(weights), self._truth)
+        return float(self._last["mae"])
+
+    def report(self) -> dict[str, Any]:
+        return dict(self._last)
+
+
+def classification_report(result: Score | None, labels: tuple[str, ...]) -> dict[str, Any]:
+    """Accuracy, recall, precision and baseline with their intervals; None where nobody was tested."""
+    if result is None:
+        return {"accuracy": None, "recall": None, "precision": None}
+
+    def each(shares: tuple[Share, ...]) -> dict[str, float | None]:
+        return {label: _number(share.value) for label, share in zip(labels, shares, strict=True)}
+
+    def intervals(shares: tuple[Share, ...]) -> dict[str, list[float]]:
+        return {label: list(share.interval) for label, share in zip(labels, shares, strict=True)}
+
+    return {
+        "accuracy": _number(result.accuracy.value),
+        "accuracy_interval": list(result.accuracy.interval),
+        "recall": each(result.recall),
+        "recall_interval": intervals(result.recall),
+        "precision": each(result.precision),
+        "precision_interval": intervals(result.precision),
+        "baseline": each(result.baseline),
+    }
+
+
+def regression_report(predicted: NDArray[np.float64], truth: NDArray[np.float64]) -> dict[str, Any]:
+    """Mean absolute error and the coefficient of determination (None where all labels are equal)."""
+    residual = truth - predicted
+    total = float(((truth - truth.mean()) ** 2).sum())
+    r2 = 1 - float((residual**2).sum()) / total if total else None
+    return {"mae": float(np.abs(residual).mean()), "r2": r2}
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
