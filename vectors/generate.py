@@ -519,7 +519,12 @@ EXPERIMENTS = [
         class_weights=(Fraction(1), Fraction(2), Fraction(1, 3)),
         thinning=Thinning(rho=Fraction(1)),
     ),
+    Experiment(
+        n_bins=2, labels=("a", "b", "c", "d"), multiclass="ovo", rule=Swift(), thinning=Thinning(rho=Fraction(2))
+    ),
 ]
+#: One-vs-one model of the labels c and d, whom nobody has in the first round: it meets its people later.
+LATE_PAIR = 5
 
 
 def some_tallies(experiment: Experiment, rounds: int) -> list[Tally]:
@@ -532,6 +537,10 @@ def some_tallies(experiment: Experiment, rounds: int) -> list[Tally]:
         counts = np.array([w % (100 // t) for w in draw], dtype=np.int64)
         participants = counts[2 * size :] + 1 if t != 3 else np.eye(n_labels, dtype=np.int64)[0]
         shape = (models, experiment.n_bins + 1)
+        if t == 1 and models > LATE_PAIR:
+            participants[2:] = 0
+            for half in (counts[:size], counts[size : 2 * size]):
+                half.reshape(shape)[LATE_PAIR] = 0
         found.append(
             Tally(
                 plus=counts[:size].reshape(shape),
