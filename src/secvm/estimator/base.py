@@ -220,6 +220,24 @@ class SecVMBase(BaseEstimator):
         """Evaluation weights → (right, of) on the people at ``where``."""
         raise NotImplementedError
 
+    def _begin(self, experiment: Experiment) -> None:
+        """Before the first round of ``partial_fit``."""
+        self.experiment_, self.state_, self.n_iter_ = experiment, experiment.start(), 0
+
+    def _check_resumable(self) -> None:
+        if not getattr(self, "_resumable", True):
+            raise BadInputError("this model was saved without its state and cannot be trained on")
+
+    def _one_more_round(self, people: Population) -> Self:
+        """The round of ``partial_fit``."""
+        check_signs(self.experiment_, people.rows)
+        training = OfflineTraining(self.experiment_, seed=self.seed_, threads=self.n_jobs or 1)
+        training.state, training.round_number = self.state_, self.n_iter_
+        training.advance(people)
+        self._take(self.experiment_, training.state)
+        self.n_iter_ = training.round_number
+        return self
+
     def _take(self, experiment: Experiment, state: State) -> None:
         self.experiment_ = experiment
         self.state_ = state

@@ -14,10 +14,10 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length
 
 from secvm.errors import BadInputError, BadModelFileError
-from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, check_signs, counted_people, multiplicities
+from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator, real_scores
 from secvm.estimator.model import Model
-from secvm.estimator.training import OfflineTraining, Population
+from secvm.estimator.training import Population
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
@@ -146,23 +146,14 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
                 raise BadInputError("class_weight='balanced' needs all people at once; give the weights as a dict")
             self.seed_ = self._seed()
             self._learn_bins(X, sample_weight)
-            self.experiment_ = self._question(self._codes(y), None, self.binner_.rows(X))
-            self.state_ = self.experiment_.start()
-            self.n_iter_ = 0
+            self._begin(self._question(self._codes(y), None, self.binner_.rows(X)))
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(np.asarray(classes))):
             raise BadInputError("classes differ from those of the first call")
-        elif not getattr(self, "_resumable", True):
-            raise BadInputError("this model was saved without its state and cannot be trained on")
+        self._check_resumable()
         rows = self.binner_.rows(X)
-        check_signs(self.experiment_, rows)
         check_consistent_length(y, range(len(rows)))
-        training = OfflineTraining(self.experiment_, seed=self.seed_, threads=self.n_jobs or 1)
-        training.state, training.round_number = self.state_, self.n_iter_
         weight = multiplicities(sample_weight, X, len(rows))
-        training.advance(Population(rows=rows, labels=self._codes(y), multiplicity=weight))
-        self._take(self.experiment_, training.state)
-        self.n_iter_ = training.round_number
-        return self
+        return self._one_more_round(Population(rows=rows, labels=self._codes(y), multiplicity=weight))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: one per person for two classes, else people x classes."""

@@ -12,11 +12,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
 from secvm.errors import BadInputError
-from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, check_signs, counted_people, multiplicities
+from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.model import Model
 from secvm.estimator.targets import fixed_targets, target_scale
-from secvm.estimator.training import OfflineTraining, Population
+from secvm.estimator.training import Population
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
@@ -115,21 +115,12 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
             self._learn_bins(X, sample_weight)
             rows = self.binner_.rows(X)
             check_consistent_length(y, range(len(rows)))
-            self.experiment_ = self._question(y, multiplicities(sample_weight, X, len(rows)), rows)
-            self.state_ = self.experiment_.start()
-            self.n_iter_ = 0
-        elif not getattr(self, "_resumable", True):
-            raise BadInputError("this model was saved without its state and cannot be trained on")
+            self._begin(self._question(y, multiplicities(sample_weight, X, len(rows)), rows))
+        self._check_resumable()
         rows = self.binner_.rows(X)
-        check_signs(self.experiment_, rows)
         check_consistent_length(y, range(len(rows)))
         weight = multiplicities(sample_weight, X, len(rows))
-        training = OfflineTraining(self.experiment_, seed=self.seed_, threads=self.n_jobs or 1)
-        training.state, training.round_number = self.state_, self.n_iter_
-        training.advance(self._population(self.experiment_, rows, y, weight))
-        self._take(self.experiment_, training.state)
-        self.n_iter_ = training.round_number
-        return self
+        return self._one_more_round(self._population(self.experiment_, rows, y, weight))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The number of each person."""
