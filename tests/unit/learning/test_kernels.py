@@ -227,7 +227,7 @@ def test_another_cpu_gives_the_same_bytes() -> None:
         "NPY_DISABLE_CPU_FEATURES": _vector_features(),
         "NUMBA_CPU_NAME": "generic",
         "NUMBA_CPU_FEATURES": "",
-        "PYTHONPATH": str(Path(__file__).parent),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
         "PYTHONWARNINGS": "ignore",
     }
     other = subprocess.run(
