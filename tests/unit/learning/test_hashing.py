@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import ArithmeticRangeError, BadInputError
-from secvm.learning._kernels import dispatch, flat, hashing_plain, reference
+from secvm.learning._kernels import dispatch, flat, hashing, hashing_plain, reference
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.rows import MAX_UNITS
-
-hashing = pytest.importorskip("secvm.learning._kernels.hashing", reason="needs numba", exc_type=ImportError)
 
 BOTH = pytest.mark.parametrize("hasher", [hashing, hashing_plain], ids=["numba", "numpy"])
 KEYS = (bytes(range(16)), bytes(range(100, 116)))

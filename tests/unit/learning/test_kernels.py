@@ -16,11 +16,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError, BadInputError
-from secvm.learning._kernels import dispatch, reference
+from secvm.learning._kernels import dispatch, fast, layout, reference
 from secvm.learning.rows import BinnedRows
-
-fast = pytest.importorskip("secvm.learning._kernels.fast", reason="the quick kernels need numba", exc_type=ImportError)
-layout = pytest.importorskip("secvm.learning._kernels.layout", exc_type=ImportError)
 
 INT32 = (-(2**31), 2**31 - 1)
 
