@@ -74,6 +74,12 @@ def test_repro_abandoned_rounds_do_not_shift_the_numbers_of_a_spell() -> None:
     assert watcher.spells == [(1, 10)]
 
 
+def test_repro_a_handful_of_violators_that_swings_is_no_orbit() -> None:
+    few, crowd = [(9, 0), (0, 9)] * 6, [(11, 0), (0, 11)] * 6  # of 20 each in the first round
+    assert watched(EVEN, *few).spells == []
+    assert watched(EVEN, *crowd).spells == [(2, 13)]
+
+
 def test_one_model_of_several_is_enough() -> None:
     rounds = [[EVEN, side, UP] for side in [UP, DOWN] * 5]
     assert watched(*rounds).spells == [(1, 10)]

@@ -2,7 +2,9 @@
 
 **The two-cycle.** Full-batch Pegasos from zero can be caught in an orbit of period two at 50 % accuracy: in one round
 all people of one side violate, in the next all of the other. The bias bin counts violators by sign, so the balance
-(N⁺ - N⁻) / (N⁺ + N⁻) of its counts swings between +1 and -1. ``TwoCycle`` sees that swing.
+(N⁺ - N⁻) / (N⁺ + N⁻) of its counts swings between +1 and -1. ``TwoCycle`` sees that swing. Near the end of a good run
+a handful of violators may swing too; that is no orbit, so the side whose turn it is must also have at least half as
+many violators as in the first round, when everybody violated.
 
 **The plateau.** ``Plateau`` watches held-out test counts and stops when the mean accuracy of the last ``patience``
 rounds is no longer above the best such mean before them, by more than noise; the round with the best running mean is
@@ -14,12 +16,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.tally import Tally
 
 #: A balance beyond this, with the sign changing every round, is a swing. Ordinary training stays within about ±.5.
 SWING = 0.8
+#: Violators of the side whose turn it is, over those of the first round, from which on a swing counts.
+CROWD = 0.5
 #: So many swings in a row are an orbit. Every Pegasos run swings a few times when it starts.
 SPELL = 8
 
@@ -32,6 +37,7 @@ class TwoCycle:
     spells: list[tuple[int, int]] = field(default_factory=list)
     _round: int = 0
     _numbers: list[int] = field(default_factory=list)
+    _everybody: tuple[NDArray[np.float64], NDArray[np.float64], float] | None = None
     _last: list[int] = field(default_factory=list)
     _run: list[int] = field(default_factory=list)
 
@@ -41,7 +47,13 @@ class TwoCycle:
         plus, minus = tally.plus[:, -1].astype(float), tally.minus[:, -1].astype(float)
         with np.errstate(invalid="ignore", divide="ignore"):
             balance = np.where(plus + minus > 0, (plus - minus) / (plus + minus), 0.0)
-        side = [int(np.sign(b)) if abs(b) >= SWING else 0 for b in balance]
+        if self._everybody is None:
+            self._everybody = (plus, minus, float(tally.participants.sum()))
+        all_plus, all_minus, all_people = self._everybody
+        grown = float(tally.participants.sum()) / all_people if all_people else 1.0
+        crowd = np.where(balance > 0, plus >= CROWD * grown * all_plus, minus >= CROWD * grown * all_minus)
+        swings = (np.abs(balance) >= SWING) & crowd
+        side = [int(np.sign(b)) if swinging else 0 for b, swinging in zip(balance, swings, strict=True)]
         if not self._last:
             self._last, self._run = [0] * len(side), [0] * len(side)
         for model, now in enumerate(side):
