@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from secvm.cli import options
 from secvm.cli.output import write_atomically
 from secvm.cli.plots import draw_curves
+from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, fit_rounds
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.lab.population.zipf import ZipfPeople
@@ -83,10 +84,12 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     started = time.perf_counter()
     options.check_writable(arguments.plot, "--plot")
     pegasos: dict[str, list[Curve]] = {text: [] for text in LAMBDAS}
+    n_people = 0
     rhos = sorted({arguments.rho, *OTHER_RHOS}, key=Fraction)
     swift: dict[str, list[Curve]] = {rho: [] for rho in rhos}
     for number, split in enumerate(_splits(arguments), start=1):
-        _say(f"seed {number} of {arguments.seeds}: {len(split.train)} people")
+        n_people = len(split.train)
+        _say(f"seed {number} of {arguments.seeds}: {n_people} people")
         for text in LAMBDAS:
             rule = Pegasos(lambda_=Fraction(text))
             pegasos[text].append(_curve(rule, Thinning(), split, PEGASOS_ROUNDS, arguments))
@@ -109,7 +112,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "pegasos": {"lambda": best, "rounds": slow[0], "packages": slow[1]},
         "swift": {f"rho={rho}": _told(reached[rho], thinned[rho]) for rho in rhos},
         "pegasos_accuracy": {text: _at(means[text]) for text in LAMBDAS},
-        "people": arguments.people,
+        "people": n_people,
         "bins": arguments.bins,
         "seeds": arguments.seeds,
     }
@@ -128,6 +131,8 @@ def _splits(arguments: argparse.Namespace) -> Iterator[Split]:
         binning = HashBinning(n_bins=arguments.bins, salt=options.salt_bytes(None, seed))
         if arguments.data is not None:
             people = read_people(arguments.data, binning, presence=True)
+            if len(people.label_names) != 2:
+                raise BadInputError("this benchmark needs people of exactly two labels")
             rows, labels = people.rows, people.label_codes.astype(np.int64)
             train = options.hold_out(len(people), "1/10", options.seed_bytes(seed))
         else:
