@@ -26,16 +26,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.cli import options
-from secvm.cli.output import write_atomically
 from secvm.cli.plots import draw_curves
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, fit_rounds
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.files import write_atomically
 from secvm.lab.population.zipf import ZipfPeople
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
+from secvm.learning.individual.cohort import hold_out
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
@@ -134,7 +135,7 @@ def _splits(arguments: argparse.Namespace) -> Iterator[Split]:
             if len(people.label_names) != 2:
                 raise BadInputError("this benchmark needs people of exactly two labels")
             rows, labels = people.rows, people.label_codes.astype(np.int64)
-            train = options.hold_out(len(people), "1/10", options.seed_bytes(seed))
+            train = hold_out(len(people), Fraction(1, 10), options.seed_bytes(seed))
         else:
             rows, labels = _generate(arguments, binning, seed)
             train = np.arange(len(rows)) < arguments.people

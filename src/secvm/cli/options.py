@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,19 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning._kernels import vectorised
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.arithmetic import exact
 from secvm.learning.individual.binning import MAX_BINS, Binning, HashBinning
-from secvm.learning.individual.dice import Purpose, dice_keys
 from secvm.learning.losses import PARAMETERS, Loss
 from secvm.people.reader import read_vocabulary
 
 #: (classes, numbers). A number as the label needs smaller steps and a longer mean: signs of residuals never vanish, and
 #: with 1e-4 and 2 the last rounds still swing by many times the label's range. These are SecVMRegressor's defaults.
-DEFAULT_LAMBDA = ("1e-4", "0.1")
+DEFAULT_LAMBDA = ("1e-4", "0.01")
 DEFAULT_AVERAGING = (2, 8)
-DEFAULT_ROUNDS = (100, 400)
+DEFAULT_ROUNDS = (200, 400)
+DEFAULT_STEP_CAP = (None, "0.1")
 #: int64 and float64 vectors that a run holds per model and bin at its peak: state, tally, direction, weights.
 _VECTORS = 12
 
@@ -52,9 +51,12 @@ def salt_bytes(salt: str | None, seed: int) -> bytes:
     if salt is None:
         return hashlib.blake2b(str(seed).encode(), digest_size=16, person=b"secvm-v1-salt\0\0\0").digest()
     try:
-        return bytes.fromhex(salt)
+        found = bytes.fromhex(salt)
     except ValueError:
-        raise BadInputError("--salt must be written in hexadecimal digits") from None
+        raise BadInputError("--salt must be pairs of hexadecimal digits") from None
+    if not found:
+        raise BadInputError("--salt must not be empty: an unsalted hash is a public dictionary")
+    return found
 
 
 def binning(bins: str, hashes: int, vocabulary: Path | None, salt: bytes) -> Binning | None:
@@ -120,8 +122,12 @@ class RuleOptions:
         return Pegasos(
             lambda_=number(self.lambda_ or DEFAULT_LAMBDA[self.regression], "--lambda"),
             averaging=DEFAULT_AVERAGING[self.regression] if self.averaging is None else self.averaging,
-            step_cap=None if self.step_cap is None else number(self.step_cap, "--step-cap"),
+            step_cap=self._step_cap(),
         )
+
+    def _step_cap(self) -> Fraction | None:
+        text = self.step_cap or DEFAULT_STEP_CAP[self.regression]
+        return None if text in (None, "none") else number(text, "--step-cap")
 
 
 def loss(name: str, parameter: str | None) -> Loss:
@@ -161,21 +167,17 @@ def class_weights(given: Sequence[str], labels: Sequence[str], counts: NDArray[n
     return tuple(exact(weights[label]) for label in labels)
 
 
-def hold_out(n: int, fraction: str, seed: bytes, *, option: str = "--test-fraction") -> NDArray[np.bool_]:
-    """True for train. As many test people as the fraction says, those whose dice throw the smallest words."""
-    share = number(fraction, option)
-    if not 0 < share < 1:
-        msg = f"{option} must lie between 0 and 1"
-        raise BadInputError(msg)
-    n_test = round(share * n)
-    if not 0 < n_test < n:
-        msg = f"{option} leaves nobody to train or nobody to test"
-        raise BadInputError(msg)
-    keys = dice_keys(seed, np.arange(n, dtype=np.int64), Purpose.COHORT)
-    order = np.argsort(vectorised.dice_words(keys, 0, 0, 0), kind="stable")
-    train = np.ones(n, dtype=np.bool_)
-    train[order[:n_test]] = False
-    return train
+def check_outputs(outputs: Mapping[str, Path | None], *, inputs: Sequence[Path | None] = ()) -> None:
+    """Refuse outputs that cannot be written, before hours are spent on them; they are named by their options."""
+    taken: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        check_writable(path, option, inputs=inputs)
+        place = path.resolve()
+        if place in taken and (place.is_file() or not place.exists()):
+            raise BadInputError(f"{taken[place]} and {option} name the same file")
+        taken[place] = option
 
 
 def check_writable(path: Path | None, option: str, *, inputs: Sequence[Path | None] = ()) -> None:
@@ -189,7 +191,7 @@ def check_writable(path: Path | None, option: str, *, inputs: Sequence[Path | No
         reason = "it is one of the files to be read"
     elif not folder.is_dir():
         reason = "its folder does not exist"
-    elif not os.access(path if path.exists() else folder, os.W_OK):
+    elif not os.access(path if path.exists() and not path.is_file() else folder, os.W_OK):  # a file is replaced
         reason = "permission denied"
     else:
         return

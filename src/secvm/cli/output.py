@@ -3,17 +3,14 @@
 - The result goes to stdout: text for people, or with ``--format json`` one JSON object on one line, its keys in the
   order the command gave them.
 - Progress goes to stderr: a moving bar on a terminal, a plain line now and then elsewhere.
-- Files appear whole or not at all.
 """
 
 import contextlib
 import os
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,10 +38,29 @@ def emit(result: Mapping[str, object], output_format: Format, *, text: str | Non
         import orjson
 
         options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-        sys.stdout.write(orjson.dumps(dict(result), default=str, option=options).decode())
+        say(orjson.dumps(dict(result), default=str, option=options).decode())
     else:
-        sys.stdout.write((text if text is not None else "\n".join(as_lines(result))).rstrip("\n") + "\n")
-    sys.stdout.flush()
+        say((text if text is not None else "\n".join(as_lines(result))).rstrip("\n") + "\n")
+
+
+def say(text: str) -> None:
+    """Write on stdout, as UTF-8 whatever the locale says; a stdout that cannot be written is one sentence."""
+    try:
+        if sys.stdout is None:
+            raise BadInputError("there is no standard output to write to")
+        binary = getattr(sys.stdout, "buffer", None)
+        if binary is None:  # a test's or a notebook's
+            sys.stdout.write(text)
+        else:
+            binary.write(text.encode())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Whatever is left in the buffer would fail once more when Python ends.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise BadInputError(f"cannot write to standard output: {error.strerror or 'input/output error'}") from None
 
 
 def as_lines(result: Mapping[str, object], indent: int = 0) -> Iterator[str]:
@@ -104,43 +120,3 @@ def _plain_lines(description: str, total: int | None) -> Iterator[Callable[[int]
             note(f"{description}: {done}" + (f" of {total}" if total else ""))
 
     yield advance
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Put ``data`` into the file, whole or not at all.
-
-    It is written beside its place under another name, made durable, and renamed: a reader sees the old file or the new
-    one, and a failure or an interrupt leaves nothing behind. A link is followed. Where the place is no file but, say,
-    ``/dev/null`` or a pipe, there is nothing to replace and the bytes are simply written.
-
-    Raises
-    ------
-    BadInputError
-        When the place cannot be written.
-    """
-    try:
-        place = path.resolve()
-        if place.is_dir():
-            raise BadInputError(f"cannot write {path}: it is a folder")
-        if place.exists() and not place.is_file():
-            place.write_bytes(data)
-        else:
-            _replace(place, data)
-    except OSError as error:
-        raise BadInputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _replace(place: Path, data: bytes) -> None:
-    beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-    mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            beside.chmod(mode)
-        beside.replace(place)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

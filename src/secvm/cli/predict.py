@@ -8,11 +8,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit, write_atomically
+from secvm.cli import options
+from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.fitting import Evaluator, real_scores
 from secvm.estimator.model import Model
 from secvm.estimator.offline_run import classification_report, regression_report
+from secvm.files import write_atomically
 from secvm.learning.aggregate.scoring import score
 from secvm.people.reader import read_people
 from secvm.people.table import People
@@ -36,6 +38,7 @@ def predict(
     \b
         ./secvm predict model.secvm examples/people.jsonl
     """
+    options.check_outputs({"--out": out}, inputs=(model, people))
     trained = load_model(model)
     folk = _read(trained, people, labels_required=False)
     evaluator = Evaluator(trained.experiment, folk.rows, threads=threads)

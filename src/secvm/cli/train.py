@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,19 +13,22 @@ import typer
 from numpy.typing import NDArray
 
 from secvm.cli import options, plots
-from secvm.cli.output import Format, FormatOption, emit, note, progress, write_atomically
+from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import Model
 from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins_only
 from secvm.estimator.thinning import parse_thinning
+from secvm.files import write_together
 from secvm.learning.individual.binning import Binning, HashBinning
+from secvm.learning.individual.cohort import hold_out
+from secvm.learning.individual.dice import MAX_ROUNDS
 from secvm.learning.thinning import ALWAYS
 from secvm.people.reader import read_people, read_split
 from secvm.people.table import People
 
 #: Share of training people held out when a plateau is to be seen.
-HELD_OUT = "1/10"
+HELD_OUT = Fraction(1, 10)
 
 
 def train(
@@ -44,10 +48,13 @@ def train(
         str, typer.Option(help="RHO (swift), q=Q (pegasos), none, or auto: 3 for swift, none for pegasos.")
     ] = "auto",
     lambda_: Annotated[
-        str | None, typer.Option("--lambda", help="Regularisation of pegasos; default 1e-4, for numbers 0.1.")
+        str | None, typer.Option("--lambda", help="Regularisation of pegasos; default 1e-4, for numbers 0.01.")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="Rounds to train for; default 100, for numbers 400.", min=1, show_default=False)
+        int | None,
+        typer.Option(
+            help="Rounds to train for; default 200, for numbers 400.", min=1, max=MAX_ROUNDS, show_default=False
+        ),
     ] = None,
     averaging: Annotated[
         int | None, typer.Option(help="Weight vectors averaged (pegasos); default 2, for numbers 8.")
@@ -69,7 +76,9 @@ def train(
     stop: Annotated[str, typer.Option(help="none, or plateau: a tenth of the people decides when to stop.")] = "none",
     seed: Annotated[int, typer.Option(help="Seed of split, salt and dice.")] = 1,
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 1,
-    out: Annotated[Path | None, typer.Option(help="Write the model here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the model here; unhashed, it holds every word of those who train.")
+    ] = None,
     curve: Annotated[Path | None, typer.Option(help="Write round and test score as CSV here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve as PNG here.")] = None,
     output_format: FormatOption = Format.TXT,
@@ -90,14 +99,16 @@ def train(
         raise BadInputError("--test, --test-fraction and --split-file exclude each other")
     if not tests and (curve is not None or plot is not None):
         raise BadInputError("a curve needs people to test on: give --test, --test-fraction or --split-file")
-    for path, option in ((out, "--out"), (curve, "--curve"), (plot, "--plot")):
-        options.check_writable(path, option, inputs=(people, test, split_file, vocabulary))
+    options.check_outputs(
+        {"--out": out, "--curve": curve, "--plot": plot}, inputs=(people, test, split_file, vocabulary)
+    )
     if plot is not None:
         plots.pyplot()  # refuses now, not after the rounds, where matplotlib is not installed
     the_loss = options.loss(loss, loss_parameter)
     rule = options.RuleOptions(descent, lambda_, averaging, step_cap, decay, regression=the_loss.regression).rule()
     rounds = rounds or options.default_rounds(the_loss)
     if lambda_ is not None and descent == "swift":
+        options.number(lambda_, "--lambda")
         note("secvm: swift has no lambda; --lambda changes nothing")
     thin = parse_thinning(thinning, descent)
     dice_seed = options.seed_bytes(seed)
@@ -135,7 +146,7 @@ def train(
     options.check_memory(folk.binning.n_bins, work.experiment.models.n_models)
     held_out = None
     if stop == "plateau":
-        held_out = ~options.hold_out(work.n_train, HELD_OUT, dice_seed, option="--stop plateau")
+        held_out = ~hold_out(work.n_train, HELD_OUT, dice_seed, name="--stop plateau")
     with progress("training", rounds) as advance:
         fitted = work.run(dice_seed, rounds=rounds, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
 
@@ -159,25 +170,25 @@ def _who_trains(n: int, split_file: Path | None, test_fraction: str | None, seed
     if split_file is not None:
         return read_split(split_file, n)
     if test_fraction is not None:
-        return options.hold_out(n, test_fraction, seed)
+        share = options.number(test_fraction, "--test-fraction")
+        return hold_out(n, share, seed, name="--test-fraction")
     return np.ones(n, dtype=np.bool_)
 
 
 def _write(
     work: OfflineRun, model: Model, result: dict[str, Any], *, out: Path | None, curve: Path | None, plot: Path | None
 ) -> None:
-    """The files that were asked for. The picture is drawn first: if it cannot be, nothing is written."""
-    picture = b""
+    """The files that were asked for: all of them or, if one cannot be written, none."""
+    contents: dict[Path, bytes] = {}
     if plot is not None:
-        picture = plots.draw_curve(work.curve, measure=work.measure, n_test=work.n_test, result=result)
-    if out is not None:
-        write_atomically(out, model.to_bytes())
-        result["model"] = str(out)
+        contents[plot] = plots.draw_curve(work.curve, measure=work.measure, n_test=work.n_test, result=result)
     if curve is not None:
         lines = [f"round,{work.measure}", *(f"{r},{v:.6f}" for r, v in work.curve)]
-        write_atomically(curve, ("\n".join(lines) + "\n").encode())
-    if plot is not None:
-        write_atomically(plot, picture)
+        contents[curve] = ("\n".join(lines) + "\n").encode()
+    if out is not None:
+        contents[out] = model.to_bytes()
+        result["model"] = str(out)
+    write_together(contents)
 
 
 def _check_words(*, values: str, descent: str, multiclass: str, stop: str) -> None:

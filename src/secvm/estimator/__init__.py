@@ -20,7 +20,7 @@ __all__ = ["FeatureBinner", "SecVMClassifier", "SecVMRegressor"]
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators are imported when they are asked for: the command line trains without scikit-learn's second."""
+    """The estimators are imported when they are asked for: the command line trains without waiting for scikit-learn."""
     if name == "FeatureBinner":
         from secvm.estimator.binner import FeatureBinner
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
+from fractions import Fraction
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -19,15 +20,16 @@ from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.model import Model
-from secvm.estimator.question import ask
+from secvm.estimator.question import ask, has_negative_values, is_uneven
 from secvm.estimator.thinning import parse_thinning
 from secvm.estimator.training import Attendance, OfflineTraining, Population
+from secvm.files import write_atomically
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, State, Swift
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.cohort import draw_cohort
-from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.individual.dice import MAX_ROUNDS, UnsafeSeededDice
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
@@ -45,15 +47,16 @@ PARAMETERS_DOC = """
         The paper's rule, or the quick one.
     thinning : "auto", None, float or "q=Q"
         How much of an update a device would send. A number is ρ (swift); "q=Q" a constant share (pegasos). "auto" is
-        ρ = 3 for swift and none for pegasos.
+        ρ = 3 for swift and none for pegasos, nor for weighted people or updates, which cannot be thinned.
     lambda_ : float
         Regularisation of pegasos.
     rounds : int
         Rounds to train for.
     averaging : int
         Weight vectors averaged for prediction (pegasos).
-    step_cap : float or None
-        Remedy for the two-cycle of pegasos: the most that the mean person's score may move in a round.
+    step_cap : float, "auto" or None
+        Remedy for the two-cycle of pegasos: the most that the mean person's score may move in a round. "auto" is 0.1
+        for numbers, where swings hurt most, and none for classes.
     decay : float
         Share of the weights that swift forgets each round: a regulariser where bins are few.
     stop : {"none", "plateau"}
@@ -79,9 +82,9 @@ class SecVMBase(BaseEstimator):
         "descent": [StrOptions({"pegasos", "swift"})],
         "thinning": [Interval(Real, 0, None, closed="neither"), str, None],
         "lambda_": [Interval(Real, 0, None, closed="neither")],
-        "rounds": [Interval(Integral, 1, None, closed="left")],
+        "rounds": [Interval(Integral, 1, MAX_ROUNDS, closed="both")],
         "averaging": [Interval(Integral, 1, 64, closed="both")],
-        "step_cap": [Interval(Real, 0, 1, closed="neither"), None],
+        "step_cap": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"}), None],
         "decay": [Interval(Real, 0, 1, closed="left")],
         "stop": [StrOptions({"none", "plateau"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -104,7 +107,7 @@ class SecVMBase(BaseEstimator):
     lambda_: float
     rounds: int
     averaging: int
-    step_cap: float | None
+    step_cap: float | str | None
     decay: float
     stop: str
     validation_fraction: float
@@ -119,13 +122,18 @@ class SecVMBase(BaseEstimator):
 
     def _rule(self) -> DescentRule:
         if self.descent == "swift":
-            if self.step_cap is not None:
+            if self.step_cap not in (None, "auto"):
                 raise BadInputError("step_cap belongs to pegasos")
             return Swift(decay=exact(float(self.decay)))
-        cap = None if self.step_cap is None else exact(float(self.step_cap))
-        return Pegasos(lambda_=exact(float(self.lambda_)), averaging=self.averaging, step_cap=cap)
+        wanted = (0.1 if self._loss().regression else None) if self.step_cap == "auto" else self.step_cap
+        cap = None if wanted is None else exact(float(wanted))
+        return Pegasos(lambda_=exact(float(self.lambda_)), averaging=int(self.averaging), step_cap=cap)
 
-    def _thinning(self) -> Thinning:
+    def _thinning(self, rows: BinnedRows, loss: Loss, class_weights: Sequence[Fraction], *, weighted: bool) -> Thinning:
+        """As asked for; "auto" leaves it away where it cannot be, because people or their updates are weighted."""
+        impossible = weighted or (has_negative_values(rows) and is_uneven(loss, class_weights))
+        if self.thinning == "auto" and impossible:
+            return Thinning()
         return parse_thinning(self.thinning, self.descent)
 
     def _loss(self) -> Loss:
@@ -133,7 +141,13 @@ class SecVMBase(BaseEstimator):
         return Loss(self.loss, parameter)
 
     def _experiment(
-        self, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss | None = None, **more: Any
+        self,
+        labels: tuple[str, ...],
+        rows: BinnedRows,
+        *,
+        loss: Loss | None = None,
+        weighted: bool = False,
+        **more: Any,
     ) -> Experiment:
         # Only people who count have a say: ``rows`` are theirs.
         return ask(
@@ -141,9 +155,9 @@ class SecVMBase(BaseEstimator):
             labels=labels,
             rule=self._rule(),
             loss=loss or self._loss(),
-            thinning=self._thinning(),
-            features_per_person=self.features_per_person,
-            budget=self.budget,
+            thinning=self._thinning(rows, loss or self._loss(), more.get("class_weights", ()), weighted=weighted),
+            features_per_person=None if self.features_per_person is None else int(self.features_per_person),
+            budget=None if self.budget is None else int(self.budget),
             **more,
         )
 
@@ -289,7 +303,7 @@ class SecVMBase(BaseEstimator):
             seed=self.seed_ if with_state else b"",
             label_kind=self._label_kind(),
         )
-        _write_whole(Path(path), model.to_bytes())
+        write_atomically(Path(path), model.to_bytes())
 
     def _label_kind(self) -> str:
         return "text"
@@ -361,24 +375,6 @@ def _parameters_of(experiment: Experiment) -> dict[str, Any]:
     return found
 
 
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write beside and rename: a failure leaves the old file, or none."""
-    place = path.resolve()
-    if place.exists() and not place.is_file():
-        place.write_bytes(data)  # a device or a pipe, or a folder, which says so
-        return
-    beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(place)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
 def counted_people(weight: NDArray[np.int64] | None, train: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
     """How often each person counts in training: its weight, and not at all in the test cohort; None: all once."""
     if train is None:
@@ -389,8 +385,8 @@ def counted_people(weight: NDArray[np.int64] | None, train: NDArray[np.bool_] | 
 
 def check_signs(experiment: Experiment, rows: BinnedRows) -> None:
     """Refuse negative values in a later ``partial_fit`` where the first call decided that there are none."""
-    uneven = bool(experiment.class_weights) or experiment.loss.factors[0] != experiment.loss.factors[1]
-    if uneven and not experiment.weighted_updates and rows.values.size and int(rows.values.min()) < 0:
+    uneven = is_uneven(experiment.loss, experiment.class_weights)
+    if uneven and not experiment.weighted_updates and has_negative_values(rows):
         raise BadInputError("with class weights or pinball, negative values must be there on the first call already")
 
 

@@ -1,11 +1,10 @@
 """FeatureBinner: whatever a scikit-learn user holds → people's binned vectors.
 
-Four kinds of input, told apart by the first row:
+Three kinds of input, told apart by the first row:
 
 - token lists: each row a list of words, a word's value is how often it occurs;
 - dicts: each row a mapping of feature to integer value;
-- arrays and data frames, and scipy sparse matrices: a column is a feature, named by its column name or its decimal
-index;
+- arrays, data frames and scipy sparse matrices: a column is a feature, named by its column name or its decimal index;
   real values become integer levels (``quantise.py``).
 
 ``n_bins=None`` leaves features unhashed: columns are bins, or the vocabulary seen by ``fit`` is, in the order of its
@@ -231,12 +230,18 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             salt = bytes.fromhex(self.salt) if isinstance(self.salt, str) else self.salt
         except ValueError:
             raise BadInputError("the salt must be written in hexadecimal digits") from None
-        return HashBinning(n_bins=self.n_bins, salt=salt, n_hashes=self.n_hashes)
+        return HashBinning(n_bins=int(self.n_bins), salt=salt, n_hashes=int(self.n_hashes))
 
     def _check(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Sequence) and any(isinstance(row, str) for row in X):
             raise BadInputError("a person is a list of words or a dict of counts, not one text")
-        checked = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        try:
+            checked = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        except ValueError as error:
+            # numpy's sentence would show a person's word.
+            if "could not convert string" not in str(error):
+                raise
+            raise BadInputError("columns must hold numbers; give words as lists of words") from None
         if is_sparse(checked):
             # A copy where something is to be tidied: the arrays may be the caller's.
             untidy = not checked.has_canonical_format or not checked.data.all()
@@ -259,8 +264,10 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
 
 def _is_text(X: Any) -> bool:
     """Whether rows are lists of words or dicts of counts (rather than numbers)."""
-    if sp.issparse(X) or hasattr(X, "dtypes") or (isinstance(X, np.ndarray) and X.ndim != 1):
+    if sp.issparse(X) or getattr(X, "ndim", 1) != 1:
         return False
+    if hasattr(X, "to_numpy"):  # a column of a data frame
+        X = X.to_numpy()
     if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str) or len(X) == 0:
         return False
     for row in X:

@@ -70,7 +70,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         lambda_: float = 1e-4,
         rounds: int = 200,
         averaging: int = 2,
-        step_cap: float | None = None,
+        step_cap: float | str | None = "auto",
         decay: float = 0.0,
         class_weight: Any = None,
         multiclass: str = "ovr",
@@ -129,7 +129,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
             msg = "Classifier can't train when only one class is present."
             raise BadInputError(msg)
         codes = self._codes(y, strict=weight is None)
-        experiment = self._question(codes, counted_people(weight, train), rows)
+        experiment = self._question(codes, counted_people(weight, train), rows, weighted=weight is not None)
         people = Population(rows=rows, labels=codes, multiplicity=weight, train=train)
         self._run(experiment, people, attendance=attendance)
         return self
@@ -146,7 +146,8 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
                 raise BadInputError("class_weight='balanced' needs all people at once; give the weights as a dict")
             self.seed_ = self._seed()
             self._learn_bins(X, sample_weight)
-            self._begin(self._question(self._codes(y), None, self.binner_.rows(X)))
+            weighted = sample_weight is not None
+            self._begin(self._question(self._codes(y), None, self.binner_.rows(X), weighted=weighted))
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(np.asarray(classes))):
             raise BadInputError("classes differ from those of the first call")
         self._check_resumable()
@@ -166,15 +167,9 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
 
     def _votes(self, scores: NDArray[np.int64], rows: Any) -> NDArray[np.float64]:
         """Votes of the pairs, and the sum of scores squeezed below half a vote to break ties."""
-        models = self.experiment_.models
-        values = real_scores(self.weights_, scores, rows)
-        votes, sums = np.zeros((2, len(scores), models.n_labels))
-        for model, (low, high) in enumerate(models.pairs.tolist()):
-            votes[:, high] += scores[:, model] >= 0
-            votes[:, low] += scores[:, model] < 0
-            sums[:, high] += values[:, model]
-            sums[:, low] -= values[:, model]
-        return np.asarray(votes + sums / (3 * (np.abs(sums) + 1)), dtype=np.float64)
+        votes, sums = self.experiment_.models.votes(scores)
+        values = real_scores(self.weights_, sums, rows)
+        return np.asarray(votes + values / (3 * (np.abs(values) + 1)), dtype=np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of each person."""
@@ -190,12 +185,14 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
             raise BadInputError("y contains labels that are not among the classes")
         return np.asarray(where, dtype=np.int64)
 
-    def _question(self, codes: NDArray[np.int64], weight: NDArray[np.int64] | None, rows: BinnedRows) -> Experiment:
+    def _question(
+        self, codes: NDArray[np.int64], weight: NDArray[np.int64] | None, rows: BinnedRows, *, weighted: bool
+    ) -> Experiment:
         if weight is not None:
             rows = rows.take(np.flatnonzero(weight))
         labels = tuple(str(c) for c in self.classes_.tolist())
         weights = self._class_weights(codes, weight)
-        return self._experiment(labels, rows, class_weights=weights, multiclass=self.multiclass)
+        return self._experiment(labels, rows, class_weights=weights, multiclass=self.multiclass, weighted=weighted)
 
     def _class_weights(self, codes: NDArray[np.int64], weight: NDArray[np.int64] | None) -> tuple[Fraction, ...]:
         if self.class_weight is None:

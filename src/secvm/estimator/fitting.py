@@ -5,6 +5,7 @@ Both the estimators and ``secvm train`` end here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -54,7 +55,7 @@ class Evaluator:
         self._kernels = kernels(kernel)
         self._laid_out = self._kernels.prepare(rows)
         self._rows = rows
-        self._threads = threads
+        self._threads = min(threads, os.cpu_count() or 1)
 
     def scores(self, weights: Weights) -> NDArray[np.int64]:
         """Integer scores, people x models."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.question import ask
-from secvm.estimator.targets import fixed_targets, target_scale
+from secvm.estimator.targets import default_loss, fixed_targets, right_within, target_scale
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import DescentRule
@@ -149,6 +149,8 @@ class Classes(OfflineRun):
         labels = tuple(folk.label_names[c] for c in used)
         if len(labels) < 2:
             raise BadInputError("training needs people of at least two labels, and there is only one")
+        if not all(label.isprintable() for label in labels):  # predictions are written one a line
+            raise BadInputError("a label has a character that cannot be printed, such as a line break")
         self._labels = np.searchsorted(used, codes).astype(np.int64)
         weights = class_weights(labels, np.bincount(self._labels, minlength=len(labels)))
         self.experiment = ask(
@@ -200,13 +202,13 @@ class Numbers(OfflineRun):
         thinning: Thinning,
         relative_epsilon: bool,
     ) -> None:
-        """With ``relative_epsilon`` the ε of the loss is in units of the label's spread, not of the label."""
+        """With ``relative_epsilon`` nobody gave the loss a parameter: ε follows from the labels."""
         super().__init__(folk, in_train, testers)
         numbers = folk.numeric_labels()
         inside = numbers[in_train]
         centre, spread = target_scale(inside, np.ones(len(inside)))
-        if relative_epsilon and loss.name == "epsilon-insensitive" and loss.parameter is not None:
-            loss = Loss(loss.name, loss.parameter * spread)
+        if relative_epsilon:
+            loss = default_loss(loss.name, spread)
         self.experiment = ask(
             self.rows,
             labels=("number",),
@@ -225,9 +227,7 @@ class Numbers(OfflineRun):
         return Population(rows=self.rows, labels=np.zeros(self.n_train, dtype=np.int64), targets=self._targets)
 
     def right(self, evaluator: Evaluator, weights: Weights, where: NDArray[np.int64]) -> int:
-        """Right is whoever lies within half a spread of the truth: a count, as a deployment could collect it."""
-        truth = self._targets[where] / 2.0**32
-        return int((np.abs(evaluator.values(weights)[:, 0] - truth) <= 0.5).sum())
+        return right_within(evaluator.values(weights)[:, 0], self._targets[where])
 
     def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
         self._last = regression_report(evaluator.numbers(weights), self._truth)

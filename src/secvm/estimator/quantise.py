@@ -104,8 +104,7 @@ def _are_counts(values: NDArray[np.float64]) -> bool:
 
 
 def _factor(scale: float) -> float:
-    # A constant column has scale 0. A tiny negative factor would be as good a mark; zero means counts, so use a factor
-    # that sends every difference to level 0.
+    # Factor 0 marks a column of counts, so a constant column gets one that sends every difference to level 0.
     if scale == 0 or not np.isfinite(RESOLUTION / scale):
         return float(np.finfo(np.float64).tiny)
     return float(RESOLUTION / scale)

@@ -27,6 +27,11 @@ def has_negative_values(rows: BinnedRows) -> bool:
     return bool(rows.values.size) and int(rows.values.min()) < 0
 
 
+def is_uneven(loss: Loss, class_weights: Sequence[Fraction]) -> bool:
+    """Whether positive and negative counts weigh differently."""
+    return bool(class_weights) or loss.factors[0] != loss.factors[1]
+
+
 def ask(
     rows: BinnedRows,
     *,
@@ -41,7 +46,6 @@ def ask(
     signed = has_negative_values(rows)
     if signed and isinstance(rule, Swift):
         rule = replace(rule, mean_move=_NOT_HELD)
-    uneven = bool(class_weights) or loss.factors[0] != loss.factors[1]
     return Experiment(
         n_bins=rows.n_bins,
         labels=labels,
@@ -50,6 +54,6 @@ def ask(
         thinning=thinning,
         class_weights=tuple(class_weights),
         fixed_point_rows=rule.normalised and not thinning.active,
-        weighted_updates=signed and uneven,
+        weighted_updates=signed and is_uneven(loss, class_weights),
         **more,
     )

@@ -15,11 +15,9 @@ from secvm.errors import BadInputError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.model import Model
-from secvm.estimator.targets import fixed_targets, target_scale
+from secvm.estimator.targets import default_loss, fixed_targets, right_within, target_scale
 from secvm.estimator.training import Population
-from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
-from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
 
@@ -59,10 +57,10 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         loss_parameter: float | None = None,
         descent: str = "pegasos",
         thinning: str | float | None = "auto",
-        lambda_: float = 0.1,
+        lambda_: float = 0.01,
         rounds: int = 400,
         averaging: int = 8,
-        step_cap: float | None = None,
+        step_cap: float | str | None = "auto",
         decay: float = 0.0,
         stop: str = "none",
         validation_fraction: float = 0.1,
@@ -102,7 +100,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         rows = self.binner_.rows(X)
         check_consistent_length(y, range(len(rows)))
         weight = multiplicities(sample_weight, X, len(rows))
-        experiment = self._question(y, counted_people(weight, train), rows)
+        experiment = self._question(y, counted_people(weight, train), rows, weighted=weight is not None)
         self._run(experiment, self._population(experiment, rows, y, weight, train), attendance=attendance)
         return self
 
@@ -115,7 +113,8 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
             self._learn_bins(X, sample_weight)
             rows = self.binner_.rows(X)
             check_consistent_length(y, range(len(rows)))
-            self._begin(self._question(y, multiplicities(sample_weight, X, len(rows)), rows))
+            weight = multiplicities(sample_weight, X, len(rows))
+            self._begin(self._question(y, weight, rows, weighted=sample_weight is not None))
         self._check_resumable()
         rows = self.binner_.rows(X)
         check_consistent_length(y, range(len(rows)))
@@ -129,16 +128,22 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _question(self, y: NDArray[np.float64], weight: NDArray[np.int64] | None, rows: BinnedRows) -> Experiment:
+    def _question(
+        self, y: NDArray[np.float64], weight: NDArray[np.int64] | None, rows: BinnedRows, *, weighted: bool
+    ) -> Experiment:
         counted = np.ones(len(y)) if weight is None else weight.astype(np.float64)
         where = np.flatnonzero(counted)
         centre, spread = target_scale(y[where], counted[where])
-        parameter = self.loss_parameter
-        if parameter is None and self.loss == "epsilon-insensitive":
-            parameter = float(spread) / 10
         # The default ε depends on the data; the parameter itself stays as it was given.
-        loss = Loss(self.loss, None if parameter is None else exact(float(parameter)))
-        return self._experiment(("number",), rows.take(where), loss=loss, target_centre=centre, target_spread=spread)
+        loss = default_loss(self.loss, spread) if self.loss_parameter is None else self._loss()
+        return self._experiment(
+            ("number",),
+            rows.take(where),
+            loss=loss,
+            target_centre=centre,
+            target_spread=spread,
+            weighted=weighted,
+        )
 
     def _population(
         self,
@@ -157,14 +162,12 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         )
 
     def _held_out(self, experiment: Experiment, people: Population, where: NDArray[np.int64]) -> Any:
-        """Right is whoever lies within half a scale of the truth: a count, as a deployment could collect it."""
         evaluator = Evaluator(experiment, people.rows.take(where), threads=self.n_jobs or 1)
         assert people.targets is not None
-        truth = people.targets[where] / 2.0**32
+        targets = people.targets[where]
 
         def count(weights: Weights) -> tuple[int, int]:
-            near = np.abs(evaluator.values(weights)[:, 0] - truth) <= 0.5
-            return int(near.sum()), len(truth)
+            return right_within(evaluator.values(weights)[:, 0], targets), len(targets)
 
         return count
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import fixed_target
+from secvm.learning.losses import Loss
 
 
 def target_scale(y: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[Fraction, Fraction]:
@@ -17,6 +18,16 @@ def target_scale(y: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[F
     low, middle, high = weighted_quantiles(y, weight, (0.16, 0.5, 0.84))
     spread = (high - low) / 2 or float(y.max() - y.min()) / 2 or 1.0
     return exact(float(middle)), exact(float(spread))
+
+
+def default_loss(name: str, spread: Fraction) -> Loss:
+    """A loss for numbers without a parameter of its own: ε is a tenth of the label's spread."""
+    return Loss(name, spread / 10 if name == "epsilon-insensitive" else None)
+
+
+def right_within(values: NDArray[np.float64], targets: NDArray[np.int64]) -> int:
+    """How many scores lie within half a spread of the fixed target: a count, as a deployment could collect it."""
+    return int((np.abs(values - targets / 2.0**32) <= 0.5).sum())
 
 
 def fixed_targets(y: NDArray[np.float64], experiment: Experiment) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ One round:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -89,7 +90,8 @@ class OfflineTraining:
         #: The last round's tally.
         self.tally: Tally | None = None
         self._seed = seed
-        self._threads = threads
+        # More threads than processors only wait for each other.
+        self._threads = min(threads, os.cpu_count() or 1)
         self._kernels: Kernels = kernels(kernel)
         self._floor = floor
         self._prepared: _Prepared | None = None

@@ -71,13 +71,22 @@ class LabelModels:
             return np.asarray(scores[:, 0] >= 0, dtype=np.int64)
         if self.multiclass == "ovr" or self.n_labels == 1:
             return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
-        return np.array([self._most_votes(row) for row in scores], dtype=np.int64)
+        return self._most_votes(scores)
 
-    def _most_votes(self, row: NDArray[np.int64]) -> int:
-        winners = np.where(row >= 0, self.pairs[:, 1], self.pairs[:, 0])
-        votes = np.bincount(winners, minlength=self.n_labels)
-        sums = [0] * self.n_labels
-        for (low, high), score in zip(self.pairs.tolist(), row.tolist(), strict=True):
-            sums[high] += score
-            sums[low] -= score
-        return max(range(self.n_labels), key=lambda c: (int(votes[c]), sums[c], -c))
+    def _most_votes(self, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        votes, sums = self.votes(scores)
+        # Only those with the most votes compare their sums; argmax takes the first of equals.
+        lowest = np.iinfo(np.int64).min
+        return np.asarray(np.argmax(np.where(votes == votes.max(axis=1, keepdims=True), sums, lowest), axis=1))
+
+    def votes(self, scores: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """One-vs-one, people x labels: how many pairs each label wins, and the sum of its scores."""
+        votes = np.zeros((len(scores), self.n_labels), dtype=np.int64)
+        sums = np.zeros_like(votes)
+        for model, (low, high) in enumerate(self.pairs.tolist()):
+            won = scores[:, model] >= 0
+            votes[:, high] += won
+            votes[:, low] += ~won
+            sums[:, high] += scores[:, model]
+            sums[:, low] -= scores[:, model]
+        return votes, sums

@@ -149,6 +149,10 @@ def open_people(path: str | os.PathLike[str]) -> Iterator[Source]:
         trouble = "the gzip file is cut off"
     except (gzip.BadGzipFile, zlib.error):
         trouble = "the gzip file is broken"
+    except BadPeopleFileError as error:
+        if error.line is not None:
+            error.args = (f"{path}: {error}",)
+        raise
     except OSError as error:
         trouble = f"cannot be read ({os.strerror(error.errno) if error.errno else 'input/output error'})"
     # Raised outside the handlers, so that no other exception travels along.

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from secvm.cli.output import Format, emit, progress, write_atomically
+from secvm.cli.output import Format, emit, progress
 from secvm.errors import BadInputError
+from secvm.files import write_atomically
 
 
 def test_emit_writes_one_json_object_with_keys_in_order(capsys: pytest.CaptureFixture[str]) -> None:

@@ -261,7 +261,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "too many units": ([{"tea": 2**22}], "too large to be split into packages"),
     "too many units together": ([{"tea": 2**21, "sea": 2**21}], "sums would no longer be exact"),
     "a word with a line break": ([["tea\nsea"]], "line break"),
-    "columns of text": (pd.DataFrame({"a": ["x", "y"]}), "could not convert string to float"),
+    "columns of text": (pd.DataFrame({"a": ["x", "y"]}), "columns must hold numbers"),
 }
 
 

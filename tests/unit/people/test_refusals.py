@@ -68,7 +68,8 @@ def check(error: pytest.ExceptionInfo[BadPeopleFileError], sentence: str) -> Non
     """The error says the sentence and line 3, and neither it nor anything behind it shows the line."""
     assert sentence in str(error.value)
     assert error.value.line == 3
-    assert str(error.value).startswith("line 3: ")
+    assert ": line 3: " in str(error.value)
+    assert error.value.line == 3
     assert "\n" not in str(error.value)
     # Of the traceback only the messages count: its source lines are this project's.
     chain = "".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.errors import ArithmeticRangeError
 from secvm.learning.rows import BinnedRows
 
 _MASK = (1 << 64) - 1
@@ -79,8 +80,14 @@ def tally(rows: BinnedRows, coefficients: NDArray[np.int64]) -> tuple[NDArray[np
 
 def dice_word(key: bytes, round_number: int, model: int, index: int) -> int:
     """Word ``index`` of a seeded stream: SipHash in counter mode over (round, model, index)."""
-    counter = (round_number << 44) | (model << 32) | index
-    return siphash24(key, counter.to_bytes(8, "little"))
+    return siphash24(key, (dice_counter(round_number, model) + index).to_bytes(8, "little"))
+
+
+def dice_counter(round_number: int, model: int) -> int:
+    """Where the words of a round and a model begin: 20 bits of round, 12 of model, 32 of index, and not one more."""
+    if not (0 <= round_number < 1 << 20 and 0 <= model < 1 << 12):
+        raise ArithmeticRangeError("dice have words for 2^20 rounds and 2^12 models")
+    return (round_number << 44) | (model << 32)
 
 
 def thinned_tally(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.learning._kernels.reference import dice_counter
+
 Words = NDArray[np.uint64]
 
 
@@ -45,5 +47,5 @@ def siphash24_words(keys: NDArray[np.uint64], words: Words) -> Words:
 
 def dice_words(keys: NDArray[np.uint64], round_number: int, model: int, index: int) -> Words:
     """Word ``index`` of (round, model) of many people: ``reference.dice_word`` side by side."""
-    counter = (round_number << 44) | (model << 32) | index
+    counter = dice_counter(round_number, model) + index
     return siphash24_words(keys, np.full(len(keys), counter, dtype=np.uint64))

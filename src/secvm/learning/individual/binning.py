@@ -80,9 +80,9 @@ class HashBinning:
         return [reference.reduce_to_bin(reference.siphash24(key, data), self.n_bins) for key in self.keys]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VocabularyBinning:
-    """A public list of words as the bins."""
+    """A public list of words as the bins. One found among people is not public, so it does not print itself."""
 
     words: tuple[str, ...]
     #: Word to bin.
@@ -97,6 +97,9 @@ class VocabularyBinning:
         if any("\n" in word for word in self.words):
             raise BadExperimentError("a word of the vocabulary has a line break in it")
         object.__setattr__(self, "index", index)
+
+    def __repr__(self) -> str:
+        return f"VocabularyBinning(<{len(self.words)} words>, digest={self.digest!r})"
 
     @property
     def n_bins(self) -> int:

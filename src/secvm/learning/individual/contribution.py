@@ -5,7 +5,7 @@ tallies of these packages, whatever their order and however often one is sent ag
 
  1. One participation package.
  2. Train cohort: for every model the update (or none), split into units, thinned; all models together cut to the
- budget.
+    budget.
     Test cohort: the confusion cell of one prediction (a number as the label has none).
  3. Padding with nulls up to the budget, where the experiment has one.
 """

@@ -19,13 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning.arithmetic import MAX_THRESHOLD, ceil_ratio, clip_threshold, exact
+from secvm.learning.arithmetic import MAX_THRESHOLD, ceil_ratio, clip_threshold, exact, power_of_two
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.losses import ONE, THRESHOLD_BITS, Loss
 from secvm.learning.weights import Weights
@@ -84,34 +83,27 @@ def band(*, threshold: int, width: int, norm: int | None, unit: Fraction) -> tup
 def bands(
     *, thresholds: NDArray[np.int64], width: int, norms: NDArray[np.int64] | None, unit: Fraction
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """``band`` for many people. Two shapes are quick: one threshold for all, and hinge with a power-of-two unit."""
+    """``band`` for many people: in int64 where products have room, else person by person in Python's integers."""
     n = len(thresholds)
-    constant = n > 0 and bool((thresholds == thresholds[0]).all())
-    if norms is None and constant:
+    if n and norms is None and bool((thresholds == thresholds[0]).all()):
         lower, upper = band(threshold=int(thresholds[0]), width=width, norm=None, unit=unit)
         return np.full(n, lower, dtype=np.int64), np.full(n, upper, dtype=np.int64)
-    if norms is not None and constant and int(thresholds[0]) == ONE and width == 0:
-        shifted = _shifted_norms(norms, unit)
-        if shifted is not None:
-            return shifted
+    # Both ends are (threshold ∓ width) · norm · p / q, rounded up and down.
+    bits = THRESHOLD_BITS if norms is None else THRESHOLD_BITS + NORM_BITS
+    ratio = 1 / (unit * power_of_two(bits))
+    p, q = ratio.numerator, ratio.denominator
+    if n == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    largest = (int(np.abs(thresholds).max()) + width) * (1 if norms is None else int(norms.max())) * p
+    if largest < MAX_THRESHOLD and q < MAX_THRESHOLD:
+        scale = p if norms is None else norms * p
+        return -(-(thresholds - width) * scale // q), (thresholds + width) * scale // q
     each: Sequence[int] | list[None] = [None] * n if norms is None else norms.tolist()
-    both: Any = [
+    both = [
         band(threshold=t, width=width, norm=norm, unit=unit) for t, norm in zip(thresholds.tolist(), each, strict=True)
     ]
     table = np.array(both, dtype=np.int64).reshape(n, 2)
     return table[:, 0], table[:, 1]
-
-
-def _shifted_norms(norms: NDArray[np.int64], unit: Fraction) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """θ = 1 and unit = 2^-f: the threshold is R * 2^(f - 16), rounded up (lower) and down (upper)."""
-    if unit.numerator != 1 or unit.denominator & (unit.denominator - 1):
-        return None
-    shift = unit.denominator.bit_length() - 1 - NORM_BITS
-    if shift >= 0:
-        if (int(norms.max()) << shift) >= MAX_THRESHOLD:
-            return None
-        return norms << shift, norms << shift
-    return -((-norms) >> -shift), norms >> -shift
 
 
 def verdicts(

@@ -10,7 +10,9 @@ the popularity of the bins:
 direction only says which side is larger, and following it at full speed makes the model call everybody the same for
 five to ten rounds (docs/adr/0008). So v loses as much of p as makes the mean person's score move by at most
 
-    c = 1/200 + 3/20 · |n⁺ - n⁻| / (n⁺ + n⁻)        in one round, where the move is (100 s / √t) Σ p_j P_j v_j.
+    c = 1/200 + 3/20 · |n⁺ - n⁻| / (n⁺ + n⁻)        in one round, where the move is (100 s / √t) Σ p_j P_j v_j
+
+and n± are the participants of the two sides, class weights included.
 
 ``decay`` is the regulariser for experiments with few bins.
 
@@ -105,7 +107,7 @@ class Swift:
         return State(rule=self.name, step=t, vectors=new)
 
     def _precondition(self, popularity: Floats) -> Floats:
-        """S P_j from the popularity of round 1; s is folded in once."""
+        """The factor s P_j from the popularity of round 1; s is folded in once."""
         total = sum_in_order(popularity)
         if total == 0.0:
             return np.zeros_like(popularity)

@@ -1,0 +1,87 @@
+"""What a reviewer stumbled over: numpy's integers, columns of data frames, ranges of the dice, vocabulary in a repr."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secvm.errors import ArithmeticRangeError, BadInputError
+from secvm.estimator import FeatureBinner, SecVMClassifier, SecVMRegressor
+from secvm.learning._kernels import reference, vectorised
+from secvm.learning.individual.binning import VocabularyBinning
+from secvm.learning.individual.dice import Purpose, UnsafeSeededDice
+from secvm.learning.label_models import LabelModels
+
+WORDS = [["tea", "rain"], ["sea", "sun"], ["tea", "fog"], ["sun", "sand"]] * 5
+LABELS = ["n", "s", "n", "s"] * 5
+
+
+def test_repro_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    whole = {"n_bins": 16, "n_hashes": 2, "budget": 50, "features_per_person": 2, "averaging": 2, "rounds": 3}
+    model = SecVMClassifier().set_params(**{name: np.int64(value) for name, value in whole.items()})
+    model.set_params(lambda_=np.float64(1e-3)).fit(WORDS, LABELS)
+    model.save(tmp_path / "m")
+    assert SecVMClassifier.load(tmp_path / "m").predict(WORDS).tolist() == model.predict(WORDS).tolist()
+
+
+def test_repro_column_of_a_data_frame_may_hold_lists_of_words() -> None:
+    frame = pd.DataFrame({"words": WORDS})
+    from_frame = SecVMClassifier(rounds=5).fit(frame["words"], LABELS)
+    assert from_frame.state_.to_bytes() == SecVMClassifier(rounds=5).fit(WORDS, LABELS).state_.to_bytes()
+    assert from_frame.predict(frame["words"]).tolist() == LABELS
+
+
+def test_repro_text_in_columns_is_refused_without_showing_it() -> None:
+    with pytest.raises(BadInputError) as error:
+        FeatureBinner(8).fit(np.array([["secretword", "x"], ["y", "z"]], dtype=object))
+    assert "secretword" not in str(error.value)
+
+
+@pytest.mark.parametrize(("round_number", "model"), [(2**20, 0), (-1, 0), (0, 2**12), (0, -1)])
+def test_repro_dice_have_no_words_beyond_their_counter(round_number: int, model: int) -> None:
+    with pytest.raises(ArithmeticRangeError):
+        reference.dice_word(bytes(16), round_number, model, 0)
+    with pytest.raises(ArithmeticRangeError):
+        vectorised.dice_words(np.zeros((2, 2), dtype=np.uint64), round_number, model, 0)
+    with pytest.raises(ArithmeticRangeError):
+        UnsafeSeededDice(b"", 0).words(Purpose.COIN, round_number, model, 1)
+
+
+def test_repro_vocabulary_found_among_people_does_not_print_itself() -> None:
+    assert "alice" not in repr(VocabularyBinning(("alice@example.org",)))
+
+
+def test_repro_regression_converges_with_its_defaults() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 6, (300, 5)).astype(float)
+    y = x @ np.array([3.0, -2.0, 1.0, 0.5, 0.0]) + 7 + rng.normal(0, 0.3, 300)
+    assert SecVMRegressor().fit(x, y).score(x, y) > 0.9
+
+
+def test_weighted_people_are_not_thinned_when_thinning_is_auto() -> None:
+    weighted = SecVMClassifier(descent="swift", rounds=3).fit(WORDS, LABELS, sample_weight=[2.0, 1.0] * 10)
+    assert not weighted.experiment_.thinning.active
+    assert SecVMClassifier(descent="swift", rounds=3).fit(WORDS, LABELS).experiment_.thinning.active
+
+
+def test_votes_of_many_people_equal_the_votes_of_each() -> None:
+    rng = np.random.default_rng(1)
+    models = LabelModels(n_labels=5, multiclass="ovo")
+    scores = rng.integers(-2, 3, (400, models.n_models))  # many ties
+    for row, found in zip(scores.tolist(), models.predict(scores).tolist(), strict=True):
+        votes, sums = [0] * 5, [0] * 5
+        for (low, high), score in zip(models.pairs.tolist(), row, strict=True):
+            votes[high if score >= 0 else low] += 1
+            sums[high] += score
+            sums[low] -= score
+        assert found == max(range(5), key=lambda c: (votes[c], sums[c], -c))
+
+
+def test_many_threads_are_no_more_than_there_are_processors() -> None:
+    started = time.process_time()
+    SecVMClassifier(rounds=2, n_jobs=100_000).fit(WORDS, LABELS)
+    assert time.process_time() - started < 5
