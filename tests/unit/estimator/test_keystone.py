@@ -207,6 +207,18 @@ def test_population_of_text_ends_in_the_bytes_of_the_packages(rule: dict[str, An
     assert_packages_agree(model, folk, y, network=random.Random(5), attendance=attendance)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rule", [{"descent": "swift", "thinning": 3.0}, {"descent": "pegasos"}], ids=["swift", "pegasos"]
+)
+def test_people_of_real_size_end_in_the_bytes_of_the_packages(rule: dict[str, Any]) -> None:
+    """A page of 1,260 different words each, in 10,000 bins: about a million packages with Pegasos."""
+    words, labels = ZipfPeople(n_people=400, words_per_person=1_260).generate(12)
+    folk: list[Person] = [{f"word{w}": 1 for w in row} for row in words.tolist()]
+    model = SecVMClassifier(n_bins=10_000, salt="5ec7", rounds=2, dice_seed=b"real size", **rule)
+    assert_packages_agree(model, folk, labels.tolist(), network=random.Random(6), attendance=None)
+
+
 def test_package_path_sees_a_package_lost() -> None:
     """The comparison has teeth: one unit that is not counted is another state."""
     folk: list[Person] = [{"tea": 2}, {"sea": 1}, {"tea": 1, "sea": 3}]
