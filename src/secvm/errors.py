@@ -13,8 +13,8 @@
             └── OpeningError            a capsule that our keys do not open
                 └── UnknownKeyError     … because it names a key or an algorithm that we do not have
 
-An error without a message of its own says its docstring. No message ever carries a feature or a label of a person, nor a
-key, nor what was under a seal.
+An error without a message of its own says its docstring. No message ever carries a feature or a label of a person,
+nor a key, nor what was under a seal.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ProtocolError(SecVMError):
 
 
 class LocalProtocolError(ProtocolError):
-    """This side was about to break the protocol."""
+    """What was asked for would break the protocol."""
 
 
 class RemoteProtocolError(ProtocolError):

@@ -1,8 +1,8 @@
 """HPKE (RFC 9180) in base mode, with exporter: KDF HKDF-SHA256, AEAD AES-128-GCM (or ChaCha20-Poly1305).
 
 The key schedule is our own, on pyca's X25519 and AEADs: Oblivious HTTP seals its answers with HPKE's exporter, which
-pyca's own ``Suite`` does not have (docs/adr/0014-own-hpke-key-schedule.md). Base mode only: no pre-shared key, no sender
-authentication; who sends shall not be known.
+pyca's own ``Suite`` does not have (docs/adr/0014-own-hpke-key-schedule.md). Base mode only: no pre-shared key, and no
+sender that proves who it is; nobody shall know who sends.
 
     schedule = Schedule(public_key.kem_id, AES_128_GCM, b"what this is for")
     sender = schedule.send_to(public_key, dice)                # sender.enc travels beside the ciphertext
@@ -12,6 +12,7 @@ authentication; who sends shall not be known.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
@@ -37,7 +38,7 @@ class Aead:
     #: Its number in HPKE's registry.
     aead_id: int
     key_bytes: int
-    cipher: type[AESGCM] | type[ChaCha20Poly1305]
+    cipher: type[AESGCM | ChaCha20Poly1305]
     nonce_bytes: int = _NONCE_BYTES
 
     def seal(self, key: bytes, nonce: bytes, aad: bytes, plaintext: bytes) -> bytes:
@@ -48,10 +49,13 @@ class Aead:
     def open(self, key: bytes, nonce: bytes, aad: bytes, ciphertext: bytes) -> bytes:
         if not TAG_BYTES <= len(ciphertext) <= MAX_PLAINTEXT_BYTES + TAG_BYTES:
             raise OpeningError
-        try:
-            return self.cipher(key).decrypt(nonce, ciphertext, aad)
-        except InvalidTag:
-            raise OpeningError from None
+        opened = None
+        with contextlib.suppress(InvalidTag):
+            opened = self.cipher(key).decrypt(nonce, ciphertext, aad)
+        if opened is None:
+            # Raised out here, so that no other error hangs on it whose frames hold the key.
+            raise OpeningError
+        return opened
 
 
 AES_128_GCM = Aead(0x0001, 16, AESGCM)
@@ -60,7 +64,7 @@ AEADS = {aead.aead_id: aead for aead in (AES_128_GCM, CHACHA20_POLY1305)}
 
 
 class Schedule:
-    """RFC 9180's key schedule for one suite and one ``info``: what does not change from capsule to capsule, done once."""
+    """RFC 9180's key schedule for one suite and one ``info``; what is the same for every capsule is done once."""
 
     def __init__(self, kem_id: int, aead: Aead, info: bytes) -> None:
         self.aead = aead

@@ -15,7 +15,7 @@ _VERSION = b"HPKE-v1"
 
 
 def extract(salt: bytes, ikm: bytes) -> bytes:
-    """Concentrate what is secret in ``ikm`` into one key of 32 bytes. An empty salt means 32 zero bytes, as in the RFC."""
+    """Concentrate what is secret in ``ikm`` into a key of 32 bytes. An empty salt is as good as 32 zero bytes."""
     return hmac.digest(salt, ikm, "sha256")
 
 

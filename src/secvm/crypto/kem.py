@@ -4,7 +4,8 @@ Two kinds, by their numbers in HPKE's registry:
 
 - 0x0020 DHKEM(X25519, HKDF-SHA256), RFC 9180 §4.1: what every browser has;
 - 0x647a MLKEM768-X25519, also called X-Wing (draft-connolly-cfrg-xwing-kem, draft-ietf-hpke-pq): X25519 and ML-KEM-768
-  side by side, secret as long as one of the two is. For capsules that somebody stores until there are quantum computers.
+  side by side, secret as long as one of the two is: for capsules that somebody keeps until there are quantum
+  computers.
 
 A Diffie-Hellman result of zero is refused wherever it could appear: somebody chose a point of low order, so that the
 "secret" is known to all.
@@ -23,8 +24,8 @@ from cryptography.hazmat.primitives.asymmetric import mlkem, x25519
 from secvm.crypto.kdf import HASH_BYTES, labeled_expand, labeled_extract
 from secvm.errors import LocalProtocolError, MalformedMessageError, OpeningError
 
-#: Where random bytes come from: ``dice(32)`` are 32 fresh ones. A main program hands in the operating system's; anything
-#: that can be thrown again is for tests.
+#: Where random bytes come from: ``dice(32)`` are 32 fresh ones. A main program hands in the operating system's; any
+#: that can be thrown again are for tests.
 RandomBytes = Callable[[int], bytes]
 
 X25519 = 0x0020
@@ -86,7 +87,8 @@ def _x25519_public(data: bytes) -> bytes:
     return data
 
 
-def _thrown(dice: RandomBytes, count: int) -> bytes:
+def throw(dice: RandomBytes, count: int) -> bytes:
+    """So many random bytes, or the ``LocalProtocolError`` that the dice are none."""
     thrown = dice(count)
     if len(thrown) != count:
         raise LocalProtocolError(f"the dice gave {len(thrown)} bytes where {count} were asked for")
@@ -113,8 +115,14 @@ class X25519PublicKey:
     def to_bytes(self) -> bytes:
         return self._bytes
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, X25519PublicKey) and other.to_bytes() == self._bytes
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
+
     def encapsulate(self, dice: RandomBytes) -> tuple[bytes, bytes]:
-        ephemeral = x25519.X25519PrivateKey.from_private_bytes(_thrown(dice, _X25519_BYTES))
+        ephemeral = x25519.X25519PrivateKey.from_private_bytes(throw(dice, _X25519_BYTES))
         enc = ephemeral.public_key().public_bytes_raw()
         shared = _diffie_hellman(ephemeral, self._bytes)
         assert shared is not None, "points of low order were refused when the key was made"
@@ -135,7 +143,7 @@ class X25519PrivateKey:
 
     @classmethod
     def generate(cls, dice: RandomBytes) -> X25519PrivateKey:
-        return cls(_thrown(dice, _X25519_BYTES))
+        return cls(throw(dice, _X25519_BYTES))
 
     @classmethod
     def derive(cls, ikm: bytes) -> X25519PrivateKey:
@@ -199,12 +207,18 @@ class HybridPublicKey:
     def to_bytes(self) -> bytes:
         return self._bytes
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HybridPublicKey) and other.to_bytes() == self._bytes
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
+
     def encapsulate(self, dice: RandomBytes) -> tuple[bytes, bytes]:
         """As the protocol says, but ML-KEM's half of the randomness is the operating system's: pyca takes none.
 
         So the same dice do not give the same capsule, and a simulation that must repeat itself uses X25519.
         """
-        ephemeral = x25519.X25519PrivateKey.from_private_bytes(_thrown(dice, _X25519_BYTES))
+        ephemeral = x25519.X25519PrivateKey.from_private_bytes(throw(dice, _X25519_BYTES))
         post_quantum, post_quantum_enc = self._post_quantum.encapsulate()
         enc = ephemeral.public_key().public_bytes_raw()
         shared = _diffie_hellman(ephemeral, self._classical)
@@ -232,7 +246,7 @@ class HybridPrivateKey:
 
     @classmethod
     def generate(cls, dice: RandomBytes) -> HybridPrivateKey:
-        return cls(_thrown(dice, _X25519_BYTES))
+        return cls(throw(dice, _X25519_BYTES))
 
     @property
     def public_key(self) -> HybridPublicKey:
