@@ -23,6 +23,9 @@ def expand(prk: bytes, info: bytes, length: int) -> bytes:
     """Stretch a key to ``length`` bytes that are good for one purpose."""
     if not 0 <= length <= 255 * HASH_BYTES:
         raise LocalProtocolError(f"HKDF-SHA256 gives at most {255 * HASH_BYTES} bytes")
+    if length <= HASH_BYTES:
+        # One block: what almost every call asks for.
+        return hmac.digest(prk, info + b"\1", "sha256")[:length]
     block, blocks = b"", b""
     for counter in range(1, -(-length // HASH_BYTES) + 1):
         block = hmac.digest(prk, block + info + bytes((counter,)), "sha256")
