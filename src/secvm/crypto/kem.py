@@ -71,7 +71,7 @@ class PrivateKey(Protocol):
 
 
 def _diffie_hellman(private: x25519.X25519PrivateKey, peer: bytes) -> bytes | None:
-    """The shared secret; None where it is zero."""
+    """The shared secret; None where it is zero, or where the peer's key has not 32 bytes."""
     try:
         secret = private.exchange(x25519.X25519PublicKey.from_public_bytes(peer))
     except ValueError:
@@ -160,7 +160,7 @@ class X25519PrivateKey:
     def decapsulate(self, enc: bytes) -> bytes:
         shared = _diffie_hellman(self._key, enc)
         if shared is None:
-            raise OpeningError("the capsule was sealed with a point of low order")
+            raise OpeningError("the capsule's ephemeral key is none, or a point of low order")
         return _dhkem_secret(shared, enc, self._public.to_bytes())
 
     def secret_bytes(self) -> bytes:
@@ -254,8 +254,8 @@ class HybridPrivateKey:
 
     def decapsulate(self, enc: bytes) -> bytes:
         shared = _diffie_hellman(self._classical, enc[_MLKEM_ENC_BYTES:])
-        if shared is None or len(enc) != _MLKEM_ENC_BYTES + _X25519_BYTES:
-            raise OpeningError("the capsule was sealed with a point of low order")
+        if shared is None:
+            raise OpeningError("the capsule's ephemeral key is none, or a point of low order")
         # A wrong ML-KEM part gives a wrong secret, not an error: FIPS 203 rejects implicitly.
         post_quantum = self._post_quantum.decapsulate(enc[:_MLKEM_ENC_BYTES])
         return _xwing_secret(post_quantum, shared, enc[_MLKEM_ENC_BYTES:], self._classical_public)

@@ -273,6 +273,10 @@ def test_wrong_sizes_of_our_own_are_refused() -> None:
             kem.X25519PublicKey(bytes(size))
         with pytest.raises(MalformedMessageError):
             kem.HybridPublicKey(bytes(size))
+    for key in KEYS:
+        for size in (0, 1, 31, 33, 1088, 1119, 1121):
+            with pytest.raises(OpeningError):
+                key.decapsulate(b"\x09" * size)
     with pytest.raises(MalformedMessageError, match="no ML-KEM key"):
         kem.HybridPublicKey(b"\xff" * 1184 + KEYS[0].public_key.to_bytes())
 

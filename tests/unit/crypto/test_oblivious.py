@@ -280,7 +280,7 @@ def test_changed_key_configurations_raise_nothing_but_malformed(data: st.DataObj
     assert all(KeyConfiguration.from_bytes(one.to_bytes()) == one for one in read)
 
 
-@pytest.mark.parametrize("listed", ["", "0001", "000100", "0002000100", "000400010001ff", "00080001000100"])
+@pytest.mark.parametrize("listed", ["", "0000", "0001", "000100", "0002000100", "000400010001ff", "00080001000100"])
 def test_bad_lists_of_algorithms_are_refused(listed: str) -> None:
     with pytest.raises(MalformedMessageError):
         KeyConfiguration.from_bytes(bytes.fromhex(RFC_CONFIGURATION)[:35] + bytes.fromhex(listed))
