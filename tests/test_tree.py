@@ -52,6 +52,14 @@ def test_import_contracts_hold(copied_source: Path) -> None:
     ("contract", "files"),
     [
         pytest.param("layers", {"learning/t.py": "import secvm.people"}, id="learning imports people"),
+        pytest.param("layers", {"crypto/t.py": "import secvm.learning"}, id="crypto imports learning"),
+        pytest.param("layers", {"learning/t.py": "import secvm.crypto"}, id="learning imports crypto"),
+        pytest.param("sealing", {"crypto/t.py": "import secvm.learning.package"}, id="sealing learns of packages"),
+        pytest.param("ciphers", {"learning/t.py": "import cryptography"}, id="ciphers outside crypto"),
+        *(
+            pytest.param("pure", {"crypto/t.py": f"import {name}"}, id=f"crypto imports {name}")
+            for name in ("socket", "secrets", "os", "time", "pathlib")
+        ),
         pytest.param("layers", {"people/t.py": "import secvm.estimator"}, id="people imports estimator"),
         pytest.param("layers", {"estimator/t.py": "import secvm.cli"}, id="estimator imports cli"),
         pytest.param("layers", {"errors.py": "import secvm.learning"}, id="errors imports anything"),
@@ -123,7 +131,9 @@ def test_import_contracts_refuse_trespass(copied_source: Path, contract: str, fi
         "import secrets\n\nDICE = secrets.token_bytes(8)",
     ],
 )
-@pytest.mark.parametrize(("folder", "refused"), [("learning", True), ("people", True), ("cli", False)])
+@pytest.mark.parametrize(
+    ("folder", "refused"), [("crypto", True), ("learning", True), ("people", True), ("cli", False)]
+)
 def test_ruff_refuses_clock_and_dice_inside(line: str, folder: str, *, refused: bool) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--select=TID251", f"--stdin-filename=src/secvm/{folder}/t.py", "-"],
@@ -172,7 +182,7 @@ def test_persons_device_needs_no_extras() -> None:
     """The mathematics and the frame of the program import with the base dependencies alone: numba is optional."""
     modules = [
         ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-        for folder in ("learning", "cli")
+        for folder in ("crypto", "learning", "cli")
         for file in sorted((ROOT / "src/secvm" / folder).rglob("*.py"))
         if "_kernels" not in file.parts
     ]

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from secvm.crypto import binary_http, kem, oblivious
+from secvm.crypto.hpke import AEADS, Schedule
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
@@ -798,11 +800,380 @@ def bad_experiments() -> JSON:
     }
 
 
+# ── sealing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: RFC 9458, appendix A.
+RFC_PRIVATE = "3c168975674b2fa8e465970b79c8dcf09f1c741626480bd4c6162fc5b6a98e1a"
+RFC_EPHEMERAL = "bc51d5e930bda26589890ac7032f70ad12e4ecb37abb1b65b1256c9c48999c73"
+RFC_NONCE = "c789e7151fcba46158ca84b04464910d"
+RFC_REQUEST = "00034745540568747470730b6578616d706c652e636f6d012f"
+RFC_RESPONSE = "0140c8"
+
+AES, CHACHA = (1, 1), (1, 3)
+Message = binary_http.Request | binary_http.Response
+Algorithms = tuple[tuple[int, int], ...]
+
+
+def throw_once(text: str) -> kem.RandomBytes:
+    """Dice that give the bytes that are written. For vectors alone."""
+    return lambda count: bytes.fromhex(text)[:count]
+
+
+def made_up(name: str, length: int = 32) -> str:
+    """Bytes that anybody can make up again."""
+    return hashlib.shake_256(name.encode()).hexdigest(length)
+
+
+def gateway_key(key_id: int, secret: str, algorithms: Algorithms = (AES,)) -> oblivious.GatewayKey:
+    """A gateway's key of X25519."""
+    return oblivious.GatewayKey(key_id, kem.X25519PrivateKey(bytes.fromhex(secret)), algorithms)
+
+
+def exchange(key: oblivious.GatewayKey, secret: str, ephemeral: str, request: str, nonce: str, response: str) -> JSON:
+    """One request and its answer, sealed and opened."""
+    sealed = oblivious.seal_request(key.configuration, bytes.fromhex(request), throw_once(ephemeral))
+    opened = oblivious.GatewayKeys([key]).open(sealed.capsule)
+    answer = opened.seal_response(bytes.fromhex(response), throw_once(nonce))
+    if opened.request.hex() != request or sealed.open_response(answer).hex() != response:
+        raise AssertionError("what was sealed does not open")
+    return {
+        "private_key": secret,
+        "configuration": key.configuration.to_bytes().hex(),
+        "ephemeral": ephemeral,
+        "request": request,
+        "capsule": sealed.capsule.hex(),
+        "nonce": nonce,
+        "response": response,
+        "answer": answer.hex(),
+    }
+
+
+def sealing() -> JSON:
+    """HPKE, key configurations, capsules and answers."""
+    schedules = []
+    for aead_id, info, aad, plaintext in (
+        (1, "", "", ""),
+        (1, "696e666f", "616164", "68656c6c6f"),
+        (3, "696e666f", "", "00"),
+    ):
+        private = kem.X25519PrivateKey(bytes.fromhex(made_up("recipient")))
+        schedule = Schedule(kem.X25519, AEADS[aead_id], bytes.fromhex(info))
+        sender = schedule.send_to(private.public_key, throw_once(made_up("ephemeral")))
+        schedules.append(
+            {
+                "private_key": made_up("recipient"),
+                "public_key": private.public_key.to_bytes().hex(),
+                "ephemeral": made_up("ephemeral"),
+                "aead": aead_id,
+                "info": info,
+                "enc": sender.enc.hex(),
+                "shared_secret": private.decapsulate(sender.enc).hex(),
+                "aad": aad,
+                "plaintext": plaintext,
+                "ciphertexts": [sender.seal(bytes.fromhex(aad), bytes.fromhex(plaintext)).hex() for _ in range(3)],
+                "export_context": "636f6e74657874",
+                "exported": sender.export(b"context", 48).hex(),
+            }
+        )
+    rfc = gateway_key(1, RFC_PRIVATE, (AES, CHACHA))
+    hybrid = oblivious.GatewayKey(255, kem.HybridPrivateKey(bytes.fromhex(made_up("hybrid"))))
+    keys = [(rfc, RFC_PRIVATE), (gateway_key(0, made_up("zero")), made_up("zero")), (hybrid, made_up("hybrid"))]
+    foreign = "0a0010" + "00" * 65 + "000400010001"
+    cases = [exchange(rfc, RFC_PRIVATE, RFC_EPHEMERAL, RFC_REQUEST, RFC_NONCE, RFC_RESPONSE)]
+    for key_id, algorithms, request, response in (
+        (0, (AES,), "", ""),
+        (200, (AES,), made_up("request", 100), made_up("response", 300)),
+        (3, (CHACHA,), RFC_REQUEST, RFC_RESPONSE),
+        (4, ((2, 1), (1, 2), CHACHA, AES), RFC_REQUEST, RFC_RESPONSE),
+    ):
+        secret = made_up(f"key {key_id}")
+        offered = oblivious.KeyConfiguration(key_id, gateway_key(key_id, secret).private_key.public_key, algorithms)
+        known = tuple(pair for pair in algorithms if pair in {AES, CHACHA})
+        told = exchange(
+            gateway_key(key_id, secret, known),
+            secret,
+            made_up(f"ephemeral {key_id}"),
+            request,
+            made_up(f"nonce {key_id}", 32 if known[0] == CHACHA else 16),
+            response,
+        )
+        cases.append({**told, "configuration": offered.to_bytes().hex()})
+    document = oblivious.encode_key_configurations([key.configuration for key, _ in keys[:2]])
+    return {
+        "description": "HPKE, key configurations, capsules and their answers. The first case is RFC 9458's example.",
+        "hpke": schedules,
+        "configurations": [
+            {
+                "key_id": key.key_id,
+                "kem": key.private_key.kem_id,
+                "private_key": secret,
+                "algorithms": [list(pair) for pair in key.algorithms],
+                "configuration": key.configuration.to_bytes().hex(),
+            }
+            for key, secret in keys
+        ],
+        "documents": [
+            {"document": document.hex(), "known": [key.configuration.to_bytes().hex() for key, _ in keys[:2]]},
+            {
+                "document": f"{len(foreign) // 2:04x}{foreign}{document.hex()}",
+                "known": [key.configuration.to_bytes().hex() for key, _ in keys[:2]],
+            },
+        ],
+        "cases": cases,
+    }
+
+
+def told_fields(fields: tuple[binary_http.Field, ...]) -> list[list[str]]:
+    """Fields as text."""
+    return [[name.decode("ascii"), value.decode("ascii")] for name, value in fields]
+
+
+def told_message(message: Message) -> JSON:
+    """A message as JSON."""
+    rest = {
+        "headers": told_fields(message.headers),
+        "content": message.content.hex(),
+        "trailers": told_fields(message.trailers),
+    }
+    if isinstance(message, binary_http.Request):
+        control = {name: getattr(message, name).decode("ascii") for name in ("method", "scheme", "authority", "path")}
+        return {**control, **rest}
+    early = [{"status": one.status, "headers": told_fields(one.headers)} for one in message.informational]
+    return {"informational": early, "status": message.status, **rest}
+
+
+CURL = binary_http.Request(
+    method=b"GET",
+    scheme=b"https",
+    authority=b"",
+    path=b"/hello.txt",
+    headers=(
+        (b"user-agent", b"curl/7.16.3 libcurl/7.16.3 OpenSSL/0.9.7l zlib/1.2.3"),
+        (b"host", b"www.example.com"),
+        (b"accept-language", b"en, mi"),
+    ),
+)
+APACHE = binary_http.Response(
+    status=200,
+    headers=(
+        (b"date", b"Mon, 27 Jul 2009 12:28:53 GMT"),
+        (b"server", b"Apache"),
+        (b"last-modified", b"Wed, 22 Jul 2009 19:15:56 GMT"),
+        (b"etag", b'"34aa387-d-1568eb00"'),
+        (b"accept-ranges", b"bytes"),
+        (b"content-length", b"51"),
+        (b"vary", b"Accept-Encoding"),
+        (b"content-type", b"text/plain"),
+    ),
+    content=b"Hello World! My content includes a trailing CRLF.\r\n",
+    informational=(
+        binary_http.InformationalResponse(status=102, headers=((b"running", b'"sleep 15"'),)),
+        binary_http.InformationalResponse(
+            status=103,
+            headers=(
+                (b"link", b"</style.css>; rel=preload; as=style"),
+                (b"link", b"</script.js>; rel=preload; as=script"),
+            ),
+        ),
+    ),
+)
+CHUNKED = binary_http.Response(
+    status=200, content=b"This content contains CRLF.\r\n", trailers=((b"trailer", b"text"),)
+)
+POST = binary_http.Request(
+    method=b"POST",
+    scheme=b"https",
+    authority=b"example.com",
+    path=b"/packages",
+    headers=((b":protocol", b"x"), (b"a", b""), (b"a", b"b")),
+    content=b"package",
+    trailers=((b"t", b"u"),),
+)
+
+
+def sealing_messages() -> JSON:
+    """Binary HTTP."""
+    get = binary_http.Request(method=b"GET", scheme=b"https", authority=b"example.com", path=b"/")
+    ok = binary_http.Response(status=200)
+    ways: list[tuple[Message, bool, bool, int | None]] = [
+        (CURL, False, False, None),
+        (CURL, True, False, 144),
+        (APACHE, True, False, None),
+        (CHUNKED, False, False, None),
+        (get, False, True, None),
+        (ok, False, True, None),
+        *((message, indeterminate, truncated, 800) for message in (CURL, APACHE) for indeterminate in (False, True)
+          for truncated in (False, True)),
+        *((message, indeterminate, True, None) for message in (POST, CHUNKED, get) for indeterminate in (False, True)),
+        *((binary_http.Response(status=599, content=b"c" * n), indeterminate, False, None)
+          for n in (63, 64) for indeterminate in (False, True)),
+        (binary_http.Request(method=b"CONNECT", scheme=b"", authority=b"a.example:1", path=b""), False, False, None),
+        (binary_http.Request(method=b"OPTIONS", scheme=b"http", authority=b"", path=b"*"), False, False, None),
+    ]  # fmt: skip
+    cases = []
+    for message, indeterminate, truncated, padded_to in ways:
+        how: JSON = {"indeterminate": indeterminate, "truncated": truncated, "padded_to": padded_to}
+        request = isinstance(message, binary_http.Request)
+        encode: Callable[..., bytes] = binary_http.encode_request if request else binary_http.encode_response
+        kind = "request" if request else "response"
+        cases.append({"kind": kind, **how, "message": told_message(message), "bytes": encode(message, **how).hex()})
+    start = binary_http.encode_request(get, indeterminate=True).hex()[:-4]
+    known = binary_http.encode_request(get).hex()
+    others = {
+        "content in two chunks": start + "036f6e650374776f0000",
+        "a length on two bytes": known[:2] + "4003" + known[4:],
+        "a length on four bytes": known[:2] + "80000003" + known[4:],
+        "a framing on eight bytes": "c000000000000000" + known[2:],
+    }
+    return {
+        "description": "HTTP messages as bytes. The first four are RFC 9292's examples, the next two RFC 9458's.",
+        "cases": cases,
+        "others": [
+            {"why": why, "message": told_message(binary_http.decode_request(bytes.fromhex(data))), "bytes": data}
+            for why, data in others.items()
+        ],
+    }
+
+
+def flipped(data: str, at: int, bits: int) -> str:
+    """The same bytes with some bits of one changed."""
+    changed = bytearray.fromhex(data)
+    changed[at] ^= bits
+    return changed.hex()
+
+
+def bad_sealing() -> JSON:
+    """Capsules, answers and key configurations that must be refused."""
+    key = gateway_key(1, RFC_PRIVATE)
+    good = exchange(key, RFC_PRIVATE, RFC_EPHEMERAL, RFC_REQUEST, RFC_NONCE, RFC_RESPONSE)
+    capsule, answer, configuration = good["capsule"], good["answer"], good["configuration"]
+    document = f"{len(configuration) // 2:04x}{configuration}"
+    order_8 = "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"
+    capsules = {
+        "nothing": ("", "malformed"),
+        "half a header": (capsule[:12], "malformed"),
+        "a header alone": (capsule[:14], "malformed"),
+        "shorter than a tag": (capsule[: 2 * (7 + 32 + 15)], "malformed"),
+        "another key": ("02" + capsule[2:], "unknown key"),
+        "another KEM": (capsule[:2] + "0010" + capsule[6:], "unknown key"),
+        "another KDF": (capsule[:6] + "0002" + capsule[10:], "unknown key"),
+        "an AEAD that the key does not offer": (capsule[:10] + "0003" + capsule[14:], "unknown key"),
+        "an ephemeral key of zero": (capsule[:14] + "00" * 32 + capsule[78:], "does not open"),
+        "an ephemeral key of order 8": (capsule[:14] + order_8 + capsule[78:], "does not open"),
+        "the ephemeral key written otherwise": (flipped(capsule, 38, 128), "does not open"),
+        "the first bit of the ciphertext": (flipped(capsule, 39, 128), "does not open"),
+        "the last bit": (flipped(capsule, -1, 1), "does not open"),
+        "the last byte missing": (capsule[:-2], "does not open"),
+        "one byte more": (capsule + "00", "does not open"),
+    }  # fmt: skip
+    answers = {
+        "nothing": ("", "malformed"),
+        "shorter than nonce and tag": (answer[:62], "malformed"),
+        "another nonce": ("00" + answer[2:], "does not open"),
+        "the last bit": (flipped(answer, -1, 1), "does not open"),
+        "the last byte missing": (answer[:-2], "does not open"),
+        "one byte more": (answer + "00", "does not open"),
+    }
+    configurations = {
+        "nothing": "",
+        "a KEM that nobody has": configuration[:2] + "ffff" + configuration[6:],
+        "half a key": configuration[:40],
+        "no algorithms": configuration[:70] + "0000",
+        "half a pair of algorithms": configuration[:70] + "00020001",
+        "more algorithms than announced": configuration + "00010003",
+        "fewer algorithms than announced": configuration[:-2],
+        "a public key of zero": configuration[:6] + "00" * 32 + configuration[70:],
+        "a public key of order 8": configuration[:6] + order_8 + configuration[70:],
+    }
+    documents = {
+        "nothing": "",
+        "one byte": "00",
+        "a configuration without its length": configuration,
+        "the last byte missing": document[:-2],
+        "one byte more": document + "00",
+        "a configuration of no bytes after a good one": document + "0000",
+        "a bad configuration after a good one": document + document[:10] + "00" * 32 + document[74:],
+    }
+    return {
+        "description": "Capsules, answers and key configurations that must be refused; `good` must be taken.",
+        "good": good,
+        "capsules": [{"why": why, "capsule": data, "error": error} for why, (data, error) in capsules.items()],
+        "answers": [{"why": why, "answer": data, "error": error} for why, (data, error) in answers.items()],
+        "configurations": [{"why": why, "configuration": data} for why, data in configurations.items()],
+        "documents": [{"why": why, "document": data} for why, data in documents.items()],
+    }
+
+
+def bad_sealing_messages() -> JSON:
+    """Binary HTTP that must be refused."""
+    known, indeterminate = (binary_http.encode_request(POST, indeterminate=way).hex() for way in (False, True))
+    head = "0003474554056874747073" + "00" + "012f"
+    requests = {
+        "nothing": "",
+        "framing alone": "00",
+        "framing 4": "04" + known[2:],
+        "a response where a request is asked for": "0140c8",
+        "no method": "0000" + head[10:],
+        "a method with a blank": "0003472054" + head[10:],
+        "no scheme": "0003474554" + "00" + "00" + "012f",
+        "no path": head[:-4] + "00",
+        "a path without a slash": head[:-4] + "0161",
+        "an asterisk for GET": head[:-4] + "012a",
+        "a path with a line end": head[:-4] + "022f0a",
+        "a path beyond ASCII": head[:-4] + "032fc3a9",
+        "an authority that names a user": head[:22] + "03614062" + head[24:],
+        "CONNECT with a path": "0007434f4e4e454354" + head[10:],
+        "a path that ends too early": head[:-2],
+        "a length of 2^62 - 1": "00" + "ff" * 8 + head[4:],
+        "half an integer": "00" + "c000",
+        "headers longer than the message": head + "05016101",
+        "half a field line": head + "020161",
+        "a name of no bytes": head + "0400026161",
+        "a name in upper case": head + "0401410161",
+        "a name with a blank": head + "050261200161",
+        "a pseudo-field after a field": head + "0901610162" + "023a780178",
+        "the method as a field": head + "0c073a6d6574686f6403474554",
+        "a value with a line end": head + "050161020a61",
+        "a value with a zero byte": head + "0401610100",
+        "a value that begins with a blank": head + "05016102" + "2061",
+        "a value that ends with a tab": head + "05016102" + "6109",
+        "content longer than the message": head + "00" + "0261",
+        "a pseudo-field among the trailers": head + "0000" + "05023a780178",
+        "padding that is not zero": known + "0001",
+        "indeterminate: headers without an end": "02" + head[2:] + "01610162",
+        "indeterminate: half a chunk": "02" + head[2:] + "00" + "0361",
+        "indeterminate: content without an end": "02" + head[2:] + "00" + "0161",
+        "indeterminate: padding that is not zero": indeterminate + "01",
+    }
+    responses = {
+        "nothing": "",
+        "a request where a response is asked for": known,
+        "no status": "01",
+        "status 99": "01" + "4063",
+        "status 600": "01" + "4258",
+        "status 0": "0100",
+        "an informational status and no other": "01" + "4064" + "00",
+        "an informational status with half its headers": "01" + "4064" + "0501",
+        "an informational status with a bad field": "01" + "4064" + "0401410161" + "40c8",
+        "padding that is not zero": "0140c8" + "0000000001",
+        "indeterminate: an informational status without an end": "03" + "4064" + "01610162" + "40c8",
+    }
+    return {
+        "description": "Bytes that are no HTTP message of their `kind` and must be refused.",
+        "cases": [
+            {"why": why, "kind": kind, "bytes": data}
+            for kind, table in (("request", requests), ("response", responses))
+            for why, data in table.items()
+        ],
+    }
+
+
 FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
         *(hashing, range_reduction, binning, arithmetic, dice, drawing, losses, update, labels, splitting, thinning),
         *(state, weights, contribution, bad_states, bad_packages, bad_vocabularies, bad_experiments),
+        *(sealing, sealing_messages, bad_sealing, bad_sealing_messages),
     )
 }
 

@@ -5,9 +5,16 @@
     │   ├── BadPeopleFileError      a file of people that cannot be read; carries the line, never its content
     │   ├── BadModelFileError       a model file that is not one, or was changed
     │   └── BadExperimentError      parameters that contradict each other
-    └── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
+    ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
+    └── ProtocolError               what was said between two parties breaks the protocol
+        ├── LocalProtocolError      we broke it: fix the calling code
+        └── RemoteProtocolError     they broke it
+            ├── MalformedMessageError   bytes that are no message of the kind that was expected
+            └── OpeningError            a capsule that our keys do not open
+                └── UnknownKeyError     … because it names a key or an algorithm that we do not have
 
-An error without a message of its own says its docstring. No message ever carries a feature or a label of a person.
+An error without a message of its own says its docstring. No message ever carries a feature or a label of a person,
+nor a key, nor what was under a seal.
 """
 
 from __future__ import annotations
@@ -45,3 +52,27 @@ class BadExperimentError(BadInputError):
 
 class ArithmeticRangeError(SecVMError, ArithmeticError):
     """A value would leave the range in which the arithmetic is exact."""
+
+
+class ProtocolError(SecVMError):
+    """What was said between two parties breaks the protocol."""
+
+
+class LocalProtocolError(ProtocolError):
+    """What was asked for would break the protocol."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The other side broke the protocol."""
+
+
+class MalformedMessageError(RemoteProtocolError):
+    """The bytes are no message of the kind that was expected."""
+
+
+class OpeningError(RemoteProtocolError):
+    """The capsule does not open."""
+
+
+class UnknownKeyError(OpeningError):
+    """The capsule is sealed for a key or an algorithm that is not here."""

@@ -14,8 +14,18 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import siphash24  # type: ignore[import-not-found]  # compiled, without types
+from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives.asymmetric import x25519
 
-from secvm.errors import BadInputError
+from secvm.crypto import binary_http, kem, oblivious
+from secvm.crypto.hpke import AEADS, Schedule
+from secvm.errors import (
+    BadInputError,
+    MalformedMessageError,
+    OpeningError,
+    RemoteProtocolError,
+    UnknownKeyError,
+)
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import exact, mantissas, to_fixed
@@ -358,6 +368,150 @@ def check_bad_experiments(content: JSON) -> None:
         except BadInputError:
             continue
         pytest.fail(f"taken, though it has {case['why']}")
+
+
+def pyca_suite(aead: int) -> hpke.Suite:
+    """Somebody else's HPKE."""
+    return hpke.Suite(
+        hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, {1: hpke.AEAD.AES_128_GCM, 3: hpke.AEAD.CHACHA20_POLY1305}[aead]
+    )
+
+
+def throw_once(text: str) -> kem.RandomBytes:
+    return lambda count: bytes.fromhex(text)[:count]
+
+
+def read_private(kem_id: int, data: str) -> kem.X25519PrivateKey | kem.HybridPrivateKey:
+    data_bytes = bytes.fromhex(data)
+    return kem.X25519PrivateKey(data_bytes) if kem_id == kem.X25519 else kem.HybridPrivateKey(data_bytes)
+
+
+def exchange_is_right(case: JSON) -> None:
+    unhex = bytes.fromhex
+    configuration = oblivious.KeyConfiguration.from_bytes(unhex(case["configuration"]))
+    private = read_private(configuration.public_key.kem_id, case["private_key"])
+    sealed = oblivious.seal_request(configuration, unhex(case["request"]), throw_once(case["ephemeral"]))
+    assert sealed.capsule.hex() == case["capsule"]
+    # By an implementation that is not ours.
+    pyca_private = x25519.X25519PrivateKey.from_private_bytes(unhex(case["private_key"]))
+    info = b"message/bhttp request\0" + sealed.capsule[:7]
+    aead = int.from_bytes(sealed.capsule[5:7], "big")
+    assert pyca_suite(aead).decrypt(sealed.capsule[7:], pyca_private, info).hex() == case["request"]
+    key = oblivious.GatewayKey(configuration.key_id, private, (configuration.chosen,))
+    opened = oblivious.GatewayKeys([key]).open(sealed.capsule)
+    assert opened.request.hex() == case["request"]
+    assert opened.seal_response(unhex(case["response"]), throw_once(case["nonce"])).hex() == case["answer"]
+    assert sealed.open_response(unhex(case["answer"])).hex() == case["response"]
+    assert case["answer"].startswith(case["nonce"])
+
+
+def check_sealing(content: JSON) -> None:
+    unhex = bytes.fromhex
+    for case in content["hpke"]:
+        private = kem.X25519PrivateKey(unhex(case["private_key"]))
+        assert private.public_key.to_bytes().hex() == case["public_key"]
+        assert private.decapsulate(unhex(case["enc"])).hex() == case["shared_secret"]
+        schedule = Schedule(kem.X25519, AEADS[case["aead"]], unhex(case["info"]))
+        sender = schedule.send_to(private.public_key, throw_once(case["ephemeral"]))
+        recipient = schedule.receive(private, unhex(case["enc"]))
+        assert sender.enc.hex() == case["enc"]
+        for ciphertext in case["ciphertexts"]:
+            assert sender.seal(unhex(case["aad"]), unhex(case["plaintext"])).hex() == ciphertext
+            assert recipient.open(unhex(case["aad"]), unhex(ciphertext)).hex() == case["plaintext"]
+        length = len(case["exported"]) // 2
+        for context in (sender, recipient):
+            assert context.export(unhex(case["export_context"]), length).hex() == case["exported"]
+        if not case["aad"]:
+            theirs = x25519.X25519PrivateKey.from_private_bytes(unhex(case["private_key"]))
+            sealed = unhex(case["enc"] + case["ciphertexts"][0])
+            assert pyca_suite(case["aead"]).decrypt(sealed, theirs, unhex(case["info"])).hex() == case["plaintext"]
+    for case in content["configurations"]:
+        configuration = oblivious.KeyConfiguration.from_bytes(unhex(case["configuration"]))
+        assert configuration.key_id == case["key_id"]
+        assert configuration.public_key == read_private(case["kem"], case["private_key"]).public_key
+        assert [list(pair) for pair in configuration.algorithms] == case["algorithms"]
+        assert configuration.to_bytes().hex() == case["configuration"]
+    for case in content["documents"]:
+        read = oblivious.decode_key_configurations(unhex(case["document"]))
+        assert [one.to_bytes().hex() for one in read] == case["known"]
+    for case in content["cases"]:
+        exchange_is_right(case)
+
+
+def read_fields(told: list[list[str]]) -> tuple[binary_http.Field, ...]:
+    return tuple((name.encode("ascii"), value.encode("ascii")) for name, value in told)
+
+
+def read_message(told: JSON) -> binary_http.Request | binary_http.Response:
+    headers, trailers = read_fields(told["headers"]), read_fields(told["trailers"])
+    content = bytes.fromhex(told["content"])
+    if "method" in told:
+        method, scheme, authority, path = (told[n].encode("ascii") for n in ("method", "scheme", "authority", "path"))
+        return binary_http.Request(
+            method=method,
+            scheme=scheme,
+            authority=authority,
+            path=path,
+            headers=headers,
+            content=content,
+            trailers=trailers,
+        )
+    early = tuple(
+        binary_http.InformationalResponse(status=one["status"], headers=read_fields(one["headers"]))
+        for one in told["informational"]
+    )
+    return binary_http.Response(
+        status=told["status"], headers=headers, content=content, trailers=trailers, informational=early
+    )
+
+
+def check_sealing_messages(content: JSON) -> None:
+    for case in content["cases"]:
+        message, data = read_message(case["message"]), bytes.fromhex(case["bytes"])
+        how = {name: case[name] for name in ("indeterminate", "truncated", "padded_to")}
+        if isinstance(message, binary_http.Request):
+            assert case["kind"] == "request"
+            assert binary_http.encode_request(message, **how) == data
+            assert binary_http.decode_request(data, shortest=True) == message
+        else:
+            assert case["kind"] == "response"
+            assert binary_http.encode_response(message, **how) == data
+            assert binary_http.decode_response(data, shortest=True) == message
+    for case in content["others"]:
+        assert binary_http.decode_request(bytes.fromhex(case["bytes"])) == read_message(case["message"]), case["why"]
+
+
+def check_bad_sealing(content: JSON) -> None:
+    good = content["good"]
+    exchange_is_right(good)
+    errors = {"malformed": MalformedMessageError, "unknown key": UnknownKeyError, "does not open": OpeningError}
+    configuration = oblivious.KeyConfiguration.from_bytes(bytes.fromhex(good["configuration"]))
+    key = oblivious.GatewayKey(configuration.key_id, read_private(kem.X25519, good["private_key"]))
+    opened = oblivious.GatewayKeys([key]).open_batch([bytes.fromhex(case["capsule"]) for case in content["capsules"]])
+    for case, error in zip(content["capsules"], opened, strict=True):
+        assert type(error) is errors[case["error"]], case["why"]
+    request = bytes.fromhex(good["request"])
+    sealed = oblivious.seal_request(configuration, request, throw_once(good["ephemeral"]))
+    for case in content["answers"]:
+        with pytest.raises(RemoteProtocolError) as caught:
+            sealed.open_response(bytes.fromhex(case["answer"]))
+        assert caught.type is errors[case["error"]], case["why"]
+    for case in content["configurations"]:
+        with pytest.raises(MalformedMessageError):
+            oblivious.KeyConfiguration.from_bytes(bytes.fromhex(case["configuration"]))
+    for case in content["documents"]:
+        with pytest.raises(MalformedMessageError):
+            oblivious.decode_key_configurations(bytes.fromhex(case["document"]))
+
+
+def check_bad_sealing_messages(content: JSON) -> None:
+    decoders = {"request": binary_http.decode_request, "response": binary_http.decode_response}
+    for case in content["cases"]:
+        try:
+            decoders[case["kind"]](bytes.fromhex(case["bytes"]))
+        except MalformedMessageError:
+            continue
+        pytest.fail(f"taken, though it has: {case['why']}")
 
 
 CHECKS: dict[str, Callable[[JSON], None]] = {

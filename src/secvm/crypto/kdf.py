@@ -1,0 +1,50 @@
+"""HKDF-SHA256 (RFC 5869), and HPKE's labelled form of it (RFC 9180 §4)."""
+
+from __future__ import annotations
+
+import hmac
+
+from secvm.errors import LocalProtocolError
+
+#: The KDF's number in HPKE's registry.
+HKDF_SHA256 = 0x0001
+#: Bytes of a SHA-256 digest.
+HASH_BYTES = 32
+
+_VERSION = b"HPKE-v1"
+
+
+def extract(salt: bytes, ikm: bytes) -> bytes:
+    """Concentrate what is secret in ``ikm`` into a key of 32 bytes. An empty salt is as good as 32 zero bytes."""
+    return hmac.digest(salt, ikm, "sha256")
+
+
+def expand(prk: bytes, info: bytes, length: int) -> bytes:
+    """Stretch a key to ``length`` bytes that are good for one purpose."""
+    if not 0 <= length <= 255 * HASH_BYTES:
+        raise LocalProtocolError(f"HKDF-SHA256 gives at most {255 * HASH_BYTES} bytes")
+    if length <= HASH_BYTES:
+        # One block: what almost every call asks for.
+        return hmac.digest(prk, info + b"\1", "sha256")[:length]
+    block, blocks = b"", b""
+    for counter in range(1, -(-length // HASH_BYTES) + 1):
+        block = hmac.digest(prk, block + info + bytes((counter,)), "sha256")
+        blocks += block
+    return blocks[:length]
+
+
+def labeled_extract(suite_id: bytes, salt: bytes, label: bytes, ikm: bytes) -> bytes:
+    """``LabeledExtract`` of RFC 9180 §4."""
+    return extract(salt, _VERSION + suite_id + label + ikm)
+
+
+def labeled_info(suite_id: bytes, label: bytes, info: bytes, length: int) -> bytes:
+    """What ``LabeledExpand`` of RFC 9180 §4 hands to ``expand``."""
+    return length.to_bytes(2, "big") + _VERSION + suite_id + label + info
+
+
+def labeled_expand(suite_id: bytes, prk: bytes, label: bytes, info: bytes, length: int) -> bytes:
+    """``LabeledExpand`` of RFC 9180 §4."""
+    if not 0 <= length <= 255 * HASH_BYTES:
+        raise LocalProtocolError(f"HKDF-SHA256 gives at most {255 * HASH_BYTES} bytes")
+    return expand(prk, labeled_info(suite_id, label, info, length), length)

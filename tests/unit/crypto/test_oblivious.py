@@ -1,0 +1,326 @@
+"""Oblivious HTTP: the RFC's example byte for byte, capsules both ways, and whatever else may arrive."""
+
+import os
+
+import pytest
+from cryptography.hazmat.primitives import hpke as pyca
+from cryptography.hazmat.primitives.asymmetric import x25519
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from secvm.crypto import kem
+from secvm.crypto.binary_http import Request, Response, encode_request, encode_response
+from secvm.crypto.oblivious import (
+    OUR_ALGORITHMS,
+    GatewayKey,
+    GatewayKeys,
+    KeyConfiguration,
+    OpenedRequest,
+    RequestSealer,
+    decode_key_configurations,
+    encode_key_configurations,
+    seal_request,
+)
+from secvm.errors import (
+    LocalProtocolError,
+    MalformedMessageError,
+    OpeningError,
+    RemoteProtocolError,
+    UnknownKeyError,
+)
+from tests.unit.crypto.dice import unsafe_seeded, unsafe_written
+
+# ── RFC 9458, appendix A ─────────────────────────────────────────────────────────────────────────────────────────────
+
+RFC_SECRET = "3c168975674b2fa8e465970b79c8dcf09f1c741626480bd4c6162fc5b6a98e1a"
+RFC_CONFIGURATION = "01002031e1f05a740102115220e9af918f738674aec95f54db6e04eb705aae8e79815500080001000100010003"
+RFC_REQUEST = "00034745540568747470730b6578616d706c652e636f6d012f"
+RFC_EPHEMERAL = "bc51d5e930bda26589890ac7032f70ad12e4ecb37abb1b65b1256c9c48999c73"
+RFC_ENC = "4b28f881333e7c164ffc499ad9796f877f4e1051ee6d31bad19dec96c208b472"
+RFC_CAPSULE = (
+    "01002000010001" + RFC_ENC + "6374e469135906992e1268c594d2a10c695d858c40a026e7965e7d86b83dd440b2c0185204b4d63525"
+)
+RFC_RESPONSE = "0140c8"
+RFC_EXPORTED = "62d87a6ba569ee81014c2641f52bea36"
+RFC_NONCE = "c789e7151fcba46158ca84b04464910d"
+RFC_ANSWER_KEY = "5d0172a080e428b16d298c4ea0db620d"
+RFC_ANSWER_NONCE = "f6bf1aeb88d6df87007fa263"
+RFC_ANSWER = RFC_NONCE + "86f9013e404feea014e7be4a441f234f857fbd"
+
+RFC_KEY = GatewayKey(1, kem.X25519PrivateKey(bytes.fromhex(RFC_SECRET)), ((1, 1), (1, 3)))
+
+
+def test_rfc_example_byte_for_byte() -> None:
+    assert RFC_KEY.configuration.to_bytes().hex() == RFC_CONFIGURATION
+    configuration = KeyConfiguration.from_bytes(bytes.fromhex(RFC_CONFIGURATION))
+    assert configuration == RFC_KEY.configuration
+    get = Request(method=b"GET", scheme=b"https", authority=b"example.com", path=b"/")
+    assert encode_request(get, truncated=True).hex() == RFC_REQUEST
+    sealed = seal_request(configuration, bytes.fromhex(RFC_REQUEST), unsafe_written(RFC_EPHEMERAL))
+    assert sealed.capsule.hex() == RFC_CAPSULE
+    opened = GatewayKeys([RFC_KEY]).open(sealed.capsule)
+    assert opened.request.hex() == RFC_REQUEST
+    assert opened.enc.hex() == RFC_ENC
+    assert opened._answer._context.export(b"message/bhttp response", 16).hex() == RFC_EXPORTED
+    assert [b.hex() for b in opened._answer._derive(bytes.fromhex(RFC_NONCE))] == [RFC_ANSWER_KEY, RFC_ANSWER_NONCE]
+    assert encode_response(Response(status=200), truncated=True).hex() == RFC_RESPONSE
+    answer = opened.seal_response(bytes.fromhex(RFC_RESPONSE), unsafe_written(RFC_NONCE))
+    assert answer.hex() == RFC_ANSWER
+    assert sealed.open_response(answer).hex() == RFC_RESPONSE
+
+
+# ── both ways ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+KEYS = [
+    GatewayKey(7, kem.X25519PrivateKey.generate(unsafe_seeded("classical"))),
+    GatewayKey(8, kem.HybridPrivateKey.generate(unsafe_seeded("hybrid"))),
+    GatewayKey(9, kem.X25519PrivateKey.generate(unsafe_seeded("chacha")), ((1, 3),)),
+]
+NAMES = ["X25519", "hybrid", "ChaCha20-Poly1305"]
+GATEWAY = GatewayKeys(KEYS)
+
+
+@pytest.mark.parametrize("key", KEYS, ids=NAMES)
+@given(request=st.binary(max_size=300), response=st.binary(max_size=300))
+def test_capsule_and_answer_come_back(key: GatewayKey, request: bytes, response: bytes) -> None:
+    sealed = seal_request(key.configuration, request, os.urandom)
+    opened = GATEWAY.open(sealed.capsule)
+    assert opened.request == request
+    assert sealed.open_response(opened.seal_response(response, os.urandom)) == response
+
+
+def test_pyca_opens_our_capsule() -> None:
+    capsule = seal_request(KEYS[0].configuration, b"hello", os.urandom).capsule
+    suite = pyca.Suite(pyca.KEM.X25519, pyca.KDF.HKDF_SHA256, pyca.AEAD.AES_128_GCM)
+    key = KEYS[0].private_key
+    assert isinstance(key, kem.X25519PrivateKey)
+    private = x25519.X25519PrivateKey.from_private_bytes(key.secret_bytes())
+    assert suite.decrypt(capsule[7:], private, b"message/bhttp request\0" + capsule[:7]) == b"hello"
+
+
+def test_capsules_of_the_same_request_share_nothing_but_the_header() -> None:
+    sealer = RequestSealer(KEYS[0].configuration)
+    first, second = (sealer.seal(b"the same", os.urandom).capsule for _ in range(2))
+    assert first[:7] == second[:7]
+    assert len(first) == len(second)
+    assert first[7:39] != second[7:39]
+    assert first[39:] != second[39:]
+
+
+def test_capsule_sent_again_is_the_same_to_the_gateway() -> None:
+    capsule = seal_request(KEYS[0].configuration, b"hello", os.urandom).capsule
+    assert GATEWAY.open(capsule).enc == GATEWAY.open(capsule).enc
+
+
+def test_answer_opens_for_its_own_request_only() -> None:
+    mine, other = (seal_request(KEYS[0].configuration, b"the same", os.urandom) for _ in range(2))
+    answer = GATEWAY.open(mine.capsule).seal_response(b"yes", os.urandom)
+    assert mine.open_response(answer) == b"yes"
+    with pytest.raises(OpeningError):
+        other.open_response(answer)
+
+
+# ── whatever else may arrive ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def open_all(capsule: bytes) -> RemoteProtocolError:
+    """Open what must not open; alone and in a batch the same thing is wrong."""
+    with pytest.raises((MalformedMessageError, OpeningError)) as caught:
+        GATEWAY.open(capsule)
+    (alone,) = GATEWAY.open_batch([capsule])
+    assert type(alone) is type(caught.value)
+    assert isinstance(alone, RemoteProtocolError)
+    return alone
+
+
+@pytest.mark.parametrize("key", KEYS, ids=NAMES)
+@given(data=st.data())
+def test_changed_capsules_do_not_open(key: GatewayKey, data: st.DataObject) -> None:
+    capsule = seal_request(key.configuration, b"hello", os.urandom).capsule
+    bit = data.draw(st.integers(0, 8 * len(capsule) - 1))
+    flipped = bytearray(capsule)
+    flipped[bit // 8] ^= 1 << bit % 8
+    open_all(bytes(flipped))
+    open_all(capsule[: data.draw(st.integers(0, len(capsule) - 1))])
+    open_all(capsule + data.draw(st.binary(min_size=1, max_size=20)))
+
+
+@given(tail=st.binary(max_size=100), key=st.sampled_from(KEYS), with_header=st.booleans())
+@example(tail=b"", key=KEYS[0], with_header=False)
+def test_random_bytes_do_not_open(tail: bytes, key: GatewayKey, *, with_header: bool) -> None:
+    header = seal_request(key.configuration, b"", os.urandom).capsule[:7] if with_header else b""
+    open_all(header + tail)
+
+
+def test_too_short_is_malformed_and_a_foreign_key_is_unknown() -> None:
+    capsule = seal_request(KEYS[0].configuration, b"", os.urandom).capsule
+    assert len(capsule) == 7 + 32 + 16
+    assert type(open_all(capsule[:6])) is MalformedMessageError
+    assert type(open_all(capsule[:-1])) is MalformedMessageError
+    for at, what in ((0, b"\1"), (1, b"\0\x10"), (3, b"\0\2"), (5, b"\0\2")):
+        assert type(open_all(capsule[:at] + what + capsule[at + len(what) :])) is UnknownKeyError
+    assert type(open_all(capsule[:7] + bytes(32) + capsule[39:])) is OpeningError
+
+
+def test_algorithm_that_the_key_does_not_offer_is_refused() -> None:
+    offered = KeyConfiguration(7, KEYS[0].private_key.public_key, ((1, 3),))
+    assert type(open_all(seal_request(offered, b"", os.urandom).capsule)) is UnknownKeyError
+
+
+@given(data=st.data())
+def test_changed_answers_do_not_open(data: st.DataObject) -> None:
+    sealed = seal_request(KEYS[0].configuration, b"hello", os.urandom)
+    answer = GATEWAY.open(sealed.capsule).seal_response(b"yes", os.urandom)
+    bit = data.draw(st.integers(0, 8 * len(answer) - 1))
+    flipped = bytearray(answer)
+    flipped[bit // 8] ^= 1 << bit % 8
+    for bad in (
+        bytes(flipped),
+        answer[: data.draw(st.integers(0, len(answer) - 1))],
+        answer + b"\0",
+        data.draw(st.binary(max_size=60)),
+    ):
+        with pytest.raises((MalformedMessageError, OpeningError)):
+            sealed.open_response(bad)
+
+
+def test_batch_keeps_its_order_and_one_bad_capsule_harms_no_other() -> None:
+    good = [seal_request(KEYS[i % 3].configuration, b"%d" % i, os.urandom).capsule for i in range(9)]
+    batch = [b"", *good[:4], good[4][:-1] + bytes([good[4][-1] ^ 1]), *good[5:], b"\xff" * 60]
+    opened = GATEWAY.open_batch(batch)
+    assert len(opened) == len(batch)
+    assert [i for i, one in enumerate(opened) if isinstance(one, RemoteProtocolError)] == [0, 5, 10]
+    read = [one.request for one in opened if isinstance(one, OpenedRequest)]
+    assert read == [b"%d" % i for i in range(9) if i != 4]
+    assert all(one.__traceback__ is None and one.__context__ is None for one in opened if isinstance(one, Exception))
+    assert GATEWAY.open_batch([]) == []
+
+
+def test_faults_of_our_own_are_not_hidden_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(enc: bytes) -> bytes:
+        raise ZeroDivisionError
+
+    key = kem.X25519PrivateKey.generate(os.urandom)
+    gateway = GatewayKeys([GatewayKey(1, key)])
+    monkeypatch.setattr(key, "decapsulate", broken)
+    with pytest.raises(ZeroDivisionError):
+        gateway.open_batch([seal_request(GatewayKey(1, key).configuration, b"", os.urandom).capsule])
+
+
+# ── key configurations ───────────────────────────────────────────────────────────────────────────────────────────────
+
+pairs = st.lists(st.tuples(st.integers(0, 65535), st.integers(0, 65535)), min_size=1, max_size=5).map(tuple)
+configurations = st.builds(
+    KeyConfiguration,
+    key_id=st.integers(0, 255),
+    public_key=st.sampled_from([key.private_key.public_key for key in KEYS]),
+    algorithms=pairs,
+)
+
+
+@given(listed=st.lists(configurations, min_size=1, max_size=3))
+def test_key_configurations_come_back(listed: list[KeyConfiguration]) -> None:
+    encoded = encode_key_configurations(listed)
+    assert decode_key_configurations(encoded) == tuple(listed)
+    for one in listed:
+        assert KeyConfiguration.from_bytes(one.to_bytes()) == one
+
+
+def test_keys_of_a_kind_that_is_not_known_are_left_out() -> None:
+    ours = KEYS[0].configuration
+    foreign = b"\1\0\x10" + bytes(65) + b"\0\4\0\1\0\1"
+    encoded = len(foreign).to_bytes(2, "big") + foreign + encode_key_configurations([ours])
+    assert decode_key_configurations(encoded) == (ours,)
+    assert decode_key_configurations(encoded[: 2 + len(foreign)]) == ()
+    with pytest.raises(MalformedMessageError):
+        KeyConfiguration.from_bytes(foreign)
+
+
+def test_first_algorithm_that_we_have_is_chosen() -> None:
+    public = KEYS[0].private_key.public_key
+    assert KeyConfiguration(1, public, ((1, 2), (2, 1), (1, 3), (1, 1))).chosen == (1, 3)
+    assert KeyConfiguration(1, public).chosen == OUR_ALGORITHMS
+    with pytest.raises(UnknownKeyError):
+        seal_request(KeyConfiguration(1, public, ((1, 2), (2, 1))), b"", os.urandom)
+
+
+def test_one_fault_refuses_the_whole_document() -> None:
+    good = encode_key_configurations([KEYS[0].configuration, KEYS[2].configuration])
+    for cut in range(len(good)):
+        if cut == len(good) // 2:
+            continue
+        with pytest.raises(MalformedMessageError):
+            decode_key_configurations(good[:cut])
+    low_order = bytearray(good)
+    low_order[5:37] = bytes(32)
+    for bad in (good + b"\0", bytes(low_order), good + b"\0\0", good + b"\0\2\1\0"):
+        with pytest.raises(MalformedMessageError):
+            decode_key_configurations(bad)
+
+
+@given(data=st.binary(max_size=100), prefix=st.sampled_from([b"", b"\1\0\x20", b"\0\x29\1\0\x20", b"\1\x64\x7a"]))
+@example(data=b"", prefix=b"")
+def test_random_bytes_raise_nothing_but_malformed(data: bytes, prefix: bytes) -> None:
+    for decode in (KeyConfiguration.from_bytes, decode_key_configurations):
+        try:
+            decode(prefix + data)
+        except MalformedMessageError:
+            continue
+
+
+@given(data=st.data())
+def test_changed_key_configurations_raise_nothing_but_malformed(data: st.DataObject) -> None:
+    changed = bytearray(encode_key_configurations([key.configuration for key in KEYS]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        read = decode_key_configurations(bytes(changed))
+    except MalformedMessageError:
+        return
+    assert all(KeyConfiguration.from_bytes(one.to_bytes()) == one for one in read)
+
+
+@pytest.mark.parametrize("listed", ["", "0000", "0001", "000100", "0002000100", "000400010001ff", "00080001000100"])
+def test_bad_lists_of_algorithms_are_refused(listed: str) -> None:
+    with pytest.raises(MalformedMessageError):
+        KeyConfiguration.from_bytes(bytes.fromhex(RFC_CONFIGURATION)[:35] + bytes.fromhex(listed))
+
+
+def test_bad_keys_of_our_own_are_refused() -> None:
+    private, public = KEYS[0].private_key, KEYS[0].private_key.public_key
+    for call in (
+        lambda: KeyConfiguration(256, public).to_bytes(),
+        lambda: KeyConfiguration(1, public, ()).to_bytes(),
+        lambda: KeyConfiguration(1, public, ((1, 65536),)).to_bytes(),
+        lambda: seal_request(KeyConfiguration(-1, public), b"", os.urandom),
+        lambda: encode_key_configurations([]),
+        lambda: GatewayKeys([GatewayKey(1, private), GatewayKey(1, private)]),
+        lambda: GatewayKeys([GatewayKey(1, private, ((1, 2),))]),
+        lambda: GatewayKeys([GatewayKey(1, private, ())]),
+        lambda: seal_request(KEYS[0].configuration, b"", lambda count: b""),
+    ):
+        with pytest.raises(LocalProtocolError):
+            call()
+
+
+def test_dice_too_short_for_an_answer_are_refused() -> None:
+    opened = GATEWAY.open(seal_request(KEYS[0].configuration, b"", os.urandom).capsule)
+    with pytest.raises(LocalProtocolError):
+        opened.seal_response(b"", lambda count: bytes(count - 1))
+
+
+def test_a_machine_without_ml_kem_knows_no_hybrid_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = encode_key_configurations([KEYS[1].configuration, KEYS[0].configuration])
+    monkeypatch.setattr(kem, "hybrid_is_here", lambda: False)
+    assert decode_key_configurations(encoded) == (KEYS[0].configuration,)
+    with pytest.raises(LocalProtocolError, match="no ML-KEM"):
+        kem.HybridPrivateKey(bytes(32))
+
+
+def test_nothing_prints_what_is_sealed() -> None:
+    sealed = seal_request(KEYS[0].configuration, b"secret", os.urandom)
+    opened = GATEWAY.open(sealed.capsule)
+    printed = f"{sealed!r} {opened!r} {GATEWAY!r} {KEYS!r} {RFC_KEY!r}"
+    assert "secret" not in printed
+    assert RFC_SECRET not in printed
+    assert repr(bytes.fromhex(RFC_SECRET)) not in printed
