@@ -346,6 +346,7 @@ class SecVMBase(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.values == "presence"
         return tags
 
 

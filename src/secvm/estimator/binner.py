@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative, validate_data
 
 from secvm.errors import BadInputError
 from secvm.estimator.model import Model
@@ -143,7 +143,11 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             return self._rows_of_text([_features_of(row) for row in X], first_participant, whole=whole)
         if _is_text(X):
             raise BadInputError("this estimator was fitted on columns; give an array, a data frame or a sparse matrix")
-        levels = self.quantiser_.levels(self._check(X, reset=False)) if self.quantiser_ else None
+        checked = self._check(X, reset=False)
+        if self.values == "presence" or self.quantiser_ is None:
+            levels = sp.csr_matrix(checked != 0, dtype=np.int64)  # a column is there or not: there are no levels
+        else:
+            levels = self.quantiser_.levels(checked)
         return self._rows_of_levels(levels, first_participant, whole=whole)
 
     def _rows_of_text(self, people: Sequence[Mapping[str, int]], first: int, *, whole: bool) -> BinnedRows:
@@ -242,6 +246,8 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             if "could not convert string" not in str(error):
                 raise
             raise BadInputError("columns must hold numbers; give words as lists of words") from None
+        if self.values == "presence":
+            check_non_negative(checked, "presence, where a feature is there or not")
         if is_sparse(checked):
             # A copy where something is to be tidied: the arrays may be the caller's.
             untidy = not checked.has_canonical_format or not checked.data.all()
@@ -257,6 +263,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.values == "presence"
         # Bins hold counts: integers, whatever came in.
         tags.transformer_tags.preserves_dtype = []
         return tags
