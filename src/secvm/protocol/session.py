@@ -166,7 +166,7 @@ class ParticipantSession:
             case Paused() | Resumed():
                 self._paused = isinstance(event, Paused)
             case Restarted():
-                actions = self._restarted()
+                actions = self._restarted(now)
             case Tick():
                 pass
         self._latest = max(self._latest, now)
@@ -244,10 +244,11 @@ class ParticipantSession:
         self._phase = Phase.IDLE
         return [Abstain(Reason.DECLINED, why)]
 
-    def _restarted(self) -> list[Action]:
+    def _restarted(self, now: int) -> list[Action]:
         self._waiting = {i: replace(one, under_way=False) for i, one in self._waiting.items()}
-        if self._phase is Phase.COMPUTING and self._accepted is not None:
-            return [Compute(self._accepted.manifest)]
+        manifest = None if self._accepted is None else self._accepted.manifest
+        if self._phase is Phase.COMPUTING and manifest is not None and now < manifest.closes_at:
+            return [Compute(manifest)]
         return []
 
     # ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────
