@@ -63,8 +63,10 @@ def manifests(count: int, of: ExperimentDocument, **changes: Any) -> list[RoundM
             "training_weights": b"training %d" % number,
             "evaluation_weights": b"evaluation %d" % number,
             "gateway_keys": b"gateway keys",
+            "before": before,
+            "last": last,
         }
-        before = make_manifest(of, before=before, last=last, **{**told, **(changes if number == count else {})})
+        before = make_manifest(of, **{**told, **(changes if number == count else {})})
         last = last_round(tally(2, 2))
         made.append(before)
     return made
