@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
 from secvm.learning._kernels import reference
@@ -804,7 +805,7 @@ FILES: dict[str, Callable[[], JSON]] = {
         *(hashing, range_reduction, binning, arithmetic, dice, drawing, losses, update, labels, splitting, thinning),
         *(state, weights, contribution, bad_states, bad_packages, bad_vocabularies, bad_experiments),
     )
-}
+} | generate_protocol.FILES
 
 
 def text_of(content: JSON) -> str:

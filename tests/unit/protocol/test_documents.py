@@ -90,7 +90,7 @@ def test_changed_bytes_are_refused_or_are_another_canonical_document(
         b'{"a":' + b"[" * 9 + b"]" * 9 + b"}",
         b"[" * 100_000,
         b'{"a":' * 50_000,
-        "{'a':1}".encode(),
+        b"{'a':1}",
     ],
 )
 def test_what_is_not_canonical_is_refused(data: bytes) -> None:

@@ -208,13 +208,13 @@ def changed(path: str, value: object) -> bytes:
     "path", [*json.loads(ROUNDS[1].data), *(f"last.{n}" for n in json.loads(ROUNDS[1].data)["last"])]
 )
 def test_every_field_of_a_manifest_is_needed_and_has_its_type(path: str) -> None:
-    for value in (KeyError, {}, {"x": 1}, [None], "x", -1, 1.5e300 == 0, 2**53 - 1):
+    for value in (KeyError, {}, {"x": 1}, [None], "x", -1, False, 2**53 - 1):
         try:
             RoundManifest.from_bytes(changed(path, value))
         except MalformedMessageError:
             continue
         # Far in the future is no fault in itself.
-        assert (path, value) in {("accept_until", 2**53 - 1)}
+        assert (path, value) == ("accept_until", 2**53 - 1)
 
 
 @pytest.mark.parametrize(

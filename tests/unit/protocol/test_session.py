@@ -1,6 +1,7 @@
 """A device's part in an experiment: joins in time or not at all, loses nothing, changes nothing, stops on time."""
 
 import base64
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -304,7 +305,7 @@ def test_what_failed_is_sent_again_the_same_bytes_later_and_later() -> None:
                 device.tell(SendSucceeded(one.package_id))
     assert len({capsule for _, capsule in tried}) == 1
     assert len(tried) >= 3
-    for attempt, ((a, _), (b, _)) in enumerate(zip(tried, tried[1:], strict=False)):
+    for attempt, ((a, _), (b, _)) in enumerate(itertools.pairwise(tried)):
         assert b - a <= (4000 << attempt) + 100
     assert device.tell(Tick(), now=FIRST.closes_at) == [Finished(1, acknowledged=4, lost=1)]
 
@@ -428,7 +429,7 @@ class Model:
         self.paused = False
 
     def look(self, actions: list[Action]) -> None:
-        device, now = self.device, self.device.now
+        now = self.device.now
         for action in actions:
             match action:
                 case Compute(manifest):
