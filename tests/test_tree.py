@@ -51,6 +51,20 @@ def test_import_contracts_hold(copied_source: Path) -> None:
 @pytest.mark.parametrize(
     ("contract", "files"),
     [
+        pytest.param("layers", {"learning/t.py": "import secvm.protocol"}, id="learning imports protocol"),
+        pytest.param("layers", {"learning/t.py": "import secvm.crypto"}, id="learning imports crypto"),
+        pytest.param("layers", {"crypto/t.py": "import secvm.learning"}, id="crypto imports learning"),
+        pytest.param("layers", {"crypto/t.py": "import secvm.protocol"}, id="crypto imports protocol"),
+        pytest.param("layers", {"protocol/t.py": "import secvm.people"}, id="protocol imports people"),
+        pytest.param(
+            "boundary_protocol",
+            {"protocol/t.py": "import secvm.learning.individual.dice"},
+            id="what travels imports the side of one person",
+        ),
+        pytest.param("pure", {"protocol/t.py": "import time"}, id="protocol has a clock"),
+        pytest.param("pure", {"protocol/t.py": "import socket"}, id="protocol goes online"),
+        pytest.param("pure", {"crypto/t.py": "import secrets"}, id="crypto has dice"),
+        pytest.param("estimator", {"estimator/t.py": "import secvm.protocol"}, id="the estimator speaks the protocol"),
         pytest.param("layers", {"learning/t.py": "import secvm.people"}, id="learning imports people"),
         pytest.param("layers", {"people/t.py": "import secvm.estimator"}, id="people imports estimator"),
         pytest.param("layers", {"estimator/t.py": "import secvm.cli"}, id="estimator imports cli"),
@@ -123,7 +137,9 @@ def test_import_contracts_refuse_trespass(copied_source: Path, contract: str, fi
         "import secrets\n\nDICE = secrets.token_bytes(8)",
     ],
 )
-@pytest.mark.parametrize(("folder", "refused"), [("learning", True), ("people", True), ("cli", False)])
+@pytest.mark.parametrize(
+    ("folder", "refused"), [("learning", True), ("people", True), ("protocol", True), ("cli", False)]
+)
 def test_ruff_refuses_clock_and_dice_inside(line: str, folder: str, *, refused: bool) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--select=TID251", f"--stdin-filename=src/secvm/{folder}/t.py", "-"],
@@ -172,7 +188,7 @@ def test_persons_device_needs_no_extras() -> None:
     """The mathematics and the frame of the program import with the base dependencies alone: numba is optional."""
     modules = [
         ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-        for folder in ("learning", "cli")
+        for folder in ("crypto", "learning", "protocol", "cli")
         for file in sorted((ROOT / "src/secvm" / folder).rglob("*.py"))
         if "_kernels" not in file.parts
     ]
