@@ -57,7 +57,7 @@ def draw() -> str:
                 f'<path d="M{x},{y} C{middle},{y} {middle},{to_y} {to_x},{to_y}" fill="none" stroke="{SOFT}" '
                 'stroke-width="1.5" marker-end="url(#tip)"/>'
             )
-            label = y - 7 if y == to_y else to_y - 9
+            label = y - 7 if y == to_y else to_y + 16
             parts.append(
                 f'<text x="{middle}" y="{label}" text-anchor="middle" fill="{SOFT}">{escape(event.value)}</text>'
             )

@@ -159,7 +159,7 @@ def test_short_deadlines_early_starts_and_overlapping_windows_are_refused() -> N
     last = accept(served(ROUNDS[0]), document=OF)
     with pytest.raises(InconsistentManifestError, match="closed"):
         accept(served(moved(ROUNDS[1], ROUNDS[0].accept_until - 1)), document=OF, last=last)
-    assert accept(served(moved(ROUNDS[1], ROUNDS[0].accept_until)), document=OF, last=last)
+    accept(served(moved(ROUNDS[1], ROUNDS[0].accept_until)), document=OF, last=last)
 
 
 def test_abandoned_round_keeps_the_model_and_tells_nothing() -> None:
