@@ -127,14 +127,16 @@ def test_every_decision_is_in_the_index_under_its_number() -> None:
     assert [int(number) for number, _, _ in listed] == list(range(1, len(files) + 1))
 
 
-def test_picture_is_what_its_program_draws() -> None:
+@pytest.mark.parametrize("picture", ["walk", "round"])
+def test_picture_is_what_its_program_draws(picture: str) -> None:
     drawn = subprocess.run(
-        [sys.executable, "-B", "-c", "import draw_walk; print(draw_walk.draw(), end='')"],
+        [sys.executable, "-B", "-c", f"import draw_{picture}; print(draw_{picture}.draw(), end='')"],
         cwd=ROOT / "docs/pictures",
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         check=True,
     ).stdout
-    assert drawn.decode() == (ROOT / "docs/pictures/walk.svg").read_text(encoding="utf-8")
+    assert drawn.decode() == (ROOT / f"docs/pictures/{picture}.svg").read_text(encoding="utf-8")
 
 
 def test_example_people_are_what_their_program_makes() -> None:

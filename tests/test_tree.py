@@ -51,9 +51,21 @@ def test_import_contracts_hold(copied_source: Path) -> None:
 @pytest.mark.parametrize(
     ("contract", "files"),
     [
-        pytest.param("layers", {"learning/t.py": "import secvm.people"}, id="learning imports people"),
-        pytest.param("layers", {"crypto/t.py": "import secvm.learning"}, id="crypto imports learning"),
+        pytest.param("layers", {"learning/t.py": "import secvm.protocol"}, id="learning imports protocol"),
         pytest.param("layers", {"learning/t.py": "import secvm.crypto"}, id="learning imports crypto"),
+        pytest.param("layers", {"crypto/t.py": "import secvm.learning"}, id="crypto imports learning"),
+        pytest.param("layers", {"crypto/t.py": "import secvm.protocol"}, id="crypto imports protocol"),
+        pytest.param("layers", {"protocol/t.py": "import secvm.people"}, id="protocol imports people"),
+        pytest.param(
+            "boundary_protocol",
+            {"protocol/t.py": "import secvm.learning.individual.dice"},
+            id="what travels imports the side of one person",
+        ),
+        pytest.param("pure", {"protocol/t.py": "import time"}, id="protocol has a clock"),
+        pytest.param("pure", {"protocol/t.py": "import socket"}, id="protocol goes online"),
+        pytest.param("pure", {"crypto/t.py": "import secrets"}, id="crypto has dice"),
+        pytest.param("estimator", {"estimator/t.py": "import secvm.protocol"}, id="the estimator speaks the protocol"),
+        pytest.param("layers", {"learning/t.py": "import secvm.people"}, id="learning imports people"),
         pytest.param("sealing", {"crypto/t.py": "import secvm.learning.package"}, id="sealing learns of packages"),
         pytest.param("ciphers", {"learning/t.py": "import cryptography"}, id="ciphers outside crypto"),
         *(
@@ -132,7 +144,8 @@ def test_import_contracts_refuse_trespass(copied_source: Path, contract: str, fi
     ],
 )
 @pytest.mark.parametrize(
-    ("folder", "refused"), [("crypto", True), ("learning", True), ("people", True), ("cli", False)]
+    ("folder", "refused"),
+    [("crypto", True), ("learning", True), ("people", True), ("protocol", True), ("cli", False)],
 )
 def test_ruff_refuses_clock_and_dice_inside(line: str, folder: str, *, refused: bool) -> None:
     result = subprocess.run(
@@ -182,7 +195,7 @@ def test_persons_device_needs_no_extras() -> None:
     """The mathematics and the frame of the program import with the base dependencies alone: numba is optional."""
     modules = [
         ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-        for folder in ("crypto", "learning", "cli")
+        for folder in ("crypto", "learning", "protocol", "cli")
         for file in sorted((ROOT / "src/secvm" / folder).rglob("*.py"))
         if "_kernels" not in file.parts
     ]

@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
 from secvm.crypto import binary_http, kem, oblivious
@@ -1175,7 +1176,7 @@ FILES: dict[str, Callable[[], JSON]] = {
         *(state, weights, contribution, bad_states, bad_packages, bad_vocabularies, bad_experiments),
         *(sealing, sealing_messages, bad_sealing, bad_sealing_messages),
     )
-}
+} | generate_protocol.FILES
 
 
 def text_of(content: JSON) -> str:

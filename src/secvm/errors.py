@@ -8,10 +8,15 @@
     ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
     └── ProtocolError               what was said between two parties breaks the protocol
         ├── LocalProtocolError      we broke it: fix the calling code
-        └── RemoteProtocolError     they broke it
-            ├── MalformedMessageError   bytes that are no message of the kind that was expected
-            └── OpeningError            a capsule that our keys do not open
-                └── UnknownKeyError     … because it names a key or an algorithm that we do not have
+        └── RemoteProtocolError     they broke it; ``problem`` names what to answer
+            ├── MalformedMessageError       bytes that are no message of the kind that was expected
+            ├── OpeningError                a capsule that our keys do not open
+            │   └── UnknownKeyError         … because it names a key or an algorithm that we do not have
+            ├── BadSignatureError           not signed by those whom we trust for it
+            ├── RefusedPackageError         a package that has no place in this round
+            ├── StaleRoundError             older than what we already trust
+            ├── InconsistentManifestError   signed, but against its experiment or its own past; carries the evidence
+            └── EquivocationError           two manifests for one round: stop; carries both as evidence
 
 An error without a message of its own says its docstring. No message ever carries a feature or a label of a person,
 nor a key, nor what was under a seal.
@@ -65,6 +70,14 @@ class LocalProtocolError(ProtocolError):
 class RemoteProtocolError(ProtocolError):
     """The other side broke the protocol."""
 
+    #: Name of the problem type with which a server answers it (``secvm.protocol.problems``).
+    problem: str = "garbage"
+
+    def __init__(self, message: str | None = None, *, problem: str | None = None, next_step: str | None = None) -> None:
+        super().__init__(message, next_step=next_step)
+        if problem is not None:
+            self.problem = problem
+
 
 class MalformedMessageError(RemoteProtocolError):
     """The bytes are no message of the kind that was expected."""
@@ -76,3 +89,37 @@ class OpeningError(RemoteProtocolError):
 
 class UnknownKeyError(OpeningError):
     """The capsule is sealed for a key or an algorithm that is not here."""
+
+    problem = "unknown-key"
+
+
+class BadSignatureError(RemoteProtocolError):
+    """The message is not signed by those who are trusted for it."""
+
+
+class RefusedPackageError(RemoteProtocolError):
+    """The package has no place in this round."""
+
+
+class StaleRoundError(RemoteProtocolError):
+    """The manifest is older than the one already trusted."""
+
+    problem = "stale"
+
+
+class InconsistentManifestError(RemoteProtocolError):
+    """The manifest is signed, but contradicts its experiment or the rounds before it."""
+
+    def __init__(self, message: str | None = None, *, evidence: tuple[bytes, ...] = ()) -> None:
+        super().__init__(message, next_step="Keep the evidence: its signatures convince others too.")
+        #: The signed bytes that contradict each other, as they were served.
+        self.evidence = evidence
+
+
+class EquivocationError(RemoteProtocolError):
+    """There are two manifests for one round."""
+
+    def __init__(self, first: bytes, second: bytes) -> None:
+        super().__init__(next_step="Send nothing more to this experiment, and show the evidence to others.")
+        #: Both manifests with their signatures, as they were served, the one that was trusted first.
+        self.evidence = (first, second)

@@ -1,0 +1,238 @@
+"""Canonical documents: JSON with exactly one way to write each content (docs/protocol.md §10).
+
+RFC 8785, restricted: UTF-8; keys are ``[a-z][a-z0-9_]*``, sorted; no spaces; strings escaped as JSON.stringify does;
+integers within ±(2^53 - 1); true, false, null; **no floats**: a rational is text, ``p/q`` in lowest terms or ``p``.
+Bytes are lower-case hexadecimal where they are short, else base64. Depth and size have limits.
+
+``decode_document`` writes what it has read again and compares: what is not canonical is refused, a key given twice too.
+``Fields`` then takes each field once, with its type and range, and refuses what is left over, at every depth.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from fractions import Fraction
+from typing import Any, NoReturn, TypeGuard
+
+from secvm.errors import LocalProtocolError, MalformedMessageError
+
+MAX_INTEGER = 2**53 - 1
+MAX_DEPTH = 8
+DIGEST_BYTES = 32
+
+_KEY = re.compile(r"[a-z][a-z0-9_]{0,63}")
+#: §3.1 allows 80 digits; a rational in lowest terms may need both sides.
+_RATIO = re.compile(r"(0|-?[1-9][0-9]{0,79})(/[1-9][0-9]{0,79})?")
+_HEX = re.compile(r"([0-9a-f]{2})*")
+
+
+def digest_of(data: bytes) -> str:
+    """The name of a document or blob: SHA-256 of its bytes as served, in lower-case hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def check_digest(data: bytes, digest: str) -> bytes:
+    """These bytes, if the digest is theirs."""
+    if digest_of(data) != digest:
+        raise MalformedMessageError("the bytes are not those that the digest names")
+    return data
+
+
+def encode_document(content: dict[str, Any]) -> bytes:
+    """The canonical bytes."""
+    try:
+        _check(content, 0)
+        return _written(content)
+    except ValueError as fault:
+        raise LocalProtocolError(f"a document cannot say this: {fault}") from None
+
+
+def decode_document(data: bytes, *, max_bytes: int) -> dict[str, Any]:
+    """The content of canonical bytes."""
+    if len(data) > max_bytes:
+        raise MalformedMessageError("the document is too long")
+    try:
+        content = json.loads(data.decode(), parse_float=_no_float, parse_constant=_no_float)
+        _check(content, 0)
+        same = _written(content) == data
+    except (ValueError, RecursionError):
+        raise MalformedMessageError("the bytes are no canonical document") from None
+    if not same or not isinstance(content, dict):
+        raise MalformedMessageError("the bytes are no canonical document")
+    return content
+
+
+def ratio_text(number: Fraction) -> str:
+    """A rational as documents write it."""
+    text = str(number)
+    if not _RATIO.fullmatch(text):
+        raise LocalProtocolError("a rational has more digits than a document may hold")
+    return text
+
+
+def base64_text(data: bytes) -> str:
+    """Bytes as documents write them where they are long."""
+    return base64.b64encode(data).decode()
+
+
+def _written(content: object) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _no_float(_: str) -> NoReturn:
+    raise ValueError
+
+
+def _check(value: object, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise ValueError("too deep")
+    match value:
+        case None | bool() | str():
+            pass
+        case int():
+            if abs(value) > MAX_INTEGER:
+                raise ValueError("an integer too large")
+        case list():
+            for item in value:
+                _check(item, depth + 1)
+        case dict():
+            for key, item in value.items():
+                if not isinstance(key, str) or not _KEY.fullmatch(key):
+                    raise ValueError("a key of other letters")
+                _check(item, depth + 1)
+        case _:
+            raise ValueError(type(value).__name__)
+
+
+class Fields:
+    """The fields of a document, taken one by one. Whatever does not fit raises ``MalformedMessageError``."""
+
+    def __init__(self, content: object, where: str) -> None:
+        if not isinstance(content, dict):
+            raise MalformedMessageError(f"{where} is no object")
+        self._left = dict(content)
+        self._where = where
+
+    def _take(self, name: str) -> object:
+        if name not in self._left:
+            raise MalformedMessageError(f"{self._where} lacks {name}")
+        return self._left.pop(name)
+
+    def refuse(self, name: str) -> MalformedMessageError:
+        """The error for a field that does not hold what it should."""
+        return MalformedMessageError(f"{name} of {self._where} is not as it should be")
+
+    def is_null(self, name: str) -> bool:
+        """Whether the field is null; then it is taken."""
+        if self._left.get(name, "") is None:
+            del self._left[name]
+            return True
+        return False
+
+    def null(self, name: str) -> None:
+        """A place kept for later versions: must be there and null."""
+        if not self.is_null(name):
+            raise self.refuse(name)
+
+    def constant(self, name: str, value: str) -> None:
+        if self._take(name) != value:
+            raise self.refuse(name)
+
+    def text(self, name: str, *, longest: int, shortest: int = 0, pattern: str | None = None) -> str:
+        """Text of so many bytes."""
+        value = self._take(name)
+        if not isinstance(value, str) or not shortest <= len(value.encode()) <= longest:
+            raise self.refuse(name)
+        if pattern is not None and not re.fullmatch(pattern, value):
+            raise self.refuse(name)
+        return value
+
+    def integer(self, name: str, low: int, high: int = MAX_INTEGER) -> int:
+        value = self._take(name)
+        if not is_integer(value) or not low <= value <= high:
+            raise self.refuse(name)
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._take(name)
+        if not isinstance(value, bool):
+            raise self.refuse(name)
+        return value
+
+    def ratio(self, name: str) -> Fraction:
+        value = self._take(name)
+        try:
+            return as_ratio(value)
+        except ValueError:
+            raise self.refuse(name) from None
+
+    def hexadecimal(self, name: str, *, shortest: int, longest: int) -> bytes:
+        """Short bytes."""
+        value = self._take(name)
+        if not isinstance(value, str) or not _HEX.fullmatch(value) or not shortest <= len(value) // 2 <= longest:
+            raise self.refuse(name)
+        return bytes.fromhex(value)
+
+    def digest(self, name: str) -> str:
+        return self.hexadecimal(name, shortest=DIGEST_BYTES, longest=DIGEST_BYTES).hex()
+
+    def base64(self, name: str, *, longest: int) -> bytes:
+        """Long bytes."""
+        value = self._take(name)
+        try:
+            data = base64.b64decode(value, validate=True) if isinstance(value, str) else None
+        except (binascii.Error, ValueError):
+            data = None
+        if data is None or base64_text(data) != value or len(data) > longest:
+            raise self.refuse(name)
+        return data
+
+    def items(self, name: str, *, longest: int, shortest: int = 0) -> list[object]:
+        value = self._take(name)
+        if not isinstance(value, list) or not shortest <= len(value) <= longest:
+            raise self.refuse(name)
+        return list(value)
+
+    def counts(self, name: str, *, longest: int) -> tuple[int, ...]:
+        """A list of integers from zero."""
+        found = self.items(name, longest=longest)
+        whole = tuple(item for item in found if is_integer(item) and item >= 0)
+        if len(whole) != len(found):
+            raise self.refuse(name)
+        return whole
+
+    def inner(self, name: str) -> Fields:
+        return Fields(self._take(name), f"{self._where}.{name}")
+
+    def inner_list(self, name: str, *, longest: int, shortest: int = 0) -> list[Fields]:
+        items = self.items(name, longest=longest, shortest=shortest)
+        return [Fields(item, f"{self._where}.{name}[{i}]") for i, item in enumerate(items)]
+
+    def rest_as_text(self, *, longest: int) -> dict[str, str]:
+        """All that is left, each of them text: an object whose keys somebody else checks."""
+        names = sorted(self._left)
+        return {name: self.text(name, longest=longest) for name in names}
+
+    def done(self) -> None:
+        """Nothing may be left over."""
+        if self._left:
+            raise MalformedMessageError(f"{self._where} holds what it should not")
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether this is an integer, which true and false are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def as_ratio(value: object) -> Fraction:
+    """A rational in its one spelling; else ValueError."""
+    if not isinstance(value, str) or not _RATIO.fullmatch(value):
+        raise ValueError
+    number = Fraction(value)
+    if str(number) != value:
+        raise ValueError
+    return number

@@ -1,0 +1,411 @@
+"""The experiment as it is published: canonical bytes, signed once, and from then on a digest that nobody can bend.
+
+Everything that decides what a device computes and sends is in here or in a manifest, and every manifest names this
+document's digest. What the learning core needs is an ``Experiment``; around it stand the question in words, binning,
+windows, floor, cohorts, the number of rounds, privacy, and whose signatures count.
+
+Places are left for what is not built: ``privacy`` is "plain" and nothing else, ``log`` is null. A document that fills
+them is of a later version and refused here. The digest of the client's code proves nothing without attestation; it says
+what the publisher claims to have tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
+from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
+from secvm.learning.experiment import Experiment, rule_by_name
+from secvm.learning.label_models import MAX_MODELS
+from secvm.learning.losses import Loss
+from secvm.learning.thinning import Thinning
+from secvm.protocol.codec import EXPERIMENT_ID_BYTES, MAX_BINS, ExperimentId
+from secvm.protocol.documents import (
+    Fields,
+    as_ratio,
+    decode_document,
+    digest_of,
+    encode_document,
+    is_integer,
+    ratio_text,
+)
+from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND
+
+MAX_DOCUMENT_BYTES = 2**18
+MAX_HASHES = 16
+#: Packages of one participant in one round; privacy.md's heaviest setting needs about 2,500.
+MAX_BUDGET = 2**16
+#: A week: who waits longer for a round has another problem.
+MAX_WINDOW_S = 7 * 86_400
+MAX_KEYS = 8
+_URL = r"https?://[!-~]{1,500}"
+_ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}"
+_NAME = r"[a-z0-9][a-z0-9.-]*"
+
+
+@dataclass(frozen=True, slots=True)
+class Beacon:
+    """A round of a public randomness beacon that lay in the future when the experiment was published."""
+
+    #: Such as "drand-quicknet" or "nist-2.0".
+    chain: str
+    round_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class HashedBins:
+    """Bins by salted hash."""
+
+    bins: int
+    hashes: int = 1
+    #: The salt, or None where beacons will fix it.
+    salt: bytes | None = None
+    #: The beacon rounds that will fix the salt; empty where it stands here.
+    beacons: tuple[Beacon, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyBins:
+    """The words of a public list as bins."""
+
+    bins: int
+    #: The list's name (docs/protocol.md §2.9), in hexadecimal.
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesWanted:
+    """What a device looks at."""
+
+    #: The source on the device by name, such as "history-titles".
+    source: str
+    #: In words, for the person.
+    description: str
+    #: A feature counts once, however often it occurs.
+    presence: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """When rounds happen."""
+
+    #: Length of every window.
+    length_s: int
+    #: How long after a window's end late capsules are still taken.
+    grace_s: int
+    #: The earliest opening of round 1, in milliseconds.
+    first_opening: int
+    #: [from, to) in hours of the day, ascending: windows open only then.
+    hours: tuple[tuple[int, int], ...] = ((0, 24),)
+    #: IANA name of the zone whose hours are meant. Its offset is looked up by whoever owns a time zone database.
+    time_zone: str = "UTC"
+
+    def open_at_hour(self, opens_at: int, *, offset_s: int) -> bool:
+        """Whether a window may open at this instant, where local time is ``offset_s`` seconds ahead of UTC."""
+        hour = (opens_at // 1000 + offset_s) % 86_400 // 3600
+        return any(start <= hour < end for start, end in self.hours)
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A relay that devices may use."""
+
+    url: str
+    #: Signs the relay's counts.
+    key: VerifyKey
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentDocument:
+    """One experiment, published."""
+
+    title: str
+    #: What is asked, in words.
+    question: str
+    experiment: Experiment
+    features: FeaturesWanted
+    binning: HashedBins | VocabularyBins
+    windows: Windows
+    #: Fewest train participants; below, a round is abandoned.
+    floor: int
+    #: Probability with which a device trains; the others test.
+    train_share: Fraction
+    #: T: after so many rounds the experiment is over, abandoned ones included.
+    rounds: int
+    #: Whose signatures make a manifest, and how many of them are needed.
+    coordinator_keys: tuple[VerifyKey, ...]
+    threshold: int = 1
+    relays: tuple[Relay, ...] = ()
+    #: In words: who runs the gateway. Its keys come with the manifests.
+    gateway_note: str = ""
+    #: SHA-256 of the client's code, in hexadecimal. Proves nothing without attestation.
+    client_code: str | None = None
+    #: A test experiment: no people, seeded dice allowed, http and no relay allowed.
+    test: bool = False
+
+    @cached_property
+    def data(self) -> bytes:
+        """The canonical bytes. What a reader would refuse cannot be written either."""
+        data = encode_document(self._content())
+        try:
+            ExperimentDocument.from_bytes(data)
+        except MalformedMessageError as fault:
+            raise LocalProtocolError(f"this experiment cannot be published: {fault}") from None
+        return data
+
+    @cached_property
+    def digest(self) -> str:
+        """The experiment's name everywhere."""
+        return digest_of(self.data)
+
+    @property
+    def experiment_id(self) -> ExperimentId:
+        """The half of the digest that packages carry."""
+        return ExperimentId(bytes.fromhex(self.digest)[:EXPERIMENT_ID_BYTES])
+
+    @property
+    def budget(self) -> int:
+        """Packages of a participant in every round, never more, never less."""
+        assert self.experiment.budget is not None
+        return self.experiment.budget
+
+    def check_seeded_dice(self) -> None:
+        """Seeded dice may be thrown here, or this raises: who knows the seed knows every throw."""
+        if not self.test:
+            raise LocalProtocolError("seeded dice are for experiments that are marked as a test")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ExperimentDocument:
+        """The document of canonical bytes; anything else is refused."""
+        fields = Fields(decode_document(data, max_bytes=MAX_DOCUMENT_BYTES), "the experiment")
+        fields.constant("type", EXPERIMENT_TYPE)
+        test = fields.flag("test")
+        binning = _read_binning(fields.inner("binning"))
+        relays = [_read_relay(relay, test=test) for relay in fields.inner_list("relays", longest=16)]
+        keys = [_read_key(item) for item in fields.items("coordinator_keys", shortest=1, longest=MAX_KEYS)]
+        privacy = fields.inner("privacy")
+        privacy.constant("kind", "plain")
+        privacy.done()
+        fields.null("log")
+        document = cls(
+            title=fields.text("title", shortest=1, longest=200),
+            question=fields.text("question", longest=4000),
+            experiment=_read_learning(fields.inner("learning"), binning.bins),
+            features=_read_features(fields.inner("features")),
+            binning=binning,
+            windows=_read_windows(fields.inner("windows")),
+            floor=fields.integer("floor", 1),
+            train_share=fields.ratio("train_share"),
+            rounds=fields.integer("rounds", 1, MAX_ROUND),
+            coordinator_keys=tuple(keys),
+            threshold=fields.integer("threshold", 1, len(set(keys))),
+            relays=tuple(relays),
+            gateway_note=fields.text("gateway_note", longest=4000),
+            client_code=None if fields.is_null("client_code") else fields.digest("client_code"),
+            test=test,
+        )
+        fields.done()
+        if not 0 < document.train_share <= 1 or len(set(keys)) != len(keys) or not (relays or test):
+            raise MalformedMessageError("shares, keys or relays of the experiment are not as they should be")
+        # What defaults and other spellings would hide: only one way to write an experiment is taken.
+        if encode_document(document._content()) != data:
+            raise MalformedMessageError("the experiment is not written in its one way")
+        return document
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "binning": _write_binning(self.binning),
+            "client_code": self.client_code,
+            "coordinator_keys": [key.data.hex() for key in self.coordinator_keys],
+            "features": {
+                "description": self.features.description,
+                "presence": self.features.presence,
+                "source": self.features.source,
+            },
+            "floor": self.floor,
+            "gateway_note": self.gateway_note,
+            "learning": _write_learning(self.experiment, self.binning.bins),
+            "log": None,
+            "privacy": {"kind": "plain"},
+            "question": self.question,
+            "relays": [{"key": relay.key.data.hex(), "url": relay.url} for relay in self.relays],
+            "rounds": self.rounds,
+            "test": self.test,
+            "threshold": self.threshold,
+            "title": self.title,
+            "train_share": ratio_text(self.train_share),
+            "type": EXPERIMENT_TYPE,
+            "windows": {
+                "first_opening": self.windows.first_opening,
+                "grace_s": self.windows.grace_s,
+                "hours": [list(pair) for pair in self.windows.hours],
+                "length_s": self.windows.length_s,
+                "time_zone": self.windows.time_zone,
+            },
+        }
+
+
+def publish(document: ExperimentDocument, *, keys: tuple[SigningKey, ...]) -> bytes:
+    """The document in its envelope, signed by its own coordinator keys."""
+    if not {key.public for key in keys} <= set(document.coordinator_keys) or len(keys) < document.threshold:
+        raise LocalProtocolError("an experiment is signed by enough of the keys that it names")
+    return sign(document.data, purpose=EXPERIMENT_TYPE, keys=keys)
+
+
+def read_published(data: bytes, *, digest: str) -> ExperimentDocument:
+    """The experiment of this digest, out of its envelope.
+
+    The digest is what the person agreed to, and it fixes the keys; the signature says that their owners stand by it.
+    """
+    from_inside = ExperimentDocument.from_bytes(Envelope.from_bytes(data).payload)
+    if from_inside.digest != digest:
+        raise MalformedMessageError("this is another experiment")
+    verify(data, purpose=EXPERIMENT_TYPE, keys=from_inside.coordinator_keys, threshold=from_inside.threshold)
+    return from_inside
+
+
+# ── the parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write_binning(binning: HashedBins | VocabularyBins) -> dict[str, Any]:
+    if isinstance(binning, VocabularyBins):
+        return {"bins": binning.bins, "digest": binning.digest, "kind": "vocabulary"}
+    return {
+        "beacons": [{"chain": beacon.chain, "round": beacon.round_number} for beacon in binning.beacons],
+        "bins": binning.bins,
+        "hashes": binning.hashes,
+        "kind": "hash",
+        "salt": None if binning.salt is None else binning.salt.hex(),
+    }
+
+
+def _read_binning(fields: Fields) -> HashedBins | VocabularyBins:
+    kind = fields.text("kind", longest=20)
+    bins = fields.integer("bins", 1, MAX_BINS)
+    binning: HashedBins | VocabularyBins
+    if kind == "vocabulary":
+        binning = VocabularyBins(bins=bins, digest=fields.digest("digest"))
+    elif kind == "hash":
+        salt = None if fields.is_null("salt") else fields.hexadecimal("salt", shortest=16, longest=64)
+        beacons = []
+        for beacon in fields.inner_list("beacons", longest=8):
+            chain = beacon.text("chain", longest=64, pattern=_NAME)
+            beacons.append(Beacon(chain=chain, round_number=beacon.integer("round", 1)))
+            beacon.done()
+        binning = HashedBins(
+            bins=bins, hashes=fields.integer("hashes", 1, MAX_HASHES), salt=salt, beacons=tuple(beacons)
+        )
+        if (salt is None) != bool(beacons):
+            raise MalformedMessageError("an experiment's salt stands in it, or beacons will fix it")
+    else:
+        raise fields.refuse("kind")
+    fields.done()
+    return binning
+
+
+def _write_learning(experiment: Experiment, bins: int) -> dict[str, Any]:
+    if experiment.budget is None or experiment.fixed_point_rows or experiment.weighted_updates:
+        raise LocalProtocolError("an experiment over devices needs a budget, and rows that packages can carry")
+    if experiment.n_bins != bins:
+        raise LocalProtocolError("the experiment and its binning have different numbers of bins")
+    loss, thinning = experiment.loss, experiment.thinning
+    return {
+        "budget": experiment.budget,
+        "class_weights": [ratio_text(weight) for weight in experiment.class_weights],
+        "features_per_participant": experiment.features_per_person,
+        "labels": list(experiment.labels),
+        "loss": {"name": loss.name, "parameter": None if loss.parameter is None else ratio_text(loss.parameter)},
+        "multiclass": experiment.multiclass,
+        "rule": {"constants": experiment.rule.parameters(), "name": experiment.rule.name},
+        "target": {"centre": ratio_text(experiment.target_centre), "spread": ratio_text(experiment.target_spread)},
+        "thinning": {
+            "q": None if thinning.q is None else ratio_text(thinning.q),
+            "rho": None if thinning.rho is None else ratio_text(thinning.rho),
+        },
+    }
+
+
+def _read_learning(fields: Fields, bins: int) -> Experiment:
+    loss, rule = fields.inner("loss"), fields.inner("rule")
+    thinning, target = fields.inner("thinning"), fields.inner("target")
+    constants = rule.inner("constants").rest_as_text(longest=200)
+    every_person = fields.is_null("features_per_participant")
+    try:
+        experiment = Experiment(
+            n_bins=bins,
+            labels=tuple(_read_label(item) for item in fields.items("labels", shortest=1, longest=MAX_MODELS)),
+            rule=rule_by_name(rule.text("name", longest=64), constants),
+            loss=Loss(loss.text("name", longest=64), None if loss.is_null("parameter") else loss.ratio("parameter")),
+            thinning=Thinning(
+                q=None if thinning.is_null("q") else thinning.ratio("q"),
+                rho=None if thinning.is_null("rho") else thinning.ratio("rho"),
+            ),
+            class_weights=tuple(as_ratio(item) for item in fields.items("class_weights", longest=MAX_MODELS)),
+            multiclass=fields.text("multiclass", longest=3),
+            features_per_person=None if every_person else fields.integer("features_per_participant", 1, MAX_BINS),
+            budget=fields.integer("budget", 2, MAX_BUDGET),
+            target_centre=target.ratio("centre"),
+            target_spread=target.ratio("spread"),
+        )
+    except BadInputError as fault:
+        raise MalformedMessageError(str(fault)) from None
+    except (ValueError, TypeError):
+        raise MalformedMessageError("a constant of the experiment is no number") from None
+    for part in (fields, loss, rule, thinning, target):
+        part.done()
+    return experiment
+
+
+def _read_label(item: object) -> str:
+    if not isinstance(item, str) or not 0 < len(item.encode()) <= 200:
+        raise MalformedMessageError("a label of the experiment has no proper name")
+    return item
+
+
+def _read_features(fields: Fields) -> FeaturesWanted:
+    features = FeaturesWanted(
+        source=fields.text("source", longest=64, pattern=_NAME),
+        description=fields.text("description", longest=4000),
+        presence=fields.flag("presence"),
+    )
+    fields.done()
+    return features
+
+
+def _read_windows(fields: Fields) -> Windows:
+    pairs: list[tuple[int, int]] = []
+    for item in fields.items("hours", shortest=1, longest=24):
+        match item:
+            case [start, end] if is_integer(start) and is_integer(end):
+                pairs.append((start, end))
+            case _:
+                raise fields.refuse("hours")
+    hours = [hour for pair in pairs for hour in pair]
+    if hours != sorted(set(hours)) or not 0 <= hours[0] < hours[-1] <= 24:
+        raise fields.refuse("hours")
+    windows = Windows(
+        length_s=fields.integer("length_s", 1, MAX_WINDOW_S),
+        grace_s=fields.integer("grace_s", 0, MAX_WINDOW_S),
+        first_opening=fields.integer("first_opening", 0),
+        hours=tuple(pairs),
+        time_zone=fields.text("time_zone", longest=64, pattern=_ZONE),
+    )
+    fields.done()
+    return windows
+
+
+def _read_key(item: object) -> VerifyKey:
+    fields = Fields({"key": item}, "a list of keys")
+    return VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
+
+
+def _read_relay(fields: Fields, *, test: bool) -> Relay:
+    url = fields.text("url", longest=510, pattern=_URL)
+    key = VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
+    fields.done()
+    if not test and not url.startswith("https:"):
+        raise fields.refuse("url")
+    return Relay(url=url, key=key)

@@ -1,0 +1,93 @@
+"""An experiment with its keys, manifests of it, and dice, for the tests of the protocol."""
+
+import hashlib
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from secvm.crypto.signing import SigningKey
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
+from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
+from secvm.protocol.manifest import LastRound, RoundManifest, last_round, make_manifest
+
+COORDINATOR = SigningKey(b"coordinator".ljust(32, b"\0"))
+SECOND = SigningKey(b"second coordinator".ljust(32, b"\0"))
+RELAY = SigningKey(b"relay".ljust(32, b"\0"))
+STRANGER = SigningKey(b"stranger".ljust(32, b"\0"))
+
+#: 2026-01-01, and the lengths of the windows.
+START = 1_767_225_600_000
+LENGTH_S, GRACE_S = 600, 60
+EXPERIMENT = Experiment(n_bins=10, labels=("a", "b"), budget=5)
+
+
+def document(**changes: Any) -> ExperimentDocument:
+    told: dict[str, Any] = {
+        "title": "Which words tell a from b?",
+        "question": "",
+        "experiment": EXPERIMENT,
+        "features": FeaturesWanted(source="words", description="Words that the person has written."),
+        "binning": HashedBins(bins=changes.get("experiment", EXPERIMENT).n_bins, salt=bytes(16)),
+        "windows": Windows(length_s=LENGTH_S, grace_s=GRACE_S, first_opening=START),
+        "floor": 3,
+        "train_share": Fraction(7, 10),
+        "rounds": 30,
+        "coordinator_keys": (COORDINATOR.public,),
+        "relays": (Relay(url="https://relay.example/", key=RELAY.public),),
+    }
+    return ExperimentDocument(**{**told, **changes})
+
+
+def opening(round_number: int) -> int:
+    return START + (round_number - 1) * 1000 * (LENGTH_S + GRACE_S)
+
+
+def tally(*participants: int) -> Tally:
+    empty = EXPERIMENT.empty_tally()
+    return Tally(empty.plus, empty.minus, np.array(participants, dtype=np.int64), empty.cells)
+
+
+def manifests(count: int, of: ExperimentDocument, **changes: Any) -> list[RoundManifest]:
+    """Rounds 1, 2, … of a coordinator that behaves; the changes go into the last one."""
+    made: list[RoundManifest] = []
+    before: RoundManifest | None = None
+    last: LastRound | None = None
+    for number in range(1, count + 1):
+        told: dict[str, Any] = {
+            "opens_at": opening(number),
+            "state": b"state %d" % number,
+            "training_weights": b"training %d" % number,
+            "evaluation_weights": b"evaluation %d" % number,
+            "gateway_keys": b"gateway keys",
+            "before": before,
+            "last": last,
+        }
+        before = make_manifest(of, **{**told, **(changes if number == count else {})})
+        last = last_round(tally(2, 2))
+        made.append(before)
+    return made
+
+
+def served(manifest: RoundManifest, *keys: SigningKey) -> bytes:
+    return manifest.signed(keys or (COORDINATOR,))
+
+
+def words(seed: object = 0) -> Iterator[int]:
+    """Dice that can be thrown again."""
+    block = 0
+    while True:
+        data = hashlib.blake2b(f"{seed} {block}".encode()).digest()
+        yield from (int.from_bytes(data[i : i + 8], "little") for i in range(0, 64, 8))
+        block += 1
+
+
+def packages(budget: int = 5) -> tuple[Package, ...]:
+    sent: list[Package] = [
+        ParticipationPackage(cohort=Cohort.TRAIN, class_index=1),
+        *(TrainPackage(model=0, bin_index=i, sign=1) for i in range(min(3, budget - 1))),
+    ]
+    return (*sent, *(NullPackage() for _ in range(budget - len(sent))))

@@ -1,0 +1,149 @@
+"""Packages: one size, one encoding, nothing that is not asked for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secvm.errors import LocalProtocolError, MalformedMessageError, RefusedPackageError
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import MAX_BINS
+from secvm.learning.losses import Loss
+from secvm.learning.package import (
+    Cohort,
+    NullPackage,
+    Package,
+    ParticipationPackage,
+    TestPackage,
+    TrainPackage,
+)
+from secvm.protocol import codec
+from secvm.protocol.codec import PACKAGE_BYTES, AddressedPackage, ExperimentId, check_package, decode, encode
+
+LABELS = st.integers(0, 4095)
+PACKAGES: st.SearchStrategy[Package] = st.one_of(
+    st.builds(TrainPackage, model=LABELS, bin_index=st.integers(0, 2**24), sign=st.sampled_from([-1, 1])),
+    st.builds(TestPackage, true_class=LABELS, predicted_class=LABELS),
+    st.builds(ParticipationPackage, cohort=st.sampled_from(Cohort), class_index=LABELS),
+    st.builds(NullPackage),
+)
+ADDRESSED = st.builds(
+    AddressedPackage,
+    experiment_id=st.binary(min_size=16, max_size=16).map(ExperimentId),
+    round_number=st.integers(1, 2**20 - 1),
+    package=PACKAGES,
+)
+ID = ExperimentId(bytes(range(16)))
+
+
+@given(ADDRESSED)
+def test_decoding_gives_back_what_was_encoded(addressed: AddressedPackage) -> None:
+    data = encode(addressed)
+    assert len(data) == PACKAGE_BYTES
+    assert decode(data) == addressed
+
+
+@given(ADDRESSED)
+def test_truncated_and_extended_encodings_are_refused(addressed: AddressedPackage) -> None:
+    data = encode(addressed)
+    for wrong in (*(data[:n] for n in range(PACKAGE_BYTES)), data + b"\0", data * 2):
+        with pytest.raises(MalformedMessageError) as caught:
+            decode(wrong)
+        assert caught.value.problem == "wrong-size"
+
+
+@given(ADDRESSED)
+def test_flipped_encoding_is_refused_or_is_the_only_one_of_another_package(addressed: AddressedPackage) -> None:
+    data = encode(addressed)
+    for bit in range(8 * PACKAGE_BYTES):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        try:
+            other = decode(bytes(flipped))
+        except MalformedMessageError:
+            continue
+        assert other != addressed
+        assert encode(other) == bytes(flipped)
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_any_bytes_are_refused_or_encoded_the_same_again(data: bytes) -> None:
+    try:
+        addressed = decode(data)
+    except MalformedMessageError:
+        return
+    assert encode(addressed) == data
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        TrainPackage(model=4096, bin_index=0, sign=1),
+        TrainPackage(model=0, bin_index=2**24 + 1, sign=1),
+        TrainPackage(model=0, bin_index=-1, sign=1),
+        TrainPackage(model=0, bin_index=0, sign=0),  # type: ignore[arg-type]  # what a careless caller does
+        TestPackage(true_class=0, predicted_class=4096),
+        ParticipationPackage(cohort=Cohort.TEST, class_index=-1),
+    ],
+)
+def test_package_that_no_experiment_has_a_place_for_is_not_encoded(package: Package) -> None:
+    with pytest.raises(LocalProtocolError):
+        encode(AddressedPackage(ID, 1, package))
+
+
+@pytest.mark.parametrize("round_number", [0, -1, 2**20])
+def test_rounds_that_cannot_be_are_not_encoded(round_number: int) -> None:
+    with pytest.raises(LocalProtocolError):
+        encode(AddressedPackage(ID, round_number, NullPackage()))
+    with pytest.raises(LocalProtocolError):
+        encode(AddressedPackage(ExperimentId(b"short"), 1, NullPackage()))
+
+
+def test_limits_are_those_of_the_learning_core() -> None:
+    assert codec.MAX_BINS == MAX_BINS
+
+
+EXPERIMENT = Experiment(n_bins=10, labels=("a", "b", "c"), budget=5)
+
+
+@pytest.mark.parametrize(
+    ("package", "problem"),
+    [
+        (TrainPackage(model=3, bin_index=0, sign=1), "unknown-model"),
+        (TrainPackage(model=2, bin_index=11, sign=1), "bin-out-of-range"),
+        (TestPackage(true_class=3, predicted_class=0), "unknown-class"),
+        (TestPackage(true_class=0, predicted_class=3), "unknown-class"),
+        (ParticipationPackage(cohort=Cohort.TEST, class_index=3), "unknown-class"),
+    ],
+)
+def test_package_beyond_the_experiment_is_refused_by_name(package: Package, problem: str) -> None:
+    with pytest.raises(RefusedPackageError) as caught:
+        check_package(AddressedPackage(ID, 2, package), experiment_id=ID, experiment=EXPERIMENT, round_number=2)
+    assert caught.value.problem == problem
+
+
+def test_package_of_another_round_or_experiment_is_refused_by_name() -> None:
+    addressed = AddressedPackage(ID, 2, NullPackage())
+    with pytest.raises(RefusedPackageError) as caught:
+        check_package(addressed, experiment_id=ID, experiment=EXPERIMENT, round_number=3)
+    assert caught.value.problem == "wrong-round"
+    other = ExperimentId(bytes(16))
+    with pytest.raises(RefusedPackageError) as caught:
+        check_package(addressed, experiment_id=other, experiment=EXPERIMENT, round_number=2)
+    assert caught.value.problem == "unknown-experiment"
+
+
+@given(PACKAGES)
+def test_what_passes_the_check_can_be_counted(package: Package) -> None:
+    addressed = AddressedPackage(ID, 1, package)
+    try:
+        checked = check_package(addressed, experiment_id=ID, experiment=EXPERIMENT, round_number=1)
+    except RefusedPackageError:
+        return
+    EXPERIMENT.empty_tally().count([checked])
+
+
+def test_test_cells_have_no_place_where_the_label_is_a_number() -> None:
+    regression = Experiment(n_bins=10, labels=("age",), loss=Loss("pinball"), budget=5)
+    cell = AddressedPackage(ID, 1, TestPackage(true_class=0, predicted_class=0))
+    with pytest.raises(RefusedPackageError):
+        check_package(cell, experiment_id=ID, experiment=regression, round_number=1)

@@ -1,0 +1,172 @@
+"""Canonical documents: one content, one spelling."""
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.protocol.documents import (
+    MAX_INTEGER,
+    Fields,
+    check_digest,
+    decode_document,
+    digest_of,
+    encode_document,
+    ratio_text,
+)
+
+KEYS = st.from_regex(r"\A[a-z][a-z0-9_]{0,8}\Z")
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+LEAVES = st.none() | st.booleans() | st.integers(-MAX_INTEGER, MAX_INTEGER) | TEXT
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3))
+CONTENTS = st.dictionaries(KEYS, VALUES, max_size=4)
+
+
+def depth(value: object) -> int:
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return 1 + max(map(depth, inner), default=-1)
+
+
+@given(CONTENTS.filter(lambda content: depth(content) < 8))
+def test_content_comes_back_and_its_bytes_are_the_only_ones(content: dict[str, Any]) -> None:
+    data = encode_document(content)
+    assert decode_document(data, max_bytes=len(data)) == content
+    assert encode_document(decode_document(data, max_bytes=len(data))) == data
+    # Any other spelling of the same content is refused.
+    for other in (json.dumps(content), json.dumps(content, indent=1), data.decode() + "\n", " " + data.decode()):
+        if other.encode() != data:
+            with pytest.raises(MalformedMessageError):
+                decode_document(other.encode(), max_bytes=10**6)
+
+
+@given(CONTENTS.filter(lambda content: depth(content) < 8), st.data())
+def test_changed_bytes_are_refused_or_are_another_canonical_document(
+    content: dict[str, Any], data: st.DataObject
+) -> None:
+    good = encode_document(content)
+    at, byte = data.draw(st.integers(0, len(good) - 1)), data.draw(st.integers(0, 255))
+    for wrong in (good[:at], good[:at] + bytes([byte]) + good[at + 1 :], good[:at] + bytes([byte]) + good[at:]):
+        try:
+            other = decode_document(wrong, max_bytes=10**6)
+        except MalformedMessageError:
+            continue
+        assert encode_document(other) == wrong
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'"a"',
+        b'{"a":1.0}',
+        b'{"a":1e3}',
+        b'{"a":NaN}',
+        b'{"a":Infinity}',
+        b'{"a":-0}',
+        b'{"a":01}',
+        b'{"a":9007199254740992}',
+        b'{"a":' + b"9" * 5000 + b"}",
+        b'{"a":1,"a":1}',
+        b'{"a":1,"a":2}',
+        b'{"b":1,"a":1}',
+        b'{"A":1}',
+        b'{"":1}',
+        '{"ä":1}'.encode(),
+        b'{"a": 1}',
+        b'{"a":1}\n',
+        b'\xef\xbb\xbf{"a":1}',
+        b'{"a":"\\u0041"}',
+        b'{"a":"\\/"}',
+        b'{"a":"\\ud800"}',
+        b'{"a":"\xff"}',
+        b'{"a":"\x01"}',
+        b'{"a":"' + b"\xed\xa0\x80" + b'"}',
+        b'{"a":' + b"[" * 9 + b"]" * 9 + b"}",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b"{'a':1}",
+    ],
+)
+def test_what_is_not_canonical_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedMessageError):
+        decode_document(data, max_bytes=10**6)
+
+
+def test_long_documents_are_refused_before_they_are_read() -> None:
+    data = encode_document({"a": "x" * 100})
+    with pytest.raises(MalformedMessageError):
+        decode_document(data, max_bytes=len(data) - 1)
+
+
+@pytest.mark.parametrize(
+    "content", [{"a": 1.5}, {"a": 2**53}, {"A": 1}, {1: 1}, {"a": b"x"}, {"a": "\ud800"}, {"a": (1,)}]
+)
+def test_what_cannot_be_said_is_not_written(content: dict[str, Any]) -> None:
+    with pytest.raises(LocalProtocolError):
+        encode_document(content)
+
+
+def test_digest_is_that_of_the_bytes_as_served() -> None:
+    assert digest_of(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert check_digest(b"abc", digest_of(b"abc")) == b"abc"
+    with pytest.raises(MalformedMessageError):
+        check_digest(b"abd", digest_of(b"abc"))
+
+
+# ── fields ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("take", "good", "bad"),
+    [
+        (lambda f: f.text("x", longest=3), ["", "abc", "ä"], ["abcd", "ää", 1, None, ["a"]]),
+        (lambda f: f.integer("x", 1, 3), [1, 3], [0, 4, True, "1", None]),
+        (lambda f: f.flag("x"), [True, False], [0, 1, None, "true"]),
+        (
+            lambda f: f.ratio("x"),
+            ["0", "-1/2", "12"],
+            ["2/4", "1/1", "-0", "+1", "1/0", "0/3", ".5", "1e3", 1, "9" * 81],
+        ),
+        (lambda f: f.digest("x"), ["0" * 64], ["0" * 63, "0" * 66, "A" * 64, 0]),
+        (lambda f: f.hexadecimal("x", shortest=0, longest=2), ["", "ff", "00aa"], ["0", "FF", "gg", "000000", None]),
+        (
+            lambda f: f.base64("x", longest=3),
+            ["", "AAA=", "abcd"],
+            ["AAB=", "AAA", "AA A=", "AAAAAAAA", "-_==", 1, "ä"],
+        ),
+        (lambda f: f.items("x", shortest=1, longest=2), [[1], [1, 2]], [[], [1, 2, 3], {}, "ab"]),
+        (lambda f: f.counts("x", longest=2), [[], [0, 5]], [[-1], [True], ["1"], [0, 0, 0]]),
+        (lambda f: f.inner("x").done(), [{}], [[], {"y": 1}, None]),
+        (lambda f: f.null("x"), [None], [0, "", False, {}]),
+        (lambda f: f.constant("x", "y"), ["y"], ["z", None, 1]),
+    ],
+)
+def test_fields_take_what_fits_and_refuse_the_rest(take: Any, good: list[object], bad: list[object]) -> None:
+    for value in good:
+        fields = Fields({"x": value}, "the test")
+        take(fields)
+        fields.done()
+    for value in bad:
+        with pytest.raises(MalformedMessageError):
+            take(Fields({"x": value}, "the test"))
+    with pytest.raises(MalformedMessageError):
+        take(Fields({}, "the test"))
+
+
+def test_left_over_fields_are_refused() -> None:
+    fields = Fields({"x": 1, "y": 1}, "the test")
+    fields.integer("x", 0)
+    with pytest.raises(MalformedMessageError):
+        fields.done()
+
+
+def test_rationals_of_too_many_digits_are_not_written() -> None:
+    assert ratio_text(Fraction(-3, 6)) == "-1/2"
+    with pytest.raises(LocalProtocolError):
+        ratio_text(Fraction(1, 10**80))

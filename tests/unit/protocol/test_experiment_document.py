@@ -1,0 +1,259 @@
+"""The published experiment: everything in it, nothing beside it, one spelling."""
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
+from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.experiment import Experiment
+from secvm.learning.losses import PARAMETERS, Loss
+from secvm.learning.thinning import Thinning
+from secvm.protocol.documents import encode_document
+from secvm.protocol.experiment_document import (
+    Beacon,
+    ExperimentDocument,
+    HashedBins,
+    Relay,
+    VocabularyBins,
+    Windows,
+    publish,
+    read_published,
+)
+from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, RELAY, SECOND, START, STRANGER, document
+
+RATIOS = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)
+
+
+@st.composite
+def experiments(draw: st.DrawFn) -> Experiment:
+    loss = Loss(draw(st.sampled_from(sorted(PARAMETERS))))
+    n_labels = 1 if loss.regression else draw(st.integers(2, 5))
+    swift = draw(st.booleans())
+    weights = () if loss.regression else tuple(draw(st.lists(RATIOS, min_size=n_labels, max_size=n_labels)))
+    return Experiment(
+        n_bins=draw(st.integers(1, 2**24)),
+        labels=tuple(f"label {i} ä" for i in range(n_labels)),
+        rule=Swift(decay=draw(RATIOS)) if swift else Pegasos(lambda_=draw(RATIOS), averaging=draw(st.integers(1, 64))),
+        loss=loss,
+        thinning=Thinning(rho=draw(RATIOS)) if swift else Thinning(q=draw(st.none() | RATIOS)),
+        class_weights=draw(st.sampled_from([(), weights])),
+        multiclass=draw(st.sampled_from(["ovr", "ovo"])),
+        features_per_person=draw(st.none() | st.integers(1, 1000)),
+        budget=draw(st.integers(2, 2**16)),
+        target_centre=draw(RATIOS),
+        target_spread=draw(RATIOS),
+    )
+
+
+@given(
+    experiment=experiments(),
+    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=50),
+    vocabulary=st.booleans(),
+)
+def test_every_experiment_comes_back_whole(experiment: Experiment, text: str, vocabulary: bool) -> None:
+    bins = experiment.n_bins
+    published = document(
+        experiment=experiment,
+        question=text,
+        binning=VocabularyBins(bins=bins, digest="ab" * 32)
+        if vocabulary
+        else HashedBins(bins=bins, hashes=2, beacons=(Beacon("drand-quicknet", 7), Beacon("nist-2.0", 9))),
+    )
+    again = ExperimentDocument.from_bytes(published.data)
+    assert again == published
+    assert again.experiment == experiment
+    assert again.digest == published.digest
+    assert published.experiment_id == bytes.fromhex(published.digest)[:16]
+
+
+def changed(path: str, value: object) -> bytes:
+    """The bytes of a good document with one field changed, or taken away."""
+    content: Any = json.loads(document().data)
+    inner = content
+    *outer, name = path.split(".")
+    for step in outer:
+        inner = inner[int(step)] if step.isdigit() else inner[step]
+    if value is KeyError:
+        del inner[name]
+    else:
+        inner[name] = value
+    return encode_document(content)
+
+
+def paths(value: object, prefix: str = "") -> list[str]:
+    if isinstance(value, dict):
+        return [p for name, inner in value.items() for p in (f"{prefix}{name}", *paths(inner, f"{prefix}{name}."))]
+    if isinstance(value, list):
+        return [p for i, inner in enumerate(value) if isinstance(inner, dict) for p in paths(inner, f"{prefix}{i}.")]
+    return []
+
+
+ALL = paths(json.loads(document().data))
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_field_is_needed_and_has_its_type(path: str) -> None:
+    wrong: tuple[Any, ...] = (KeyError, {}, {"x": 1}, [None], "", "x" * 5000, -1, True)
+    for value in wrong:
+        if json.loads(changed(path, value)) == json.loads(document().data):
+            continue
+        try:
+            taken = ExperimentDocument.from_bytes(changed(path, value))
+        except MalformedMessageError:
+            continue
+        # Some fields may be empty, or the other truth.
+        assert (path, value) in {("question", ""), ("gateway_note", ""), ("features.description", ""), ("test", True)}
+        assert taken.digest != document().digest
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "x",
+        "binning.x",
+        "features.x",
+        "learning.x",
+        "learning.loss.x",
+        "learning.rule.x",
+        "learning.rule.constants.x",
+        "learning.target.x",
+        "learning.thinning.x",
+        "privacy.x",
+        "relays.0.x",
+        "windows.x",
+    ],
+)
+def test_left_over_fields_are_refused_at_every_depth(path: str) -> None:
+    for value in (None, 1, "x"):
+        with pytest.raises(MalformedMessageError):
+            ExperimentDocument.from_bytes(changed(path, value))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("type", "secvm-v2-experiment"),
+        ("type", "secvm-v1-manifest"),
+        ("log", "https://log.example"),
+        ("privacy", {"kind": "cover"}),
+        ("binning.salt", None),
+        ("binning.salt", "00"),
+        ("binning.beacons", [{"chain": "nist-2.0", "round": 1}]),
+        ("binning.kind", "vocabulary"),
+        ("binning.bins", 0),
+        ("binning.bins", 2**24 + 1),
+        ("binning.hashes", 17),
+        ("coordinator_keys", []),
+        ("coordinator_keys", ["00" * 31]),
+        ("coordinator_keys", [COORDINATOR.public.data.hex()] * 2),
+        ("threshold", 2),
+        ("relays", []),
+        ("relays", [{"key": "00" * 32, "url": "http://relay.example/"}]),
+        ("relays", [{"key": "00" * 32, "url": "ftp://relay.example/"}]),
+        ("relays", [{"key": "00" * 32, "url": "https://relay example/"}]),
+        ("floor", 0),
+        ("rounds", 0),
+        ("rounds", 2**20),
+        ("train_share", "0"),
+        ("train_share", "2/1"),
+        ("train_share", "3/2"),
+        ("train_share", "14/20"),
+        ("learning.budget", None),
+        ("learning.budget", 1),
+        ("learning.labels", ["a"]),
+        ("learning.labels", ["a", "a"]),
+        ("learning.labels", ["a", 1]),
+        ("learning.labels", ["a", ""]),
+        ("learning.class_weights", ["1"]),
+        ("learning.class_weights", ["1", 1]),
+        ("learning.class_weights", ["1", "2/2"]),
+        ("learning.rule", {"constants": {}, "name": "pegasos"}),
+        ("learning.rule", {"constants": {"lambda": "1/10"}, "name": "pegasos"}),
+        ("learning.rule", {"constants": {"averaging": "2", "lambda": "0.1"}, "name": "pegasos"}),
+        ("learning.rule", {"constants": {"averaging": "2", "lambda": "2/20"}, "name": "pegasos"}),
+        ("learning.rule", {"constants": {"averaging": "2", "lambda": "x"}, "name": "pegasos"}),
+        ("learning.rule", {"constants": {}, "name": "adam"}),
+        ("learning.loss", {"name": "pinball", "parameter": None}),
+        ("learning.loss", {"name": "squared-hinge", "parameter": None}),
+        ("learning.thinning", {"q": None, "rho": "3"}),
+        ("learning.target.spread", "0"),
+        ("windows.length_s", 0),
+        ("windows.grace_s", -1),
+        ("windows.hours", []),
+        ("windows.hours", [[8, 25]]),
+        ("windows.hours", [[8, 8]]),
+        ("windows.hours", [[12, 14], [8, 10]]),
+        ("windows.hours", [[8, 12], [12, 14]]),
+        ("windows.hours", [[8, 12, 14]]),
+        ("windows.hours", [8, 12]),
+        ("windows.time_zone", "Europe/Berlin/../.."),
+        ("windows.time_zone", "/etc/passwd"),
+        ("features.source", "Words of mine"),
+        ("client_code", "00"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(path: str, value: object) -> None:
+    with pytest.raises(MalformedMessageError):
+        ExperimentDocument.from_bytes(changed(path, value))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"experiment": Experiment(n_bins=10, labels=("a", "b"))},
+        {"experiment": Experiment(n_bins=10, labels=("a", "b"), rule=Swift(), fixed_point_rows=True)},
+        {"binning": HashedBins(bins=11, salt=bytes(16))},
+        {"binning": HashedBins(bins=10)},
+        {"title": ""},
+        {"windows": Windows(length_s=0, grace_s=0, first_opening=START)},
+        {"relays": (Relay(url="http://x", key=RELAY.public),)},
+        {"threshold": 2},
+        {"train_share": Fraction(1, 10**90)},
+    ],
+)
+def test_what_a_reader_would_refuse_cannot_be_published(changes: dict[str, Any]) -> None:
+    with pytest.raises(LocalProtocolError):
+        _ = document(**changes).data
+
+
+def test_only_test_experiments_allow_seeded_dice_plain_http_and_no_relay() -> None:
+    relay = Relay(url="http://127.0.0.1:8080/", key=RELAY.public)
+    for relays in ((), (relay,)):
+        of_test = ExperimentDocument.from_bytes(document(test=True, relays=relays).data)
+        of_test.check_seeded_dice()
+    with pytest.raises(LocalProtocolError):
+        document().check_seeded_dice()
+
+
+def test_published_experiment_is_read_by_its_digest_and_signature() -> None:
+    of = document(coordinator_keys=(COORDINATOR.public, SECOND.public), threshold=2)
+    data = publish(of, keys=(COORDINATOR, SECOND))
+    assert read_published(data, digest=of.digest) == of
+    with pytest.raises(MalformedMessageError):
+        read_published(data, digest="00" * 32)
+    for keys in ((COORDINATOR,), (COORDINATOR, STRANGER)):
+        with pytest.raises(LocalProtocolError):
+            publish(of, keys=keys)
+
+
+def test_experiment_that_its_own_keys_did_not_sign_is_refused() -> None:
+    of = document()
+    theirs = document(coordinator_keys=(STRANGER.public,))
+    forged = publish(theirs, keys=(STRANGER,)).replace(theirs.data, of.data)
+    with pytest.raises((BadSignatureError, MalformedMessageError)):
+        read_published(forged, digest=of.digest)
+
+
+def test_hours_of_the_day_are_those_of_the_place() -> None:
+    windows = Windows(length_s=LENGTH_S, grace_s=0, first_opening=0, hours=((8, 12), (14, 24)))
+    hour = 3_600_000
+    assert not windows.open_at_hour(7 * hour, offset_s=0)
+    assert windows.open_at_hour(7 * hour, offset_s=3600)
+    assert windows.open_at_hour(12 * hour - 1, offset_s=0)
+    assert not windows.open_at_hour(12 * hour, offset_s=0)
+    assert windows.open_at_hour(2 * hour, offset_s=-5 * 3600)

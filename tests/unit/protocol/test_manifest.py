@@ -1,0 +1,329 @@
+"""Which manifest a device believes. The names of the tests are attacks."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from secvm.crypto.signing import sign
+from secvm.errors import (
+    BadSignatureError,
+    EquivocationError,
+    InconsistentManifestError,
+    LocalProtocolError,
+    MalformedMessageError,
+    StaleRoundError,
+)
+from secvm.protocol.blobs import encode_tally
+from secvm.protocol.documents import encode_document
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import (
+    LastRound,
+    RelayCount,
+    RoundManifest,
+    accept,
+    accept_all,
+    last_round,
+    make_manifest,
+    read_relay_count,
+    read_tally,
+)
+from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
+from tests.unit.protocol.helpers import (
+    COORDINATOR,
+    RELAY,
+    SECOND,
+    START,
+    STRANGER,
+    document,
+    manifests,
+    opening,
+    served,
+    tally,
+)
+
+OF = document()
+ROUNDS = manifests(3, OF)
+
+
+def test_manifest_comes_back_whole() -> None:
+    for manifest in ROUNDS:
+        assert RoundManifest.from_bytes(manifest.data) == manifest
+    count = RelayCount(epoch=7, clients=10, capsules=50)
+    full = replace(
+        ROUNDS[1],
+        token_key=b"token key",
+        last=last_round(tally(3, 4), relay_count=count.to_signed_bytes(RELAY), received_root="cd" * 32),
+    )
+    assert RoundManifest.from_bytes(full.data) == full
+    assert accept(served(full), document=OF).manifest == full
+
+
+def test_chain_of_rounds_is_accepted_one_by_one_and_all_at_once() -> None:
+    last = None
+    for manifest in ROUNDS:
+        last = accept(served(manifest), document=OF, last=last)
+        assert last.manifest == manifest
+    assert accept_all([served(m) for m in ROUNDS], document=OF) == last
+    with pytest.raises(LocalProtocolError):
+        accept_all([], document=OF)
+
+
+def test_same_manifest_again_is_the_same_also_with_another_signature() -> None:
+    of = document(coordinator_keys=(COORDINATOR.public, SECOND.public))
+    (first,) = manifests(1, of)
+    last = accept(served(first), document=of)
+    assert accept(served(first), document=of, last=last) is last
+    assert accept(served(first, COORDINATOR, SECOND), document=of, last=last) is last
+
+
+def test_device_that_missed_rounds_goes_on_with_a_newer_one() -> None:
+    last = accept(served(ROUNDS[0]), document=OF)
+    assert accept(served(ROUNDS[2]), document=OF, last=last).manifest == ROUNDS[2]
+
+
+def test_accept_refuses_second_manifest_for_same_round_and_keeps_both() -> None:
+    last = accept(served(ROUNDS[0]), document=OF)
+    other = served(replace(ROUNDS[0], state="00" * 32))
+    with pytest.raises(EquivocationError) as caught:
+        accept(other, document=OF, last=last)
+    assert caught.value.evidence == (served(ROUNDS[0]), other)
+    # Also one that would be refused for another reason is an equivocation: it was signed.
+    with pytest.raises(EquivocationError):
+        accept(served(replace(ROUNDS[0], closes_at=ROUNDS[0].closes_at - 1)), document=OF, last=last)
+
+
+def test_accept_refuses_going_back() -> None:
+    last = accept(served(ROUNDS[2]), document=OF)
+    with pytest.raises(StaleRoundError):
+        accept(served(ROUNDS[1]), document=OF, last=last)
+
+
+def test_accept_refuses_strangers_too_few_signatures_and_other_purposes() -> None:
+    with pytest.raises(BadSignatureError):
+        accept(served(ROUNDS[0], STRANGER), document=OF)
+    with pytest.raises(BadSignatureError):
+        accept(served(ROUNDS[0], RELAY), document=OF)
+    with pytest.raises(BadSignatureError):
+        accept(sign(ROUNDS[0].data, purpose=EXPERIMENT_TYPE, keys=[COORDINATOR]), document=OF)
+    of = document(coordinator_keys=(COORDINATOR.public, SECOND.public), threshold=2)
+    (first,) = manifests(1, of)
+    with pytest.raises(BadSignatureError):
+        accept(served(first), document=of)
+    assert accept(served(first, COORDINATOR, SECOND), document=of).manifest == first
+
+
+OTHER = document(title="Another question")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"experiment": OTHER.digest}, "another experiment"),
+        ({"round_number": 31}, "fewer rounds"),
+        ({"closes_at": ROUNDS[1].closes_at - 1000}, "another length"),
+        ({"opens_at": ROUNDS[1].opens_at + 60_000}, "another length"),
+        ({"accept_until": ROUNDS[1].accept_until + 1}, "late packages"),
+        ({"previous": "00" * 32}, "continue"),
+        ({"last": last_round(tally(1, 1))}, "floor"),
+        ({"last": LastRound(tally="00" * 32, participants=(5,), cells=((0,),))}, "labels"),
+        ({"last": last_round(None)}, "abandoned"),
+        ({"quota": 4}, "quota"),
+    ],
+)
+def test_signed_manifest_that_breaks_the_experiments_word_is_refused_with_evidence(
+    changes: dict[str, Any], fault: str
+) -> None:
+    last = accept(served(ROUNDS[0]), document=OF)
+    wrong = served(replace(ROUNDS[1], **changes))
+    with pytest.raises(InconsistentManifestError, match=fault) as caught:
+        accept(wrong, document=OF, last=last)
+    assert caught.value.evidence == (served(ROUNDS[0]), wrong)
+    assert caught.value.next_step
+
+
+def moved(manifest: RoundManifest, opens_at: int) -> RoundManifest:
+    by = opens_at - manifest.opens_at
+    return replace(
+        manifest,
+        opens_at=opens_at,
+        closes_at=manifest.closes_at + by,
+        accept_until=manifest.accept_until + by,
+    )
+
+
+def test_short_deadlines_early_starts_and_overlapping_windows_are_refused() -> None:
+    with pytest.raises(InconsistentManifestError, match="starts"):
+        accept(served(moved(ROUNDS[0], START - 1)), document=OF)
+    last = accept(served(ROUNDS[0]), document=OF)
+    with pytest.raises(InconsistentManifestError, match="closed"):
+        accept(served(moved(ROUNDS[1], ROUNDS[0].accept_until - 1)), document=OF, last=last)
+    accept(served(moved(ROUNDS[1], ROUNDS[0].accept_until)), document=OF, last=last)
+
+
+def test_abandoned_round_keeps_the_model_and_tells_nothing() -> None:
+    told = last_round(None)
+    assert told == LastRound(tally=None)
+    same = replace(
+        ROUNDS[1],
+        last=told,
+        state=ROUNDS[0].state,
+        training_weights=ROUNDS[0].training_weights,
+        evaluation_weights=ROUNDS[0].evaluation_weights,
+    )
+    last = accept(served(ROUNDS[0]), document=OF)
+    assert accept(served(same), document=OF, last=last).manifest == same
+    with pytest.raises(LocalProtocolError):
+        read_tally(same, b"", OF)
+
+
+def test_relays_count_must_be_signed_by_a_relay_of_the_experiment() -> None:
+    count = RelayCount(epoch=1, clients=4, capsules=20)
+    good = replace(ROUNDS[1], last=last_round(tally(2, 2), relay_count=count.to_signed_bytes(RELAY)))
+    accepted = accept(served(good), document=OF).manifest
+    assert accepted.last is not None
+    assert accepted.last.relay_count is not None
+    assert read_relay_count(accepted.last.relay_count, OF) == count
+    for key in (STRANGER, COORDINATOR):
+        forged = replace(ROUNDS[1], last=last_round(tally(2, 2), relay_count=count.to_signed_bytes(key)))
+        with pytest.raises(BadSignatureError):
+            accept(served(forged), document=OF)
+
+
+def changed(path: str, value: object) -> bytes:
+    content: Any = json.loads(ROUNDS[1].data)
+    inner = content
+    *outer, name = path.split(".")
+    for step in outer:
+        inner = inner[step]
+    if value is KeyError:
+        del inner[name]
+    else:
+        inner[name] = value
+    return encode_document(content)
+
+
+@pytest.mark.parametrize(
+    "path", [*json.loads(ROUNDS[1].data), *(f"last.{n}" for n in json.loads(ROUNDS[1].data)["last"])]
+)
+def test_every_field_of_a_manifest_is_needed_and_has_its_type(path: str) -> None:
+    for value in (KeyError, {}, {"x": 1}, [None], "x", -1, False, 2**53 - 1):
+        try:
+            RoundManifest.from_bytes(changed(path, value))
+        except MalformedMessageError:
+            continue
+        # Far in the future is no fault in itself.
+        assert (path, value) == ("accept_until", 2**53 - 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("x", None),
+        ("last.x", None),
+        ("type", EXPERIMENT_TYPE),
+        ("log", {}),
+        ("round", 0),
+        ("round", 1),
+        ("round", 2**20),
+        ("previous", None),
+        ("last", None),
+        ("closes_at", ROUNDS[1].opens_at),
+        ("accept_until", ROUNDS[1].closes_at - 1),
+        ("quota", 0),
+        ("state", "AB" * 32),
+        ("gateway_keys", "AAB="),
+        ("last.tally", None),
+        ("last.participants", []),
+        ("last.participants", [1, -1]),
+        ("last.participants", [1, True]),
+        ("last.cells", [[0, 0]]),
+        ("last.cells", [[0, 0], [0]]),
+        ("last.cells", [0, 0]),
+    ],
+)
+def test_manifest_that_is_not_complete_in_itself_is_refused(path: str, value: object) -> None:
+    with pytest.raises(MalformedMessageError):
+        RoundManifest.from_bytes(changed(path, value))
+
+
+def test_every_truncated_extended_or_flipped_manifest_is_refused() -> None:
+    data = served(ROUNDS[1])
+    for size in range(len(data)):
+        with pytest.raises(MalformedMessageError):
+            accept(data[:size], document=OF)
+    with pytest.raises(MalformedMessageError):
+        accept(data + b"\n", document=OF)
+    for at in range(len(data)):
+        flipped = data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
+        with pytest.raises((MalformedMessageError, BadSignatureError)):
+            accept(flipped, document=OF)
+
+
+def test_signed_nonsense_is_no_manifest() -> None:
+    for payload in (b"", b"{}", OF.data, ROUNDS[0].data + b"\n"):
+        with pytest.raises(MalformedMessageError):
+            accept(sign(payload, purpose=MANIFEST_TYPE, keys=[COORDINATOR]), document=OF)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"opens_at": START - 1},
+        {"quota": 4},
+        {"gateway_keys": bytes(2**13 + 1)},
+        {"last": last_round(tally(2, 2))},
+    ],
+)
+def test_coordinator_cannot_make_a_manifest_that_nobody_would_accept(changes: dict[str, Any]) -> None:
+    with pytest.raises(LocalProtocolError):
+        manifests(1, OF, **changes)
+
+
+def test_experiment_of_t_rounds_has_no_round_after_them() -> None:
+    of = document(rounds=2)
+    first, second = manifests(2, of)
+    with pytest.raises(LocalProtocolError, match="fewer rounds"):
+        make_manifest(
+            of,
+            before=second,
+            last=last_round(tally(2, 2)),
+            opens_at=opening(3),
+            state=b"",
+            training_weights=b"",
+            evaluation_weights=b"",
+            gateway_keys=b"",
+        )
+    assert first.round_number == 1
+
+
+def test_tally_is_read_only_when_the_manifest_tells_the_same_of_it() -> None:
+    counted = tally(2, 2)
+    data = encode_tally(counted)
+    assert read_tally(ROUNDS[1], data, OF) == counted
+    with pytest.raises(MalformedMessageError):
+        read_tally(ROUNDS[1], encode_tally(tally(3, 2)), OF)
+    assert ROUNDS[1].last is not None
+    liar = replace(ROUNDS[1], last=replace(ROUNDS[1].last, participants=(3, 2)))
+    with pytest.raises(InconsistentManifestError):
+        read_tally(liar, data, OF)
+    with pytest.raises(LocalProtocolError):
+        read_tally(ROUNDS[0], data, OF)
+
+
+def test_everything_a_server_could_vary_changes_the_digest() -> None:
+    digests = {ROUNDS[1].digest}
+    changes: list[dict[str, Any]] = [
+        {"state": "00" * 32},
+        {"training_weights": "00" * 32},
+        {"evaluation_weights": "00" * 32},
+        {"gateway_keys": b"other"},
+        {"quota": 9},
+        {"token_key": b"x"},
+        {"opens_at": ROUNDS[1].opens_at - 1},
+        {"accept_until": ROUNDS[1].accept_until + 1},
+    ]
+    digests |= {replace(ROUNDS[1], **change).digest for change in changes}
+    assert len(digests) == 1 + len(changes)
+    assert isinstance(OF, ExperimentDocument)

@@ -1,0 +1,481 @@
+"""The vectors of what travels: packages, documents, envelopes, manifests, schedules. Written by generate.py."""
+# ruff: noqa: INP001  (beside the package, not a part of it)
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from secvm.crypto.signing import SigningKey, sign, signed_bytes
+from secvm.learning._kernels import reference
+from secvm.learning.aggregate.descent import Swift
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.package import (
+    Cohort,
+    NullPackage,
+    Package,
+    ParticipationPackage,
+    TestPackage,
+    TrainPackage,
+)
+from secvm.learning.thinning import Thinning
+from secvm.protocol.blobs import encode_tally
+from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
+from secvm.protocol.documents import encode_document
+from secvm.protocol.experiment_document import (
+    Beacon,
+    ExperimentDocument,
+    FeaturesWanted,
+    HashedBins,
+    Relay,
+    VocabularyBins,
+    Windows,
+)
+from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.problems import PROBLEMS
+from secvm.protocol.schedule import Window, redraw, shuffle, spread
+from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
+
+JSON = dict[str, Any]
+COORDINATOR, SECOND, RELAY, STRANGER = (SigningKey(bytes([i]) * 32) for i in (1, 2, 3, 4))
+ID = ExperimentId(bytes(range(16)))
+START = 1_767_225_600_000
+
+
+def told(package: Package) -> JSON:
+    """A package as the files write it."""
+    match package:
+        case TrainPackage(model=model, bin_index=bin_index, sign=sign):
+            return {"kind": "train", "model": model, "bin": bin_index, "sign": sign}
+        case TestPackage(true_class=true, predicted_class=predicted):
+            return {"kind": "test", "true_class": true, "predicted_class": predicted}
+        case ParticipationPackage(cohort=cohort, class_index=label):
+            return {"kind": "participation", "cohort": cohort.value, "class": label}
+        case NullPackage():
+            return {"kind": "null"}
+
+
+def packages() -> JSON:
+    """Packages and their 32 bytes."""
+    inputs: list[tuple[ExperimentId, int, Package]] = [
+        (ID, 1, TrainPackage(model=0, bin_index=0, sign=1)),
+        (ID, 1, TrainPackage(model=0, bin_index=0, sign=-1)),
+        (ID, 258, TrainPackage(model=259, bin_index=66_051, sign=1)),
+        (ExperimentId(b"\xff" * 16), 2**20 - 1, TrainPackage(model=4095, bin_index=2**24, sign=-1)),
+        (ID, 2, TestPackage(true_class=0, predicted_class=0)),
+        (ID, 2, TestPackage(true_class=4095, predicted_class=1)),
+        (ID, 2, TestPackage(true_class=1, predicted_class=4095)),
+        (ID, 3, ParticipationPackage(cohort=Cohort.TRAIN, class_index=0)),
+        (ID, 3, ParticipationPackage(cohort=Cohort.TEST, class_index=4095)),
+        (ID, 4, NullPackage()),
+    ]
+    return {
+        "description": "Packages of a round of an experiment, and their bytes.",
+        "cases": [
+            {
+                "experiment_id": experiment_id.hex(),
+                "round": number,
+                "package": told(package),
+                "bytes": encode(AddressedPackage(experiment_id, number, package)).hex(),
+            }
+            for experiment_id, number, package in inputs
+        ],
+    }
+
+
+def bad_encodings() -> JSON:
+    """Bytes that are no package."""
+    train = encode(AddressedPackage(ID, 1, TrainPackage(model=0, bin_index=0, sign=1)))
+    test = encode(AddressedPackage(ID, 1, TestPackage(true_class=0, predicted_class=0)))
+    participation = encode(AddressedPackage(ID, 1, ParticipationPackage(cohort=Cohort.TRAIN, class_index=0)))
+    null = encode(AddressedPackage(ID, 1, NullPackage()))
+
+    def put(data: bytes, at: int, *values: int) -> bytes:
+        return data[:at] + bytes(values) + data[at + len(values) :]
+
+    inputs = {
+        "nothing": b"",
+        "a byte too few": train[:-1],
+        "a byte too many": train + b"\0",
+        "version 0": put(train, 0, 0),
+        "version 2": put(train, 0, 2),
+        "kind 0": put(null, 1, 0),
+        "kind 5": put(null, 1, 5),
+        "round 0": put(train, 18, 0),
+        "a round too large": put(train, 20, 16),
+        "a model too large": put(train, 23, 16),
+        "a bin too large": put(train, 24, 1, 0, 0, 1),
+        "a sign of zero": put(train, 28, 0),
+        "a sign of three": put(train, 28, 3),
+        "something after the sign": put(train, 29, 1),
+        "something in the last byte": put(train, 31, 1),
+        "a test package with a sign": put(test, 28, 1),
+        "a true label too large": put(test, 23, 16),
+        "a predicted label too large": put(test, 25, 16),
+        "a cohort of zero": put(participation, 28, 0),
+        "a cohort of three": put(participation, 28, 3),
+        "a participation package with a bin": put(participation, 24, 1),
+        "a null package with a model": put(null, 22, 1),
+        "a null package with a bin": put(null, 27, 1),
+        "a null package with a sign": put(null, 28, 1),
+        "a null package with something after": put(null, 30, 1),
+    }
+    return {
+        "description": "Bytes that must be refused as a package; `good` are some that must be taken.",
+        "good": [data.hex() for data in (train, test, participation, null)],
+        "cases": [{"why": why, "bytes": data.hex()} for why, data in inputs.items()],
+    }
+
+
+# ── documents ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def document(**changes: Any) -> ExperimentDocument:
+    """A small experiment with all that it needs."""
+    fields: JSON = {
+        "title": "Which words tell a from b?",
+        "question": "",
+        "experiment": Experiment(n_bins=10, labels=("a", "b"), budget=5),
+        "features": FeaturesWanted(source="words", description="Words that the person has written."),
+        "binning": HashedBins(bins=10, salt=bytes(range(16))),
+        "windows": Windows(length_s=600, grace_s=60, first_opening=START),
+        "floor": 3,
+        "train_share": Fraction(7, 10),
+        "rounds": 30,
+        "coordinator_keys": (COORDINATOR.public,),
+        "relays": (Relay(url="https://relay.example/", key=RELAY.public),),
+    }
+    return ExperimentDocument(**{**fields, **changes})
+
+
+def experiment_document() -> JSON:
+    """Published experiments as bytes."""
+    swift = Experiment(
+        n_bins=3000,
+        labels=("Größe", '"\\\n\u2028', "🙂"),
+        rule=Swift(),
+        thinning=Thinning(rho=Fraction(3)),
+        class_weights=(Fraction(1), Fraction(1, 2), Fraction(0)),
+        multiclass="ovo",
+        features_per_person=100,
+        budget=300,
+    )
+    inputs = {
+        "the smallest": document(),
+        "beacons, several keys, hours of the day, other letters": document(
+            experiment=swift,
+            question="Größe?\t\u0001\u007f",
+            binning=HashedBins(bins=3000, hashes=2, beacons=(Beacon("drand-quicknet", 7), Beacon("nist-2.0", 2**52))),
+            windows=Windows(
+                length_s=3600, grace_s=0, first_opening=0, hours=((7, 9), (18, 24)), time_zone="Europe/Berlin"
+            ),
+            coordinator_keys=(COORDINATOR.public, SECOND.public),
+            threshold=2,
+            client_code="ab" * 32,
+            gateway_note="Run by nobody you know.",
+        ),
+        "a vocabulary, a test": document(
+            binning=VocabularyBins(bins=10, digest="cd" * 32),
+            test=True,
+            relays=(),
+            features=FeaturesWanted("w", "", presence=False),
+        ),
+    }
+    return {
+        "description": "Experiments as published: canonical text, its SHA-256, and the id that packages carry.",
+        "cases": [
+            {
+                "note": note,
+                "text": made.data.decode(),
+                "digest": made.digest,
+                "experiment_id": made.experiment_id.hex(),
+            }
+            for note, made in inputs.items()
+        ],
+    }
+
+
+def bad_experiment_documents() -> JSON:
+    """Texts that are no published experiment."""
+    good = document().data.decode()
+
+    def put(path: str, value: object) -> str:
+        content: Any = json.loads(good)
+        inner = content
+        *outer, name = path.split(".")
+        for step in outer:
+            inner = inner[step]
+        inner[name] = value
+        return encode_document(content).decode()
+
+    inputs = {
+        "a line feed at the end": good + "\n",
+        "a space": good.replace(":", ": ", 1),
+        "keys out of order": json.dumps(dict(reversed(json.loads(good).items())), separators=(",", ":")),
+        "a key twice": good.replace('"floor":3', '"floor":3,"floor":3'),
+        "a float": good.replace('"floor":3', '"floor":3.0'),
+        "an escape that is not needed": good.replace("words", "\\u0077ords", 1),
+        "an unknown key": put("x", None),
+        "an unknown key inside": put("windows.x", None),
+        "an unknown constant of the rule": put("learning.rule.constants.x", "1"),
+        "another type": put("type", MANIFEST_TYPE),
+        "a log, of which nothing is known yet": put("log", "log"),
+        "a privacy of which nothing is known yet": put("privacy", {"kind": "cover"}),
+        "neither salt nor beacons": put("binning.salt", None),
+        "both salt and beacons": put("binning.beacons", [{"chain": "nist-2.0", "round": 1}]),
+        "a ratio not in lowest terms": put("train_share", "14/20"),
+        "a ratio as a decimal": put("train_share", "0.7"),
+        "a share above one": put("train_share", "3/2"),
+        "no budget": put("learning.budget", None),
+        "no coordinator": put("coordinator_keys", []),
+        "more signatures asked for than keys": put("threshold", 2),
+        "no relay, and no test": put("relays", []),
+        "a relay without encryption, and no test": put("relays", [{"key": "00" * 32, "url": "http://relay.example/"}]),
+        "hours that overlap": put("windows.hours", [[8, 12], [10, 14]]),
+        "a zone that is a path": put("windows.time_zone", "/etc/localtime"),
+        "a default of the rule left out": put("learning.rule.constants", {"lambda": "1/10000"}),
+    }
+    return {
+        "description": "Texts that must be refused as an experiment; `good` is one that must be taken.",
+        "good": good,
+        "cases": [{"why": why, "text": text} for why, text in inputs.items()],
+    }
+
+
+# ── envelopes and manifests ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def envelope() -> JSON:
+    """Signatures and what they are over."""
+    inputs = [
+        (b"", "", (COORDINATOR,)),
+        (b"payload", MANIFEST_TYPE, (COORDINATOR,)),
+        (bytes(range(256)), EXPERIMENT_TYPE, (COORDINATOR, SECOND, RELAY)),
+    ]
+    return {
+        "description": "Envelopes: a payload signed for a purpose by keys.",
+        "cases": [
+            {
+                "seeds": [key.seed.hex() for key in keys],
+                "public_keys": [key.public.data.hex() for key in keys],
+                "key_ids": [key.public.key_id.hex() for key in keys],
+                "purpose": purpose,
+                "payload": payload.hex(),
+                "signed": signed_bytes(purpose, payload).hex(),
+                "bytes": sign(payload, purpose=purpose, keys=keys).hex(),
+            }
+            for payload, purpose, keys in inputs
+        ],
+    }
+
+
+def bad_envelopes() -> JSON:
+    """Envelopes that prove nothing."""
+    good = sign(b"payload", purpose=MANIFEST_TYPE, keys=[COORDINATOR, SECOND])
+    start = len(b"secvm-envelope-v1\n")
+    first, second = good[start + 1 : start + 81], good[start + 81 : start + 161]
+    tail = good[start + 161 :]
+    inputs = {
+        "nothing": b"",
+        "another magic line": good.replace(b"-v1", b"-v2", 1),
+        "no signature": good[:start] + b"\0" + tail,
+        "a signature too few": good[:start] + b"\2" + first + tail,
+        "signatures out of order": good[: start + 1] + second + first + tail,
+        "a signature twice": good[: start + 1] + first + first + tail,
+        "a byte too few": good[:-1],
+        "a byte too many": good + b"\0",
+        "another payload": good[:-1] + b"D",
+        "a signature flipped": good[: start + 100] + bytes([good[start + 100] ^ 1]) + good[start + 101 :],
+        "one signature where two are needed": sign(b"payload", purpose=MANIFEST_TYPE, keys=[COORDINATOR]),
+        "a stranger's signature": sign(b"payload", purpose=MANIFEST_TYPE, keys=[COORDINATOR, STRANGER]),
+        "signed for another purpose": sign(b"payload", purpose=EXPERIMENT_TYPE, keys=[COORDINATOR, SECOND]),
+    }
+    return {
+        "description": "Envelopes that must be refused where both `public_keys` must sign; `good` must be taken.",
+        "purpose": MANIFEST_TYPE,
+        "public_keys": [key.public.data.hex() for key in (COORDINATOR, SECOND)],
+        "good": good.hex(),
+        "cases": [{"why": why, "bytes": data.hex()} for why, data in inputs.items()],
+    }
+
+
+def tally() -> Tally:
+    """What round 1 counted."""
+    return (
+        document()
+        .experiment.empty_tally()
+        .count(
+            [
+                *(ParticipationPackage(cohort=Cohort.TRAIN, class_index=i % 2) for i in range(5)),
+                *(TrainPackage(model=0, bin_index=i % 11, sign=1 if i % 3 else -1) for i in range(30)),
+                *(TestPackage(true_class=1, predicted_class=i % 2) for i in range(3)),
+            ]
+        )
+    )
+
+
+def rounds() -> list[RoundManifest]:
+    """Two rounds and an abandoned one after them, then one more."""
+    of, counted = document(), tally()
+    state = of.experiment.start()
+    made: list[RoundManifest] = []
+    count = RelayCount(epoch=7, clients=8, capsules=40).to_signed_bytes(RELAY)
+    for number, last in enumerate(
+        (None, last_round(counted, relay_count=count, received_root="ef" * 32), last_round(None))
+    ):
+        if number == 1:
+            state = of.experiment.step(state, counted)
+        made.append(
+            make_manifest(
+                of,
+                opens_at=START + number * 3_600_000,
+                state=state.to_bytes(),
+                training_weights=of.experiment.rule.training_weights(state).to_bytes(),
+                evaluation_weights=of.experiment.rule.evaluation_weights(state).to_bytes(),
+                gateway_keys=bytes(range(45)),
+                before=made[-1] if made else None,
+                last=last,
+                token_key=b"token" if number == 2 else None,
+            )
+        )
+    return made
+
+
+def manifest() -> JSON:
+    """Manifests that follow each other, and the tally that one of them names."""
+    return {
+        "description": "Rounds of the experiment, each accepted after the one before; and round 1's tally.",
+        "experiment": document().data.decode(),
+        "tally": encode_tally(tally()).hex(),
+        "cases": [
+            {
+                "round": made.round_number,
+                "text": made.data.decode(),
+                "digest": made.digest,
+                "bytes": made.signed([COORDINATOR]).hex(),
+            }
+            for made in rounds()
+        ],
+    }
+
+
+def bad_manifests() -> JSON:
+    """Manifests that a device must not believe after round 1."""
+    first, second, _ = rounds()
+    relay = last_round(tally(), relay_count=RelayCount(epoch=7, clients=8, capsules=40).to_signed_bytes(STRANGER))
+
+    def put(**fields: object) -> bytes:
+        return encode_document({**json.loads(second.data), **fields})
+
+    good = sign(second.data, purpose=MANIFEST_TYPE, keys=[COORDINATOR])
+    signed: dict[str, tuple[str, bytes]] = {
+        "no canonical document": ("malformed", second.data + b"\n"),
+        "an unknown key": ("malformed", put(x=None)),
+        "a log, of which nothing is known yet": ("malformed", put(log={})),
+        "another type": ("malformed", put(type=EXPERIMENT_TYPE)),
+        "round 2 that follows nothing": ("malformed", put(previous=None, last=None)),
+        "a window that closes before it opens": ("malformed", put(closes_at=second.opens_at)),
+        "another experiment": ("inconsistent", put(experiment="00" * 32)),
+        "a shorter window": (
+            "inconsistent",
+            put(closes_at=second.closes_at - 1000, accept_until=second.accept_until - 1000),
+        ),
+        "late packages taken longer": ("inconsistent", put(accept_until=second.accept_until + 1)),
+        "a chain that is broken": ("inconsistent", put(previous="00" * 32)),
+        "an abandoned round that changed the state": ("inconsistent", replace(second, last=last_round(None)).data),
+        "a round beyond the last": ("inconsistent", put(round=31)),
+        "a quota below the budget": ("inconsistent", put(quota=4)),
+        "a stranger's count as the relay's": ("signature", replace(second, last=relay).data),
+        "a second manifest for round 1": ("equivocation", replace(first, state="00" * 32).data),
+    }
+    cases = [
+        {"why": why, "fault": fault, "bytes": sign(data, purpose=MANIFEST_TYPE, keys=[COORDINATOR]).hex()}
+        for why, (fault, data) in signed.items()
+    ]
+    cases += [
+        {"why": "a stranger's signature", "fault": "signature", "bytes": second.signed([STRANGER]).hex()},
+        {"why": "the relay's signature", "fault": "signature", "bytes": second.signed([RELAY]).hex()},
+        {
+            "why": "signed as an experiment",
+            "fault": "signature",
+            "bytes": sign(second.data, purpose=EXPERIMENT_TYPE, keys=[COORDINATOR]).hex(),
+        },
+        {"why": "no envelope", "fault": "malformed", "bytes": second.data.hex()},
+        {"why": "cut short", "fault": "malformed", "bytes": good[:-1].hex()},
+    ]
+    return {
+        "description": "Manifests that must be refused after `last` (round 1) was accepted; `good` must be taken.",
+        "experiment": document().data.decode(),
+        "last": first.signed([COORDINATOR]).hex(),
+        "good": good.hex(),
+        "cases": cases,
+    }
+
+
+# ── schedule and problems ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def words(number: int, count: int) -> list[int]:
+    """Dice for the vectors: SipHash of a counter."""
+    return [reference.dice_word(bytes(range(16)), number, 0, i) for i in range(count)]
+
+
+def schedule() -> JSON:
+    """Send times from words."""
+    windows = [(0, 1), (START, START + 600_000), (5, 2**52), (0, 3), (7, 1007)]
+    times = []
+    for number, (opens_at, closes_at) in enumerate(windows):
+        # The highest words are thrown away where they belong to an incomplete run.
+        thrown = [2**64 - 1, *words(number, 5), 2**64 - 2, 0]
+        source = iter(thrown)
+        drawn = spread(5, Window(opens_at, closes_at), source)
+        used = len(thrown) - len(list(source))
+        now = (opens_at + closes_at) // 2
+        again = words(number + 100, 10)
+        times.append(
+            {
+                "opens_at": opens_at,
+                "closes_at": closes_at,
+                "words": [str(word) for word in thrown[:used]],
+                "times": drawn,
+                "now": now,
+                "redraw_words": [str(word) for word in again],
+                "redrawn": redraw(drawn, Window(opens_at, closes_at), iter(again), now=now),
+            }
+        )
+    return {
+        "description": "Words of dice to send times, to new times for what is overdue, and to a shuffled order.",
+        "cases": times,
+        "shuffles": [
+            {
+                "count": count,
+                "words": [str(word) for word in words(50 + count, count)],
+                "order": shuffle(range(count), iter(words(50 + count, count))),
+            }
+            for count in (0, 1, 2, 5, 12)
+        ],
+    }
+
+
+def problems() -> JSON:
+    """What a server answers."""
+    return {
+        "description": "Problem types and the bodies of their answers, without padding.",
+        "cases": [
+            {"name": p.name, "uri": p.uri, "status": p.status, "retry": p.retry, "text": p.to_bytes().decode()}
+            for p in PROBLEMS.values()
+        ],
+    }
+
+
+FILES: dict[str, Callable[[], JSON]] = {
+    maker.__name__: maker
+    for maker in (
+        *(packages, experiment_document, envelope, manifest, schedule, problems),
+        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests),
+    )
+}
