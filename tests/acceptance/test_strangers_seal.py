@@ -200,7 +200,7 @@ def test_our_client_speaks_with_strangers_gateway(stranger: Stranger, kem_id: in
         method=b"PUT",
         scheme=b"https",
         authority=b"gateway.example",
-        path=b"/packages/1?a=b",
+        path=b"/capsules/1?a=b",
         headers=((b"content-type", b"application/octet-stream"),),
         content=package,
         trailers=((b"x-trailer", b"yes"),),
@@ -208,7 +208,7 @@ def test_our_client_speaks_with_strangers_gateway(stranger: Stranger, kem_id: in
     encoded = encode_request(request, indeterminate=indeterminate, padded_to=300)
     sealed = seal_request(configuration, encoded, os.urandom)
     told = stranger("open_request", id=made["id"], capsule=sealed.capsule.hex())
-    assert (told["method"], told["url"]) == ("PUT", "https://gateway.example/packages/1?a=b")
+    assert (told["method"], told["url"]) == ("PUT", "https://gateway.example/capsules/1?a=b")
     assert told["headers"] == {"content-type": "application/octet-stream"}
     assert bytes.fromhex(told["body"]) == package
     answered = stranger("seal_response", id=told["id"], status=404, headers={"x-why": "none"}, body=b"no".hex())
