@@ -214,6 +214,8 @@ class SecVMBase(BaseEstimator):
         )
         self._take(experiment, fitted.state)
         self.n_iter_ = fitted.rounds
+        #: The round whose model was kept: the last one, or the best before a plateau.
+        self.kept_round_ = fitted.kept_round
         self.stopped_because_ = fitted.stopped_because
         self.two_cycle_ = fitted.two_cycle
         self.packages_per_person_ = fitted.packages / max(1, len(people) if train is None else int(train.sum()))

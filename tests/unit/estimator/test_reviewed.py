@@ -85,3 +85,11 @@ def test_many_threads_are_no_more_than_there_are_processors() -> None:
     started = time.process_time()
     SecVMClassifier(rounds=2, n_jobs=100_000).fit(WORDS, LABELS)
     assert time.process_time() - started < 5
+
+
+def test_round_that_is_kept_at_a_plateau_is_told() -> None:
+    model = SecVMClassifier(stop="plateau", rounds=60, validation_fraction=0.3, random_state=0).fit(
+        WORDS * 4, LABELS * 4
+    )
+    assert model.stopped_because_ == "plateau"
+    assert model.kept_round_ == model.state_.step <= model.n_iter_
