@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from secvm.errors import BadInputError, BadModelFileError
-from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner
+from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.model import Model
 from secvm.estimator.question import ask, has_negative_values, is_uneven
@@ -97,7 +97,7 @@ class SecVMBase(BaseEstimator):
     #: Set by the subclasses' constructors.
     n_bins: int | None
     n_hashes: int
-    salt: str | bytes
+    salt: str | bytes | None
     values: str
     features_per_person: int | None
     loss: str
@@ -177,7 +177,7 @@ class SecVMBase(BaseEstimator):
         self.binner_ = FeatureBinner(
             n_bins=self.n_bins,
             n_hashes=self.n_hashes,
-            salt=self.salt,
+            salt=salt_of(self.seed_) if self.salt is None else self.salt,
             values=self.values,
             features_per_person=self.features_per_person,
             dice_seed=self.seed_,

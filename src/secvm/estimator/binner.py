@@ -13,6 +13,7 @@ UTF-8 bytes; words it has not seen are dropped later.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -22,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative, validate_data
@@ -38,7 +40,7 @@ from secvm.learning.rows import MAX_UNITS, BinnedRows
 BINNING_CONSTRAINTS: dict[str, list[Any]] = {
     "n_bins": [Interval(Integral, 1, None, closed="left"), None],
     "n_hashes": [Interval(Integral, 1, 16, closed="both")],
-    "salt": [str, bytes],
+    "salt": [str, bytes, None],
     "values": [StrOptions({"counts", "presence"})],
     "features_per_person": [Interval(Integral, 1, None, closed="left"), None],
 }
@@ -53,8 +55,8 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         Number of bins; None leaves features unhashed.
     n_hashes : int
         Bins per feature.
-    salt : str of hexadecimal digits, or bytes
-        The public randomness that fixes the hash.
+    salt : str of hexadecimal digits, bytes or None
+        The public randomness that fixes the hash; None draws it from ``dice_seed`` or ``random_state``.
     values : {"counts", "presence"}
         Presence counts every feature that is there once.
     features_per_person : int or None
@@ -63,6 +65,8 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         Seed of those dice.
     sparse_output : bool
         Whether ``transform`` gives a CSR matrix or an array. Data frames (``set_output``) are always dense.
+    random_state : int, RandomState or None
+        Where the salt comes from when neither salt nor dice_seed is given.
 
     Examples
     --------
@@ -71,18 +75,24 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     [[2], [1]]
     """
 
-    _parameter_constraints = {**BINNING_CONSTRAINTS, "dice_seed": [bytes, None], "sparse_output": ["boolean"]}
+    _parameter_constraints = {
+        **BINNING_CONSTRAINTS,
+        "dice_seed": [bytes, None],
+        "sparse_output": ["boolean"],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
         n_bins: int | None = 1024,
         *,
         n_hashes: int = 1,
-        salt: str | bytes = "",
+        salt: str | bytes | None = None,
         values: str = "counts",
         features_per_person: int | None = None,
         dice_seed: bytes | None = None,
         sparse_output: bool = True,
+        random_state: Any = None,
     ) -> None:
         self.n_bins = n_bins
         self.n_hashes = n_hashes
@@ -91,6 +101,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         self.features_per_person = features_per_person
         self.dice_seed = dice_seed
         self.sparse_output = sparse_output
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the vocabulary (unhashed words) or the columns' levels (numbers)."""
@@ -213,7 +224,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         binner = cls(
             n_bins=hashed.n_bins if hashed else None,
             n_hashes=hashed.n_hashes if hashed else 1,
-            salt=hashed.salt.hex() if hashed else "",
+            salt=hashed.salt.hex() if hashed else None,
             values="presence" if model.presence else "counts",
             features_per_person=model.experiment.features_per_person,
         )
@@ -232,8 +243,12 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             return None
         try:
             salt = bytes.fromhex(self.salt) if isinstance(self.salt, str) else self.salt
+            if salt is None:
+                salt = salt_of(self.dice_seed or bytes(check_random_state(self.random_state).bytes(16)))
         except ValueError:
-            raise BadInputError("the salt must be written in hexadecimal digits") from None
+            raise BadInputError("the salt must be written in pairs of hexadecimal digits") from None
+        if not salt:
+            raise BadInputError("the salt must not be empty: an unsalted hash is a public dictionary")
         return HashBinning(n_bins=int(self.n_bins), salt=salt, n_hashes=int(self.n_hashes))
 
     def _check(self, X: Any, *, reset: bool) -> Any:
@@ -267,6 +282,11 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         # Bins hold counts: integers, whatever came in.
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def salt_of(seed: bytes) -> bytes:
+    """The salt that follows from a seed, where nobody gave one."""
+    return hashlib.blake2b(seed, digest_size=16, person=b"secvm-v1-salt\0\0\0").digest()
 
 
 def _is_text(X: Any) -> bool:

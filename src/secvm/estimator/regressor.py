@@ -50,7 +50,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         n_bins: int | None = None,
         *,
         n_hashes: int = 1,
-        salt: str | bytes = "",
+        salt: str | bytes | None = None,
         values: str = "counts",
         features_per_person: int | None = None,
         loss: str = "epsilon-insensitive",

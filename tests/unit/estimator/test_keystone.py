@@ -97,7 +97,7 @@ def classification(draw: st.DrawFn) -> tuple[SecVMClassifier, list[Person], list
     model = SecVMClassifier(
         n_bins=draw(st.sampled_from([None, 1, 5, 64])),
         n_hashes=draw(st.integers(1, 2)),
-        salt=draw(st.binary(max_size=4)),
+        salt=draw(st.binary(min_size=1, max_size=4)),
         features_per_person=draw(st.sampled_from([None, 1, 3])),
         loss=draw(st.sampled_from(["hinge", "perceptron", "logistic", "squared-hinge", "modified-huber"])),
         descent=descent,

@@ -93,3 +93,13 @@ def test_round_that_is_kept_at_a_plateau_is_told() -> None:
     )
     assert model.stopped_because_ == "plateau"
     assert model.kept_round_ == model.state_.step <= model.n_iter_
+
+
+def test_repro_hash_is_never_unsalted() -> None:
+    for empty in ("", b""):
+        with pytest.raises(BadInputError, match="must not be empty"):
+            FeatureBinner(8, salt=empty).fit(WORDS)
+    salts = {SecVMClassifier(n_bins=8, rounds=1, random_state=i).fit(WORDS, LABELS).binner_.binning_ for i in range(3)}
+    assert len(salts) == 3
+    again = [SecVMClassifier(n_bins=8, rounds=1, random_state=7).fit(WORDS, LABELS).binner_.binning_ for _ in range(2)]
+    assert again[0] == again[1]
