@@ -157,7 +157,8 @@ def lock(
     """
     root = checkout()
     newest = ["--upgrade"] if upgrade else []
-    run = ["pyproject.toml", "--extra", "estimator", "--extra", "plots"]
+    extras = ("estimator", "plots", "relay", "coordinator")
+    run = ["pyproject.toml", *(word for extra in extras for word in ("--extra", extra))]
     dev = [*run, "--group", "dev", "--constraints", "requirements/run.txt"]
     for name, what in {"bootstrap": ["requirements/bootstrap.in"], "run": run, "dev": dev}.items():
         code = _call(_tool(*_COMPILE, *newest, *what, "--output-file", f"requirements/{name}.txt"), root)

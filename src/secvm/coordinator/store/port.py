@@ -1,0 +1,168 @@
+"""CoordinatorStore: what a coordinator keeps, as a port. ``memory`` and ``sqlite`` implement it; one suite tests both.
+
+Every method is one transaction: it has happened, durably, when it returns, or it has not happened at all. Methods that
+a crashed driver may call a second time are idempotent. Nothing here has an arrival time.
+
+An **epoch** is one slot of the coordinator's grid (docs/protocol.md §19): one gateway key, and the rounds of all
+experiments whose windows lie in it. Ingest appends to an epoch until it is **closed**; then the driver counts what is
+there; when every round of the epoch is concluded, the epoch is **scrubbed**.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from secvm.protocol.round_state import RoundState
+
+
+class Standing(enum.Enum):
+    """Whether an experiment goes on."""
+
+    RUNNING = "running"
+    #: By the operator; no new round is announced.
+    PAUSED = "paused"
+    #: By the operator, for good.
+    STOPPED = "stopped"
+    #: All T rounds are over, or early stopping said so.
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredExperiment:
+    """One experiment."""
+
+    digest: str
+    #: As it is served.
+    envelope: bytes
+    #: Canonical JSON of what only the coordinator needs to know, such as early stopping.
+    settings: bytes
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRound:
+    """One round of one experiment."""
+
+    experiment: str
+    number: int
+    epoch: int
+    state: RoundState
+    #: The signed manifest, as it is served.
+    envelope: bytes
+    #: After it was tallied: digest of the tally; None before, and when abandoned.
+    tally: str | None = None
+    #: After it was concluded: digest of the state that follows from it (unchanged when abandoned).
+    next_state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A gateway key of one epoch."""
+
+    epoch: int
+    key_id: int
+    private: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Deposit:
+    """A relay's signed count of one epoch, as an envelope, and which relay signed."""
+
+    epoch: int
+    relay: str
+    count: bytes
+
+
+class CoordinatorStore(Protocol):
+    """What must not be lost."""
+
+    # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
+
+    def add_experiment(self, experiment: StoredExperiment, blobs: dict[str, bytes]) -> None:
+        """A new experiment and the blobs it starts from. The same again changes nothing."""
+        ...
+
+    def experiments(self) -> list[StoredExperiment]:
+        """All, in the order they were added."""
+        ...
+
+    def set_standing(self, digest: str, standing: Standing) -> None: ...
+
+    def rounds(self, digest: str) -> list[StoredRound]:
+        """All rounds of an experiment, ascending."""
+        ...
+
+    def blob(self, digest: str) -> bytes:
+        """Raises ``KeyError``."""
+        ...
+
+    def announce(self, announced: StoredRound, blobs: dict[str, bytes]) -> None:
+        """A round that is ANNOUNCED, with its signed manifest. There is only ever one of a number: the same bytes again
+        change nothing, other bytes raise ``LocalProtocolError``.
+        """
+        ...
+
+    def set_state(self, digest: str, number: int, state: RoundState) -> None:
+        """The clock's transitions: OPEN, CLOSING. Also PUBLISHED, once the next manifest is."""
+        ...
+
+    def conclude(
+        self, digest: str, number: int, *, tally: str | None, next_state: str, blobs: dict[str, bytes]
+    ) -> None:
+        """TALLIED with its tally, or ABANDONED without. The same again changes nothing, others raise."""
+        ...
+
+    # ── epochs ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add_key(self, key: StoredKey) -> StoredKey:
+        """The epoch's key: the one that is already there, or this one."""
+        ...
+
+    def keys(self) -> list[StoredKey]:
+        """Those that are not scrubbed."""
+        ...
+
+    def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
+        """Groups of capsules (``crypto.capsules.pack``), in one commit. False: the epoch is closed, nothing stored."""
+        ...
+
+    def append_opened(self, epoch: int, block: bytes) -> bool:
+        """A block of opened records (``coordinator.records``). False: the epoch is closed, nothing stored."""
+        ...
+
+    def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
+        """The oldest groups that are still sealed, each with its number."""
+        ...
+
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
+        """These groups are opened now: the block stands in their place. Also in a closed epoch; twice changes
+        nothing.
+        """
+        ...
+
+    def opened(self, epoch: int) -> list[bytes]:
+        """All blocks of opened records."""
+        ...
+
+    def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
+        """A relay's whole epoch with its count, at once. A second time by the same relay changes nothing and is True.
+        False: the epoch is closed.
+        """
+        ...
+
+    def deposits(self, epoch: int) -> list[Deposit]: ...
+
+    def close_epoch(self, epoch: int) -> None:
+        """From now on nothing is appended. Twice is once."""
+        ...
+
+    def scrub(self, epoch: int) -> None:
+        """Capsules, records and key of the epoch are gone, also from the file's free pages; counts of relays stay.
+        It stays closed.
+        """
+        ...
+
+    def close(self) -> None: ...

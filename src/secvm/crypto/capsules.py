@@ -1,0 +1,46 @@
+r"""Many capsules as one body: what a relay hands on, and what a store keeps, packed.
+
+    "secvm-capsules-v1\n" ‖ number of capsules, 4 bytes LE ‖ (length, 2 bytes LE ‖ capsule) …
+
+Nothing here looks into a capsule, and nothing says where it came from. ``unpack`` takes only what ``pack`` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secvm.errors import LocalProtocolError, MalformedMessageError
+
+MEDIA_TYPE = "application/vnd.secvm.capsules"
+MAGIC = b"secvm-capsules-v1\n"
+#: A package sealed with the hybrid suite has about 1.2 kB.
+MAX_CAPSULE_BYTES = 2**14
+
+
+def pack(capsules: Sequence[bytes]) -> bytes:
+    """All of them, in this order."""
+    if any(not 0 < len(capsule) <= MAX_CAPSULE_BYTES for capsule in capsules):
+        raise LocalProtocolError("a capsule has no bytes, or too many")
+    parts = [MAGIC, len(capsules).to_bytes(4, "little")]
+    for capsule in capsules:
+        parts += (len(capsule).to_bytes(2, "little"), capsule)
+    return b"".join(parts)
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """The capsules again. Raises ``MalformedMessageError`` and nothing else."""
+    at = len(MAGIC) + 4
+    if data[: len(MAGIC)] != MAGIC or len(data) < at:
+        raise MalformedMessageError("these bytes are no capsules side by side")
+    count = int.from_bytes(data[len(MAGIC) : at], "little")
+    capsules = []
+    for _ in range(count):
+        length = int.from_bytes(data[at : at + 2], "little")
+        end = at + 2 + length
+        if not 0 < length <= MAX_CAPSULE_BYTES or end > len(data):
+            raise MalformedMessageError("capsules whose lengths do not add up")
+        capsules.append(data[at + 2 : end])
+        at = end
+    if at != len(data):
+        raise MalformedMessageError("capsules whose lengths do not add up")
+    return capsules
