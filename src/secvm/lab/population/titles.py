@@ -1,10 +1,10 @@
 """Made-up people with a browser history: page titles and hosts, and a label that leans what they read.
 
-A *world* is drawn from a seed: made-up words, topics, and hosts. A topic has words and hosts of its own, and a *lean*: it
-draws one label more than the other. A person has a label and, per topic, an interest: the topic's popularity, tilted by its
-lean times the person's own *pull* (normal around plus or minus ``strength``), times a taste of the person's own. Every page is of one
-topic; its title mixes words of the topic with words that everybody uses, both by Zipf. What a device makes of the pages
-is what a real one makes of a history: the words of the titles and the hosts, each once.
+A *world* is drawn from a seed: made-up words, topics, and hosts. A topic has words and hosts of its own, and a *lean*:
+it draws one label more than the other. A person has a label and, per topic, an interest: the topic's popularity, tilted
+by its lean times the person's own *pull* (normal around plus or minus ``strength``), times a taste of the person's own.
+Every page is of one topic; its title mixes words of the topic with words that everybody uses, both by Zipf. Features
+are cut out of the pages by the same code that cuts a real history (``participant.sources``).
 
 Person i of a seed is the same person however many are asked for: people who train and any number of further ones who
 test come from one distribution, and never twice.
@@ -12,31 +12,20 @@ test come from one distribution, and never twice.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-_WORD = re.compile(r"\w+")
-#: Shorter ones say nothing.
-SHORTEST_WORD = 2
-HOST_PREFIX = "host:"
+from secvm.participant.sources.pages import Page, features_of
 
 _ONSETS = ("b", "br", "d", "f", "gl", "h", "k", "kr", "l", "m", "n", "p", "pl", "r", "s", "st", "t", "tr", "v", "z")
 _VOWELS = ("a", "e", "i", "o", "u", "ai", "ou")
 _CODAS = ("", "", "n", "r", "l", "s", "t", "nd", "k")
-_ENDINGS = (".example", ".test", ".invalid")
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One visited page."""
-
-    title: str
-    host: str
+#: A top-level domain that will never be anybody's (RFC 2606).
+_ENDING = ".example"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,22 +36,11 @@ class Reader:
     pages: tuple[Page, ...]
 
     def features(self) -> dict[str, int]:
-        """Words of titles and hosts, each once."""
-        return page_features(self.pages)
+        """Words of titles and hosts, as a device gets them out of a history."""
+        return features_of(self.pages, titles=True, hosts=True, local=False)
 
     def __repr__(self) -> str:
         return "Reader(...)"
-
-
-def page_features(pages: Iterable[Page]) -> dict[str, int]:
-    """What a history says as features: every word of a title in lower case, and every host, by presence."""
-    found: dict[str, int] = {}
-    for page in pages:
-        found[HOST_PREFIX + page.host] = 1
-        for word in _WORD.findall(page.title.lower()):
-            if len(word) >= SHORTEST_WORD:
-                found[word] = 1
-    return found
 
 
 @dataclass(frozen=True)
@@ -75,18 +53,18 @@ class TitlePeople:
     first_share: float = 0.6
     #: How far the labels pull people apart, in standard deviations of the pull. The normal integral of it is about the
     #: best accuracy anybody could reach.
-    strength: float = 1.35
+    strength: float = 1.3
     topics: int = 24
     words_per_topic: int = 60
     hosts_per_topic: int = 4
     common_words: int = 1_500
     common_hosts: int = 20
-    fewest_pages: int = 25
-    most_pages: int = 45
+    fewest_pages: int = 8
+    most_pages: int = 16
     #: Share of a title's words that belong to its topic.
-    on_topic: float = 0.5
+    on_topic: float = 0.65
     #: How strongly a topic's lean moves the interest of a person of pull one.
-    tilt: float = 0.9
+    tilt: float = 1.5
     #: Standard deviation of a person's own taste, on the logarithm of interest.
     taste: float = 0.5
     #: Mandelbrot shift of the topics: the smaller, the more a few topics are read by all.
@@ -102,9 +80,7 @@ class TitlePeople:
         rng = np.random.default_rng([self.seed, 1, number])
         side = 0 if rng.random() < self.first_share else 1
         pull = rng.normal(self.strength if side == 0 else -self.strength)
-        interest = world.popularity * np.exp(
-            self.tilt * pull * world.lean + rng.normal(0.0, self.taste, self.topics)
-        )
+        interest = world.popularity * np.exp(self.tilt * pull * world.lean + rng.normal(0.0, self.taste, self.topics))
         n_pages = int(rng.integers(self.fewest_pages, self.most_pages + 1))
         topics = _draw(np.cumsum(interest), rng.random(n_pages))
         lengths = rng.integers(3, 8, n_pages)
@@ -120,7 +96,10 @@ class TitlePeople:
         words, names = world.words, world.hosts
         starts = [0, *ends.tolist()]
         pages = tuple(
-            Page(title=" ".join([words[w] for w in chosen[starts[i] : starts[i + 1]]]).capitalize(), host=names[hosts[i]])
+            (
+                f"https://{names[hosts[i]]}/{i}",
+                " ".join([words[w] for w in chosen[starts[i] : starts[i + 1]]]).capitalize(),
+            )
             for i in range(n_pages)
         )
         return Reader(label=self.labels[side], pages=pages)
@@ -135,7 +114,7 @@ class TitlePeople:
         lean = np.linspace(-1.0, 1.0, self.topics)
         return _World(
             words=names[:n_words],
-            hosts=[name + _ENDINGS[i % len(_ENDINGS)] for i, name in enumerate(names[n_words:])],
+            hosts=[name + _ENDING for name in names[n_words:]],
             lean=rng.permutation(lean),
             popularity=rng.permutation(_zipf(self.topics, shift=self.topic_shift)),
             topic_words=np.cumsum(_zipf(self.words_per_topic, shift=2.7)),
@@ -160,14 +139,13 @@ class _World:
 
 
 def _zipf(n: int, *, shift: float) -> NDArray[np.float64]:
-    weights: NDArray[np.float64] = (np.arange(n) + shift) ** -1.0
-    return weights
+    return np.asarray(1.0 / (np.arange(n) + shift), dtype=np.float64)
 
 
 def _draw(cumulative: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
     """Places drawn by cumulative weights that need not end at one."""
     found = np.searchsorted(cumulative, uniform * cumulative[-1], side="right")
-    return np.minimum(found, len(cumulative) - 1)
+    return np.asarray(np.minimum(found, len(cumulative) - 1), dtype=np.int64)
 
 
 def _names(rng: np.random.Generator, count: int) -> list[str]:
@@ -176,7 +154,9 @@ def _names(rng: np.random.Generator, count: int) -> list[str]:
     while len(found) < count:
         syllables = 1 + len(found) * 3 // count
         parts = [
-            _ONSETS[rng.integers(len(_ONSETS))] + _VOWELS[rng.integers(len(_VOWELS))] + _CODAS[rng.integers(len(_CODAS))]
+            _ONSETS[rng.integers(len(_ONSETS))]
+            + _VOWELS[rng.integers(len(_VOWELS))]
+            + _CODAS[rng.integers(len(_CODAS))]
             for _ in range(syllables)
         ]
         found["".join(parts)] = None
