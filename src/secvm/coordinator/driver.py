@@ -71,9 +71,9 @@ class Driver:
         grid: Grid,
         dice: RandomBytes,
         log: Log | None = None,
-        listeners: tuple[Callable[[Present], None], ...] = (),
+        update: Callable[[Present], None] | None = None,
     ) -> None:
-        """``listeners`` are told what runs, like ``ingest``: the gateway is one."""
+        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well."""
         self._store = store
         self._ingest = ingest
         self._publisher = publisher
@@ -82,7 +82,7 @@ class Driver:
         self._grid = grid
         self._dice = dice
         self._log = log
-        self._listeners = listeners
+        self._update = ingest.update if update is None else update
         self._books = Books(store)
         self._present: Present | None = None
         self._wake = asyncio.Event()
@@ -302,8 +302,7 @@ class Driver:
         )
         if present != self._present:
             self._present = present
-            for update in (self._ingest.update, *self._listeners):
-                update(present)
+            self._update(present)
 
     # ── (6) forgetting, and the next time ────────────────────────────────────────────────────────────────────────────
 
