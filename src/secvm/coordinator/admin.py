@@ -5,8 +5,8 @@
     GET  /admin/experiments/D                      one of them
     POST /admin/experiments/D/pause|resume|stop    another standing
 
-``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. JSON in and
-out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
+``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. JSON in
+and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
 """
 
 from __future__ import annotations

@@ -39,9 +39,7 @@ class Model(NamedTuple):
 def model_of(document: ExperimentDocument, state: State) -> Model:
     """The blobs of a state."""
     rule = document.experiment.rule
-    return Model(
-        state.to_bytes(), rule.training_weights(state).to_bytes(), rule.evaluation_weights(state).to_bytes()
-    )
+    return Model(state.to_bytes(), rule.training_weights(state).to_bytes(), rule.evaluation_weights(state).to_bytes())
 
 
 def first_blobs(document: ExperimentDocument) -> dict[str, bytes]:
@@ -118,9 +116,10 @@ class Book:
 
     def public_state(self, one: LiveRound) -> str:
         """Where a round stands, as everybody may know: how it ended is told together with its counts."""
+        state = one.stored.state if one.is_live else RoundState.CLOSING
         if one in self.told:
-            return (RoundState.ABANDONED if one.stored.tally is None else RoundState.PUBLISHED).value
-        return (one.stored.state if one.is_live else RoundState.CLOSING).value
+            state = RoundState.ABANDONED if one.stored.tally is None else RoundState.PUBLISHED
+        return str(state.value)
 
     def _tally(self, digest: str | None) -> Tally | None:
         if digest is None:

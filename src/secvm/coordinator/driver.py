@@ -10,8 +10,8 @@ after a crash at any point the next driver goes on where this one was, and ends 
     stands still.
  4. An experiment without a round that runs gets its next manifest; or it is over, because all T rounds are, because
     test counts no longer get better, or because the operator said so. While it is paused nothing of this happens.
- 5. What is signed and durable is shown to everyone; nothing else is (``publisher``). So how a round ended is told by the
-    manifest after it, or by the ending.
+ 5. What is signed and durable is shown to everyone; nothing else is (``showing``). So how a round ended is told by
+    the manifest after it, or by the ending.
  6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key.
 
 There is never a second manifest for a round: it is signed, then stored, then shown, and the store takes one only.
@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from secvm.coordinator.books import Book, Books, LiveRound
 from secvm.coordinator.counting import Counted, RoundToCount, count_epoch
@@ -91,12 +91,20 @@ class Driver:
         """Something has changed that the clock does not tell: an experiment is new, or its standing is another."""
         self._wake.set()
 
+    def prepare(self) -> None:
+        """Tell what runs and show what is public, before anybody asks; nothing changes."""
+        self._tell_present(self._clock.now())
+        show(self._publisher, self._books, self._key)
+
     async def run(self, stop: asyncio.Event) -> None:
         """Step whenever something is due, until told to stop; never in the middle of a step."""
         while not stop.is_set():
             self._wake.clear()
             at = await self.step()
-            waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._wake.wait())]
+            waits: list[asyncio.Future[Any]] = [
+                asyncio.ensure_future(stop.wait()),
+                asyncio.ensure_future(self._wake.wait()),
+            ]
             if at is not None:
                 waits.append(asyncio.ensure_future(self._clock.sleep_until(at)))
             try:
@@ -274,9 +282,10 @@ class Driver:
     # ── keys and what runs ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _key_of(self, epoch: int) -> StoredKey:
-        return self._store.add_key(
-            StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(self._dice).secret_bytes())
-        )
+        return self._store.add_key(StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(self._dice).secret_bytes()))
+
+    def _held_keys(self) -> list[StoredKey]:
+        return list(self._store.keys())
 
     def _is_over(self, books: list[Book], epoch: int, now: int) -> bool:
         """Whether an epoch is needed no more: its rounds are concluded, or it had none and has passed."""
@@ -285,12 +294,12 @@ class Driver:
 
     def _keep_a_key(self, books: list[Book], now: int) -> None:
         """Fetches are sealed too: also while no round runs there is a key, that of the next slot."""
-        if all(self._is_over(books, key.epoch, now) for key in self._store.keys()):
+        if all(self._is_over(books, key.epoch, now) for key in self._held_keys()):
             self._key_of(max(0, self._grid.slot_of(now) + 1))
 
     def _keys_of_now(self, books: list[Book], now: int) -> bytes:
         """The first key that is still needed, for everybody the same."""
-        keys = [key for key in self._store.keys() if not self._is_over(books, key.epoch, now)]
+        keys = [key for key in self._held_keys() if not self._is_over(books, key.epoch, now)]
         first = min(keys, key=lambda key: key.epoch)
         return encode_key_configurations([gateway_key(first).configuration])
 
@@ -298,7 +307,7 @@ class Driver:
         books = self._books.read()
         present = Present(
             rounds=tuple(_open_round(book, one) for book in books for one in book.live),
-            keys=tuple(key for key in self._store.keys() if not self._is_over(books, key.epoch, now)),
+            keys=tuple(key for key in self._held_keys() if not self._is_over(books, key.epoch, now)),
         )
         if present != self._present:
             self._present = present
@@ -308,7 +317,7 @@ class Driver:
 
     def _scrub(self, now: int) -> None:
         books = self._books.read()
-        for key in self._store.keys():
+        for key in self._held_keys():
             if self._is_over(books, key.epoch, now):
                 self._store.close_epoch(key.epoch)
                 self._store.scrub(key.epoch)
@@ -326,7 +335,7 @@ class Driver:
             elif one.stored.state is RoundState.OPEN:
                 instants.append(one.manifest.closes_at)
         instants += ends.values()
-        instants += [self._grid.end(key.epoch) for key in self._store.keys() if key.epoch not in ends]
+        instants += [self._grid.end(key.epoch) for key in self._held_keys() if key.epoch not in ends]
         return min((at for at in instants if at > now), default=None)
 
     def _tell(self, event: str, stored: StoredRound) -> None:
