@@ -1,12 +1,12 @@
 """Who is a client, and what it may still do in this epoch.
 
- 1. An address or a credential is turned into a name at once: a keyed hash, with a key that is drawn for the epoch and
-    destroyed with it. Names of two epochs have nothing in common, and no address is kept anywhere.
- 2. Each client may send so many *distinct* capsules in an epoch. A capsule that is already here is somebody's retry: it
-    is free, and adds nothing. So a table has two things side by side, how many capsules each client sent and which
-    capsules there are, and nothing that says whose is which.
- 3. Fetches have a limit of their own. They are counted in memory only: a restart begins again.
- 4. Tables have a size. When one is full, newcomers are asked to come later; who is in it is not affected.
+1. An address or a credential is turned into a name at once: a keyed hash, with a key that is drawn for the epoch and
+   destroyed with it. Names of two epochs have nothing in common, and no address is kept anywhere.
+2. Each client may send so many *distinct* capsules in an epoch. A capsule that is already here is somebody's retry: it
+   is free, and adds nothing. So a table has two things side by side, how many capsules each client sent and which
+   capsules there are, and nothing that says whose is which.
+3. Fetches have a limit of their own. They are counted in memory only: a restart begins again.
+4. Tables have a size. When one is full, newcomers are asked to come later; who is in it is not affected.
 """
 
 from __future__ import annotations

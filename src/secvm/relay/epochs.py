@@ -1,8 +1,8 @@
 """Which epoch a moment belongs to (docs/protocol.md §19.1), all in milliseconds.
 
 A relay's epoch e ends at its deposit: slot e begins at origin + e · period, and is deposited ``deposit_after``
-later. What arrives after a deposit belongs to the next epoch: there is no gap, and nothing is ever added to an epoch that
-was handed on.
+later. What arrives after a deposit belongs to the next epoch: there is no gap, and nothing is ever added to an epoch
+that was handed on.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The way to the gateway: media type and content go out, status, media type and content come back, and nothing else.
 
-All requests share one pool of connections, whoever's they are: a connection says nothing about a client. No header field
-is made from anything a client sent; what goes out is host, content-type, content-length, and the relay's own token where
-the relay speaks for itself. No cookies, no redirects, no proxies from the environment. What fails on this hop is an answer
-too: 502 and 504, as HTTP has them.
+All requests share one pool of connections, whoever's they are: a connection says nothing about a client. No header
+field is made from anything a client sent; what goes out is host, content-type, content-length, and the relay's own
+token where the relay speaks for itself. No cookies, no redirects, no proxies from the environment. What fails on this
+hop is an answer too: 502 and 504, as HTTP has them.
 """
 
 from __future__ import annotations
 
-import asyncio
 from types import TracebackType
+from typing import Self
 
 import aiohttp
 
@@ -26,7 +26,9 @@ _MOST_MEDIA_TYPE = 100
 class GatewayClient:
     """Speaks to one gateway. To be used as ``async with``."""
 
-    def __init__(self, url: str, *, token: str | None = None, timeout_s: float = 30.0, answer_bytes: int = 2**23) -> None:
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout_s: float = 30.0, answer_bytes: int = 2**23
+    ) -> None:
         self._url = url
         self._token = token
         self._timeout_s = timeout_s
@@ -36,7 +38,7 @@ class GatewayClient:
     def __repr__(self) -> str:
         return "GatewayClient(...)"
 
-    async def __aenter__(self) -> GatewayClient:
+    async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -79,7 +81,7 @@ class GatewayClient:
                     return plain(502)
                 media_type = answer.headers.get("content-type", "")[:_MOST_MEDIA_TYPE]
                 return Response(answer.status, content, media_type)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return plain(504)
         except (aiohttp.ClientError, OSError, ValueError):
             return plain(502)

@@ -140,9 +140,7 @@ class Relay:
             return Round(self._store, waiting=limits.waiting, retry_after_s=later_s), turnstile
         if self._settings.relay.mode == "interval":
             interval_ms = self._settings.relay.interval_ms
-            held = Interval(
-                gateway, self._dice, interval_ms=interval_ms, waiting=limits.waiting, retry_after_s=later_s
-            )
+            held = Interval(gateway, self._dice, interval_ms=interval_ms, waiting=limits.waiting, retry_after_s=later_s)
             return held, turnstile
         return Forward(turnstile, retry_after_s=later_s), turnstile
 

@@ -52,7 +52,7 @@ def too_large() -> Response:
 
 
 def over_quota() -> Response:
-    """This client has sent as many distinct capsules in this epoch as it may."""
+    """The client has sent as many distinct capsules in this epoch as it may."""
     return Response(429, OVER_QUOTA, MEDIA_TYPE)
 
 

@@ -37,7 +37,7 @@ _VERSION = 1
 #: A deposit is kept in pieces: SQLite's values end at a gigabyte.
 _PART_BYTES = 2**22
 
-_SCHEMA = f"""
+_SCHEMA = """
 -- An epoch that has capsules and is not sealed. Row: gone at the seal.
 CREATE TABLE epochs (
     epoch      INTEGER PRIMARY KEY,
@@ -66,7 +66,6 @@ CREATE TABLE deposits (
 -- One row: the last epoch that was sealed. Stays.
 CREATE TABLE sealed (epoch INTEGER NOT NULL);
 INSERT INTO sealed VALUES (-1);
-PRAGMA user_version = {_VERSION};
 """
 
 _COUNT_CLIENT = """
@@ -131,6 +130,7 @@ class RoundStore:
             if version == 0:
                 for statement in _SCHEMA.split(";\n"):
                     self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {_VERSION}")
             elif version != _VERSION:
                 raise ValueError
         self._sealed: int = self._db.execute("SELECT epoch FROM sealed").fetchone()[0]
