@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from secvm.crypto import binary_http
 from secvm.crypto.signing import SigningKey, sign, signed_bytes
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Swift
@@ -38,6 +39,7 @@ from secvm.protocol.experiment_document import (
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
+from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
 from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]
@@ -472,10 +474,65 @@ def problems() -> JSON:
     }
 
 
+def sealed_requests() -> JSON:
+    """What stands under the seals of requests and answers."""
+    package = encode(AddressedPackage(ID, 258, TrainPackage(model=259, bin_index=66_051, sign=1)))
+    strange = binary_http.Request(
+        method=b"POST",
+        scheme=b"http",
+        authority=b"gateway.example:8443",
+        path=b"/v1/packages",
+        headers=((b"accept", b"*/*"), (b"content-type", b"application/octet-stream")),
+        content=package,
+    )
+    paths = ("/v1/keys", "/v1/experiments", f"/v1/experiment/{'ab' * 32}/manifest/latest")
+    date = "Thu, 01 Jan 2026 00:00:00 GMT"
+    bodies = (b"", b"{}", bytes(range(256)) * 3, bytes(973), bytes(974))
+    refused = {
+        "another path": b"/v1/packages/",
+        "a path with a query": b"/v1/packages?",
+        "the path of a public file": b"/v1/keys",
+    }
+    bad = {why: replace(strange, path=path) for why, path in refused.items()}
+    bad |= {
+        "another method": replace(strange, method=b"PUT"),
+        "a method in lower case": replace(strange, method=b"post"),
+        "a fetch with content": replace(strange, method=b"GET"),
+    }
+    return {
+        "description": "Packages and fetches as binary HTTP, and their answers, before they are sealed.",
+        "packages": [{"package": package.hex(), "request": package_request(package).hex()}],
+        "others": [
+            {"package": package.hex(), "request": binary_http.encode_request(strange).hex()},
+            {"package": package.hex(), "request": binary_http.encode_request(strange, indeterminate=True).hex()},
+            {"package": package.hex(), "request": binary_http.encode_request(strange, padded_to=300).hex()},
+            {
+                "package": package[:-1].hex(),
+                "request": package_request(package).replace(b" " + package, b"\x1f" + package[:-1]).hex(),
+            },
+        ],
+        "fetches": [{"path": path, "request": fetch_request(path).hex()} for path in paths],
+        "refused": [{"why": why, "request": binary_http.encode_request(one).hex()} for why, one in bad.items()],
+        "package_answers": [
+            {"problem": problem.name if problem else None, "answer": package_answer(problem).hex()}
+            for problem in (None, *PROBLEMS.values())
+        ],
+        "fetch_answers": [
+            {
+                "status": status,
+                "content": content.hex(),
+                "date": date,
+                "answer": fetch_answer(status, content, date).hex(),
+            }
+            for status, content in ((404, b""), *((200, body) for body in bodies))
+        ],
+    }
+
+
 FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
-        *(packages, experiment_document, envelope, manifest, schedule, problems),
+        *(packages, experiment_document, envelope, manifest, schedule, problems, sealed_requests),
         *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests),
     )
 }

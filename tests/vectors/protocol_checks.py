@@ -24,6 +24,17 @@ from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import RoundManifest, accept, read_tally
 from secvm.protocol.problems import PROBLEMS, read_problem
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
+from secvm.protocol.sealed_requests import (
+    Answer,
+    FetchRequest,
+    PackageRequest,
+    fetch_answer,
+    fetch_request,
+    package_answer,
+    package_request,
+    read_answer,
+    read_request,
+)
 
 JSON = dict[str, Any]
 FAULTS: dict[str, type[RemoteProtocolError]] = {
@@ -195,6 +206,34 @@ def check_problems(content: JSON) -> None:
             case["retry"],
         )
         assert json.loads(case["text"])["type"] == case["uri"]
+
+
+def check_sealed_requests(content: JSON) -> None:
+    for case in content["packages"]:
+        package, request = bytes.fromhex(case["package"]), bytes.fromhex(case["request"])
+        head = b"\0\4POST\5https\x0fgateway.invalid\x0c/v1/packages\0 "
+        assert request == head + package + b"\0" == package_request(package)
+    for case in content["packages"] + content["others"]:
+        assert read_request(bytes.fromhex(case["request"])) == PackageRequest(bytes.fromhex(case["package"]))
+    for case in content["fetches"]:
+        assert fetch_request(case["path"]).hex() == case["request"]
+        assert read_request(bytes.fromhex(case["request"])) == FetchRequest(case["path"])
+    for case in content["refused"]:
+        with pytest.raises(MalformedMessageError):
+            read_request(bytes.fromhex(case["request"]))
+    for case in content["package_answers"]:
+        problem = PROBLEMS[case["problem"]] if case["problem"] else None
+        answer = bytes.fromhex(case["answer"])
+        assert len(answer) == 512
+        assert package_answer(problem) == answer
+        told = read_answer(answer)
+        assert told.status == (problem.status if problem else 202)
+        assert read_problem(told.content) is problem if problem else told.content == b""
+    for case in content["fetch_answers"]:
+        body, answer = bytes.fromhex(case["content"]), bytes.fromhex(case["answer"])
+        assert len(answer) % 1024 == 0
+        assert fetch_answer(case["status"], body, case["date"]) == answer
+        assert read_answer(answer) == Answer(case["status"], body, case["date"])
 
 
 CHECKS: dict[str, Callable[[JSON], None]] = {
