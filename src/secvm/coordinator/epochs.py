@@ -78,7 +78,9 @@ def time_zone(name: str) -> zoneinfo.ZoneInfo:
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise BadExperimentError("the time zone is none that is known here; it needs a name such as Europe/Berlin") from None
+        raise BadExperimentError(
+            "the time zone is none that is known here; it needs a name such as Europe/Berlin"
+        ) from None
 
 
 def offset_at(zone: zoneinfo.ZoneInfo, instant: int) -> int:

@@ -1,21 +1,22 @@
 """What one device must not forget, in SQLite: which experiments it takes part in, and what is still to be sent.
 
 **What must be on the disk, and when.** Packages of a round are sealed once. If a device sent some, lost its capsules in
-a power cut and sealed the round again, it would send *other* content for the same round: packages would count twice, and
-two drawings of the same secret would leave the device. So the commit that stores fresh capsules, with the manifest they
-answer, is synced to the disk (``synchronous = FULL``) before the first of them is sent.
+a power cut and sealed the round again, it would send *other* content for the same round: packages would count twice,
+and two drawings of the same secret would leave the device. So the commit that stores fresh capsules, with the manifest
+they answer, is synced to the disk (``synchronous = FULL``) before the first of them is sent.
 
 Everything later is cheap: that a capsule was acknowledged, a new time for a retry, counts. If a power cut loses it, the
 device sends the same bytes again, and the same bytes count once. So these are written together now and then, and not
 synced (``synchronous = NORMAL``, in write-ahead mode: such commits may be lost, in order, from the last one; nothing is
 damaged). A process that is merely killed loses only what was not written yet.
 
-**What is pinned.** Cohort, label and binned vector are drawn and fixed when the person joins. A new sample of features in
-every round, or at every restart, would empty a history bit by bit.
+**What is pinned.** Cohort, label and binned vector are drawn and fixed when the person joins. A new sample of features
+in every round, or at every restart, would empty a history bit by bit.
 
-**What is forgotten.** A capsule: when it is acknowledged, or at the end of its window. Vector, label, session and capsules
-of an experiment: with ``forget``, overwritten with zeros (``secure_delete``), the log emptied. Cohort and counts stay: who
-forgets cannot join again to be drawn anew. No content of a package is kept, and no time but those still to come.
+**What is forgotten.** A capsule: when it is acknowledged, or at the end of its window. Vector, label, session and
+capsules of an experiment: with ``forget``, overwritten with zeros (``secure_delete``), the log emptied. Cohort and
+counts stay: who forgets cannot join again to be drawn anew. No content of a package is kept, and no time but those
+still to come.
 
 The folder is the person's alone (0700), the file too (0600). Two processes may have it open: one that runs, and a
 command that pauses or forgets; ``changed_elsewhere`` tells the first.

@@ -241,7 +241,9 @@ async def _post_capsule(session: aiohttp.ClientSession, url: yarl.URL, capsule: 
     except _NETWORK_ERRORS:
         return SendResult(acknowledged=False)
     # Another 4xx is about these very bytes; anything else (a redirect, a proxy's page) may be gone the next time.
-    return SendResult(acknowledged=False, retry_after_ms=wait, final=400 <= status < 500 and status not in (408, 425, 429))
+    return SendResult(
+        acknowledged=False, retry_after_ms=wait, final=400 <= status < 500 and status not in (408, 425, 429)
+    )
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:

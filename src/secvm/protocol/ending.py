@@ -194,8 +194,7 @@ def _fault(ending: Ending, document: ExperimentDocument, before: RoundManifest |
             == (before.state, before.training_weights, before.evaluation_weights)
         ),
         # (5)
-        "its counts are of other labels": told is None
-        or len(told.participants) == len(document.experiment.labels),
+        "its counts are of other labels": told is None or len(told.participants) == len(document.experiment.labels),
         "its round was below the floor and not abandoned": told is None or sum(told.participants) >= document.floor,
     }
     return next((fault for fault, holds in checks.items() if not holds), None)

@@ -54,9 +54,13 @@ from secvm.protocol.manifest import AcceptedManifest, RoundManifest, accept
 from secvm.protocol.schedule import Window, below, redraw, shuffle, spread
 from secvm.protocol.session_memory import (
     MAX_CAPSULE_BYTES,
+    Changes,
     Phase,
+    Progress,
+    Seal,
     SessionMemory,
     Waiting,
+    WaitingRow,
 )
 
 #: A package this late is still sent at once: an owner's timer is never exact. Above, it is drawn anew.
@@ -254,3 +258,18 @@ class ParticipantSession(SessionMemory):
         self._drop_all()
         self._phase = Phase.IDLE
         return finished
+
+
+__all__ = [
+    "CLOCK_TOLERANCE_MS",
+    "FIRST_BACKOFF_MS",
+    "GRACE_MS",
+    "LONGEST_BACKOFF_MS",
+    "Changes",
+    "ParticipantSession",
+    "Phase",
+    "Progress",
+    "Seal",
+    "WaitingRow",
+    "unsafe_no_seal",
+]
