@@ -131,10 +131,10 @@ async def drive(store: CoordinatorStore, of: ExperimentDocument) -> bytes:
             capsules = [c for i in range(len(PEOPLE)) for c in sealed(deployment, of, last, i)]
             assert len(capsules) == BUDGET * len(PEOPLE)
             # A third each by the ways there are, and some a second time by another.
-            for capsule in capsules[0::3]:
-                assert await deployment.post("/v1/gateway", capsule) == 200
-            for capsule in capsules[1::3] + capsules[:20]:
-                assert await deployment.post("/v1/capsule", capsule) == 202
+            opened = await asyncio.gather(*(deployment.post("/v1/gateway", one) for one in capsules[0::3]))
+            assert set(opened) == {200}
+            singly = capsules[1::3] + capsules[:20]
+            assert set(await asyncio.gather(*(deployment.post("/v1/capsule", one) for one in singly))) == {202}
             batch = packing.pack(capsules[2::3] + capsules[-20:])
             assert await deployment.post("/v1/batch", batch, packing.MEDIA_TYPE) == 202
             for _ in range(2):
