@@ -2,7 +2,9 @@
 
 Made for very many very small requests: a handler that returns a ``Response`` costs no task, one that returns a future
 is answered when the future is done, and answers keep the order of their requests (pipelining). A request is handed over
-whole. Every limit has a number here; who breaks one is answered in one line and disconnected.
+whole. Every limit has a number here; who breaks one is answered in one line, or with what ``refusals`` has for it, and
+disconnected: what it still sends is read and dropped for a moment, because a connection closed over unread bytes would
+take the answer with it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import httptools
+
+#: How long somebody who was refused may go on sending before the connection is cut.
+_LINGER_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +75,16 @@ class HttpServer:
         limits: Limits | None = None,
         body_limits: Mapping[str, int] | None = None,
         date: Callable[[], str] | None = None,
+        refusals: Mapping[int, Response] | None = None,
     ) -> None:
-        """``body_limits``: other limits for some paths. ``date``: what the Date field says, none without."""
+        """``body_limits``: other limits for some paths. ``date``: what the Date field says, none without.
+        ``refusals``: what to answer when the server itself refuses with that status (400, 413, 431).
+        """
         self.handler = handler
         self.limits = limits or Limits()
         self.body_limits = dict(body_limits or {})
         self.date = date
+        self.refusals = dict(refusals or {})
         self.connections: set[_Connection] = set()
         self.draining = False
         self._server: asyncio.Server | None = None
@@ -163,6 +172,8 @@ class _Connection(asyncio.Protocol):
         self._waiting.clear()
 
     def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -260,7 +271,12 @@ class _Connection(asyncio.Protocol):
         """Answer and hang up: what follows on this connection cannot be understood, or should not be read."""
         if self._closing or self._transport is None:
             return
-        self._write(Response(status, (sentence + "\n").encode(), "text/plain"), keep=False)
+        response = self._server.refusals.get(status) or Response(status, (sentence + "\n").encode(), "text/plain")
+        self._closing = True
+        self._transport.write(self._server.head(response, keep_alive=False) + response.body)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._watch(_LINGER_S)
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
