@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
 
 from secvm.coordinator.answers import plain_response, too_large
@@ -151,11 +151,11 @@ async def running(
     routes = PackageRoutes(gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()])
     routes.update(present)
 
-    def handler(request: Request) -> object:
+    def handler(request: Request) -> Response | Awaitable[Response]:
         found = routes.routes.get(request.path)
         return plain_response(404) if found is None else found(request)
 
-    server = HttpServer(handler, body_limits=BODY_LIMITS, refusals={413: too_large()})  # type: ignore[arg-type]
+    server = HttpServer(handler, body_limits=BODY_LIMITS, refusals={413: too_large()})
     port = await server.start("127.0.0.1", 0)
     if opener:
         ingest.start()
