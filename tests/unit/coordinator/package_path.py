@@ -147,7 +147,7 @@ async def running(
         return (b"the keys of now", "application/ohttp-keys") if path == "/v1/keys" else None
 
     ingest = Ingest(store, clock, metrics=Metrics("coordinator"), limits=limits)
-    gateway = Gateway(dice=DICE, public=public, date=lambda _now: DATE)
+    gateway = Gateway(dice=DICE, public=public, date=lambda: DATE)
     routes = PackageRoutes(gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()])
     routes.update(present)
 
