@@ -70,6 +70,7 @@ class GroupCommit(Generic[T, R]):
         self._items: list[T] = []
         self._futures: list[asyncio.Future[R]] = []
         self._under_way = 0
+        self._added = self._answered = 0
         self._timer: asyncio.TimerHandle | None = None
         self._worker: asyncio.Task[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -91,6 +92,7 @@ class GroupCommit(Generic[T, R]):
         future: asyncio.Future[R] = loop.create_future()
         self._items.append(item)
         self._futures.append(future)
+        self._added += 1
         if len(self._items) >= self._largest:
             self._go()
         elif self._timer is None and not self._due:
@@ -98,8 +100,9 @@ class GroupCommit(Generic[T, R]):
         return future
 
     async def flush(self) -> None:
-        """Return when everything added so far has its answer."""
-        while self.waiting:
+        """Return when everything added before this call has its answer; others may go on adding."""
+        last = self._added
+        while self._answered < last:
             if self._items:
                 self._go()
             if self._worker is not None:
@@ -141,6 +144,7 @@ class GroupCommit(Generic[T, R]):
                     if not future.done():
                         future.set_result(answer)
             finally:
+                self._answered += self._under_way
                 self._under_way = 0
         self._due = False
 
