@@ -84,8 +84,8 @@ class Refused:
 class Gateway:
     """Opens single capsules and says what is to be done with them. It stores nothing."""
 
-    def __init__(self, *, dice: RandomBytes, public: Public, date: Callable[[int], str]) -> None:
-        """``date``: an instant as HTTP writes dates."""
+    def __init__(self, *, dice: RandomBytes, public: Public, date: Callable[[], str]) -> None:
+        """``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``)."""
         self._dice = dice
         self._public = public
         self._date = date
@@ -126,15 +126,15 @@ class Gateway:
             round_number=found.number,
         )
 
-    def fetch(self, capsule: bytes, now: int) -> bytes:
+    def fetch(self, capsule: bytes) -> bytes:
         """The sealed answer to a sealed fetch, at any time while its key is here. Raises ``RemoteProtocolError`` where
         the capsule does not open.
         """
         opened = self._present.keys_of(self._epoch(capsule)).open(capsule)
-        return opened.seal_response(self._fetched(opened.request, now), self._dice)
+        return opened.seal_response(self._fetched(opened.request), self._dice)
 
-    def _fetched(self, request: bytes, now: int) -> bytes:
-        date = self._date(now)
+    def _fetched(self, request: bytes) -> bytes:
+        date = self._date()
         try:
             wanted = read_request(request)
             if not isinstance(wanted, FetchRequest):

@@ -8,11 +8,14 @@ the groups are still there, sealed, and will be opened by the next attempt; noth
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from secvm.coordinator.gateway import open_block
 from secvm.coordinator.present import Present
+from secvm.coordinator.records import RECORD_BYTES
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.capsules import unpack
 from secvm.protocol.problems import PROBLEMS
@@ -31,8 +34,11 @@ PAUSE_S = 1.0
 class Opener:
     """Opens what is sealed, epoch by epoch. For one event loop; the store is used in other threads."""
 
-    def __init__(self, store: CoordinatorStore, *, metrics: Metrics, gather_s: float = GATHER_S) -> None:
+    def __init__(
+        self, store: CoordinatorStore, *, metrics: Metrics, gather_s: float = GATHER_S, pause_s: float = PAUSE_S
+    ) -> None:
         self._store = store
+        self._pause_s = pause_s
         self._gather_s = gather_s
         self._present = Present()
         #: Epochs in which something may be sealed.
@@ -88,15 +94,12 @@ class Opener:
                 except Exception:  # noqa: BLE001  (a full disk, say: the capsules are safe, and it may get better)
                     self._faults.add()
                     self.notice(epoch)
-                    await self._nap(PAUSE_S)
+                    await self._nap(self._pause_s)
 
     async def _nap(self, seconds: float) -> None:
         """Wait, unless it is time to stop."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            pass
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _open_some(self, epoch: int) -> bool:
         """Open the oldest groups of an epoch. False: there were none."""
@@ -105,16 +108,18 @@ class Opener:
             if not groups:
                 return False
             keys = self._present.keys_of(epoch)
-            blocks = []
+            parts = []
+            dropped: Counter[str] = Counter()
             for capsules in _slices(groups):
                 opened = open_block(keys, capsules)
-                blocks.append(opened.block)
-                self._opened.add(len(capsules) - opened.refused.total())
-                for problem, count in opened.refused.items():
-                    self._dropped.add(count, problem=problem)
+                parts.append(opened.block)
+                dropped += opened.refused
                 await asyncio.sleep(0)
-            numbers = [number for number, _ in groups]
-            await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, b"".join(blocks))
+            numbers, block = [number for number, _ in groups], b"".join(parts)
+            await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block)
+        self._opened.add(len(block) // RECORD_BYTES)
+        for problem, count in dropped.items():
+            self._dropped.add(count, problem=problem)
         return True
 
 

@@ -106,7 +106,7 @@ class PackageRoutes:
         return self._ingest.take_record(opened.epoch, opened.record, reply)
 
     def _fetch(self, capsule: bytes) -> Response:
-        return Response(200, self._gateway.fetch(capsule, self._clock.now()), RESPONSE_MEDIA_TYPE)
+        return Response(200, self._gateway.fetch(capsule), RESPONSE_MEDIA_TYPE)
 
     def _capsule(self, capsule: bytes) -> Awaitable[Response]:
         return self._ingest.take_capsule(capsule, _accepted)

@@ -18,7 +18,7 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExper
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
+from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.experiment_document import ExperimentDocument, Windows, publish
 from secvm.testing.clock import ManualClock
@@ -58,10 +58,22 @@ def crowd(one: OpenRound, people: int = 6) -> list[Package]:
     packages: list[Package] = []
     for i in range(people):
         packages.append(ParticipationPackage(cohort=Cohort.TRAIN, class_index=i % labels))
-        sign = 1 if i % labels else -1
+        sign: Sign = 1 if i % labels else -1
         packages += [TrainPackage(model=0, bin_index=(i * k + one.number) % 11, sign=sign) for k in (1, 3)]
         packages += [NullPackage(), TestPackage(true_class=i % labels, predicted_class=(i * one.number) % labels)]
     return packages
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let others have their turn until something holds."""
+    while not holds():  # noqa: ASYNC110  (what is waited for does not tell)
+        await asyncio.sleep(0)
+
+
+def held_epochs(store: CoordinatorStore) -> list[int]:
+    """Epochs whose key is not scrubbed."""
+    keys = store.keys()
+    return [key.epoch for key in keys]
 
 
 def few(one: OpenRound) -> list[Package]:

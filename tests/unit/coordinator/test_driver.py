@@ -28,9 +28,11 @@ from tests.unit.coordinator.rounds import (
     experiment,
     few,
     files,
+    held_epochs,
     rounds_of,
     state_after,
     tally_of,
+    until,
 )
 from tests.unit.protocol.helpers import RELAY, START
 
@@ -96,7 +98,7 @@ def test_everything_of_an_epoch_is_scrubbed_when_its_rounds_are_concluded(store:
     add(store, of)
     asyncio.run(coordinator.go())
     epochs = {one.epoch for one in store.rounds(of.digest)}
-    assert not epochs & {key.epoch for key in store.keys()}
+    assert epochs.isdisjoint(held_epochs(store))
     assert [list(store.opened(epoch)) for epoch in epochs] == [[], []]
     assert not store.append_opened(min(epochs), b"")
     # There is still a key for those who fetch the ending.
@@ -113,7 +115,7 @@ def test_the_key_of_now_is_the_one_of_the_round_that_runs(store: CoordinatorStor
     asyncio.run(one_round())
     latest = manifests(coordinator, of, 2).manifest
     assert public(coordinator, "/v1/keys") == latest.gateway_keys
-    assert [key.epoch for key in store.keys()] == [store.rounds(of.digest)[-1].epoch]
+    assert held_epochs(store) == [store.rounds(of.digest)[-1].epoch]
 
 
 def test_a_floor_that_is_missed_spends_the_number_and_leaves_the_state(store: CoordinatorStore) -> None:
@@ -186,7 +188,7 @@ def test_a_pause_lets_the_round_end_and_tells_its_end_only_when_it_goes_on(store
     assert told["standing"] == "paused"
     assert "participants" not in told["rounds"][0]
     # Its capsules are gone all the same.
-    assert concluded[0].epoch not in {key.epoch for key in store.keys()}
+    assert concluded[0].epoch not in held_epochs(store)
     store.set_standing(of.digest, Standing.RUNNING)
     asyncio.run(coordinator.go())
     tallies = [tally_of(one) for one in rounds_of(of, [1, 2, 3])]
@@ -290,25 +292,22 @@ def test_run_steps_when_time_comes_or_somebody_wakes_it_and_stops_when_told() ->
         store = MemoryStore()
         coordinator, stop = start(store), asyncio.Event()
         running = asyncio.create_task(coordinator.driver.run(stop))
-        while coordinator.publisher.public("/v1/experiments") is None:
-            await asyncio.sleep(0)
+        await until(lambda: coordinator.publisher.public("/v1/experiments") is not None)
         digest = add(store, experiment())
         coordinator.driver.wake()
-        while not store.rounds(digest):
-            await asyncio.sleep(0)
         seen = []
-        for _ in range(2):
-            while (at := coordinator.clock.next_waking()) is None or at <= coordinator.clock.now():
-                await asyncio.sleep(0)
-            coordinator.clock.advance(at - coordinator.clock.now())
+        for state in (RoundState.ANNOUNCED, RoundState.OPEN, RoundState.CLOSING):
+            await until(lambda state=state: [one.state for one in store.rounds(digest)] == [state])  # type: ignore[misc]
+            await until(lambda: (coordinator.clock.next_waking() or 0) > coordinator.clock.now())
+            at = coordinator.clock.next_waking()
+            assert at is not None
             seen.append(at)
-            while store.rounds(digest)[0].state is [RoundState.ANNOUNCED, RoundState.OPEN][len(seen) - 1]:
-                await asyncio.sleep(0)
+            coordinator.clock.advance(at - coordinator.clock.now())
         stop.set()
         await running
         return seen
 
-    assert asyncio.run(live()) == [START, START + 480_000]
+    assert asyncio.run(live()) == [START, START + 480_000, START + 540_000]
 
 
 # ── crashes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -347,7 +346,7 @@ async def through(store: MemoryStore, fragile: Fragile, folder: Path) -> Coordin
     def who(one: Any) -> list[Any]:
         return few(one) if one.number == 1 and one.document.title == "other" else crowd(one)
 
-    first = Coordinator(fragile, clock, folder, sent=sent)  # type: ignore[arg-type]  # it has them all, by delegation
+    first = Coordinator(fragile, clock, folder, sent=sent)
     first.ingest.store = store
     finish, write = first.ingest.finish, first.publisher._write
 
