@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
@@ -26,6 +26,7 @@ def everything_in(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
 
 
+@settings(max_examples=25)  # each makes a vault on disk
 @given(first=FEATURES, second=FEATURES, other=FEATURES)
 def test_put_replaces_a_source_and_all_sources_add_up(
     first: dict[str, int], second: dict[str, int], other: dict[str, int], tmp_path_factory: pytest.TempPathFactory
