@@ -47,13 +47,19 @@ def what_leaves(document: ExperimentDocument) -> list[str]:
     looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
     return [
         f"It looks at: {document.features.description} (source '{document.features.source}'), {looked_at}.",
-        f"In every round your device sends exactly {document.budget} sealed packages of one size, at random times within"
-        f" {windows.length_s} seconds; in at most {document.rounds} rounds.",
-        "One package says that someone with your label takes part. With probability"
-        f" {float(document.train_share):g} your device trains (a package names one of {experiment.n_bins} bins and a"
-        " sign), else it tests (a package names your label and the predicted one). The rest say nothing.",
-        "A relay knows that you take part, and not what you send. The coordinator knows what was sent, and not by whom."
-        " If both work together, this does not hold.",
+        (
+            f"In every round your device sends exactly {document.budget} sealed packages of one size, at random times"
+            f" within {windows.length_s} seconds; in at most {document.rounds} rounds."
+        ),
+        (
+            "One package says that someone with your label takes part. With probability"
+            f" {float(document.train_share):g} your device trains (a package names one of {experiment.n_bins} bins and"
+            " a sign), else it tests (a package names your label and the predicted one). The rest say nothing."
+        ),
+        (
+            "A relay knows that you take part, and not what you send. The coordinator knows what was sent, and not"
+            " by whom. If both work together, this does not hold."
+        ),
         NO_GUARANTEE,
     ]
 
@@ -89,7 +95,7 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
         waiting = session.progress.waiting
         acknowledged, lost = acknowledged + session.progress.acknowledged, lost + session.progress.lost
     told = [
-        f"So far it took part in {len(history)} rounds: {acknowledged} packages were acknowledged, {lost} were given up.",
+        f"It took part in {len(history)} rounds: {acknowledged} packages were acknowledged, {lost} were given up.",
         f"{waiting} sealed packages of the running round are still to be sent."
         if waiting
         else "Nothing waits to be sent.",
@@ -139,9 +145,11 @@ def _risk(
     if found is None:
         return ["How many take part is not known on this device yet, so the risk has no number."], None
     return [
-        f"In the last published round {sum(participants)} people trained. Someone who knows all your features and wants"
-        f" your label would, in one such round, have d'² = {found['d_squared']:.3g}, an AUC of {found['auc']:.2f}"
-        " (0.50 is a coin, 1.00 is certainty). It adds up over rounds."
+        (
+            f"In the last published round {sum(participants)} people trained. Someone who knows your features and"
+            f" wants your label would, in one such round, have d'² = {found['d_squared']:.3g}, an AUC of {found['auc']:.2f}"
+            " (0.50 is a coin, 1.00 is certainty). It adds up over rounds."
+        )
     ], found
 
 

@@ -1,8 +1,8 @@
 """The program on a person's device: the one place that picks the real clock, the system's dice, and files.
 
 ``run`` goes on until it is told to stop; then it sends nothing new, writes everything and ends. The next start goes on
-where this one stopped. For tests one process can carry many people of a file, each with a folder, a vault and a state of
-its own; they join what the settings name, and only experiments that are marked as a test.
+where this one stopped. For tests one process can carry many people of a file, each with a folder, a vault and a state
+of its own; they join what the settings name, and only experiments that are marked as a test.
 """
 
 from __future__ import annotations

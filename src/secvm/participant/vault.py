@@ -247,7 +247,7 @@ def _told(path: Path) -> Iterator[None]:
         "SQLITE_BUSY": "another program keeps the vault busy",
         "SQLITE_READONLY": "the vault may not be written by this user",
     }
-    raise BadInputError(f"{path}: {reasons.get(name, 'the vault cannot be read or written')}")
+    raise BadInputError(f"{path}: {reasons.get(name, 'the vault cannot be read or written')}") from None
 
 
 def _is_text(text: object) -> bool:

@@ -119,5 +119,5 @@ def _told(database: Path) -> Iterator[None]:
         trouble = "the file is no database, or is damaged"
     else:
         return
-    # Raised outside the handlers, so that no other exception travels along.
-    raise BadInputError(f"{database}: {trouble}")
+    # From none: with a traceback, the other exception's words would come along.
+    raise BadInputError(f"{database}: {trouble}") from None
