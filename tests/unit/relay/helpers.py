@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -25,8 +26,14 @@ PERIOD_MS, DEPOSIT_MS = 60_000, 40_000
 
 
 def capsule(number: int, size: int = 120) -> bytes:
-    """Bytes that are long enough to be one; no two are alike, and none is found in a file by chance."""
-    return number.to_bytes(8, "big") + bytes((number * 31 + at * 7) % 251 for at in range(size - 8))
+    """Bytes that are long enough to be one; no two have a part in common, and none is found in a file by chance."""
+    return number.to_bytes(8, "big") + hashlib.shake_256(b"%d" % number).digest(size - 8)
+
+
+def traces(number: int, data: bytes) -> bool:
+    """Whether anything of that capsule is in these bytes; a file may have it in pieces."""
+    whole = capsule(number)
+    return any(whole[at : at + 16] in data for at in range(8, len(whole) - 15, 16))
 
 
 def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
@@ -83,6 +90,24 @@ class Place:
         return b"".join(file.read_bytes() for file in sorted(self.folder.glob("store.db*")))
 
 
+class Heard(io.StringIO):
+    """A log that can be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self._more.set()
+        return super().write(text)
+
+    async def wait_for(self, line: str) -> None:
+        """Return when it has been said."""
+        while line not in self.getvalue():
+            self._more.clear()
+            await self._more.wait()
+
+
 @dataclass
 class Running:
     """A relay that serves."""
@@ -90,14 +115,14 @@ class Running:
     port: int
     stop: asyncio.Event
     relay: Relay
-    log: io.StringIO
+    log: Heard
 
 
 @asynccontextmanager
 async def running(place: Place, url: str, mode: str, **changes: Mapping[str, Any]) -> AsyncIterator[Running]:
     """A relay, until the block ends; then it has drained."""
     settings = read_settings(place.settings_file(url, mode, **changes), RelaySettings)
-    log = io.StringIO()
+    log = Heard()
     relay = Relay(settings, clock=SteeredClock(place.folder / "clock"), dice=os.urandom, log_to=log)
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
