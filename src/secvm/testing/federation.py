@@ -39,7 +39,7 @@ from secvm.testing.processes import Children, free_port
 
 COORDINATOR, RELAY = "coordinator", "relay"
 RELAY_PATH = "/relay"
-#: An instant of a quiet day, at which a slot begins whatever the period.
+#: Where the grid begins: an instant of a quiet day.
 ORIGIN_MS = 1_893_456_000_000
 _START_PATIENCE_S = 60.0
 _REQUEST_PATIENCE_S = 10.0
@@ -144,6 +144,7 @@ class Federation:
         }
         made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
         digest: str = json.loads(made)["digest"]
+        self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         self.document = read_published(self.ask(COORDINATOR, "GET", f"/v1/experiment/{digest}"), digest=digest)
         for name, host in zip(self.host_names, self._hosts, strict=True):
             self._write_host(name, host, digest)
@@ -245,7 +246,7 @@ class Federation:
 
     def epoch(self, number: int) -> int:
         """The slot of a round, while every round follows the one before."""
-        return ORIGIN_MS // (1000 * self.pace.period_s) + number - 1
+        return number - 1
 
     def opens_at(self, number: int) -> int:
         """When a round opens, while every round follows the one before."""
@@ -333,7 +334,7 @@ class Federation:
             {
                 "listen": {"host": "127.0.0.1", "port": self._ports[COORDINATOR]},
                 "state": {"folder": "coordinator"},
-                "epochs": {"origin_ms": 0, "period_s": self.pace.period_s, "lead_s": self.pace.lead_s},
+                "epochs": {"origin_ms": ORIGIN_MS, "period_s": self.pace.period_s, "lead_s": self.pace.lead_s},
                 "testing": {"clock": "clock"},
             },
             relays=[{"name": "relay", "token_sha256": hashlib.sha256(token.encode()).hexdigest()}],
@@ -353,7 +354,11 @@ class Federation:
                     "retry_ms": 100,
                 },
                 "relay": {"mode": "round", "path": RELAY_PATH},
-                "epochs": {"period_s": self.pace.period_s, "deposit_after_s": self.pace.deposit_after_s},
+                "epochs": {
+                    "origin_ms": ORIGIN_MS,
+                    "period_s": self.pace.period_s,
+                    "deposit_after_s": self.pace.deposit_after_s,
+                },
                 "clients": {"known_by": "address", "floor": 1, "quota": 10_000_000, "fetches": 10_000_000},
                 "store": {"path": str(self.folder / "relay.sqlite")},
                 "signing": {"key_file": str(self.folder / "relay.key")},

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.lab.population.titles import TitlePeople
 from secvm.learning._kernels.dispatch import kernels
-from secvm.learning.individual.binning import HashBinning, bin_features
+from secvm.learning.individual.binning import HashBinning
 from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort
@@ -105,11 +105,12 @@ def _presence(features: dict[str, int]) -> dict[str, int]:
 
 def binned(features: list[dict[str, int]], binning: HashBinning) -> BinnedRows:
     """Features as rows of bins, by presence."""
-    vectors = [bin_features(person, binning, presence=True).values for person in features]
-    offsets = np.cumsum([0, *map(len, vectors)]).astype(np.int64)
-    bins = np.array([b for vector in vectors for b in vector], dtype=np.int32)
-    values = np.array([v for vector in vectors for v in vector.values()], dtype=np.int64)
-    return kernels().bin_rows(offsets, bins, values, binning.n_bins)
+    # Every word is hashed once, however many people use it.
+    bins_of = {word: binning.bins_of(word) for word in {word for person in features for word in person}}
+    found = [[b for word in person for b in bins_of[word]] for person in features]
+    offsets = np.cumsum([0, *map(len, found)]).astype(np.int64)
+    bins = np.array([b for person in found for b in person], dtype=np.int32)
+    return kernels().bin_rows(offsets, bins, np.ones(len(bins), dtype=np.int64), binning.n_bins)
 
 
 def who_trains(count: int, *, share: Fraction, dice_seed: bytes) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,6 +23,8 @@ PEGASOS_LAMBDA = Fraction(1, 3)
 TRAIN_SHARE = Fraction(7, 10)
 #: Probability with which a device misses a round.
 MISSES = 0.03
+#: Fewest train participants of a round.
+FLOOR = 2
 #: Fewest packages of a device in a round that are worth a round.
 _FEWEST, _MOST = 8, 64
 
@@ -60,6 +63,11 @@ class Plan:
         """What the devices' learning dice are seeded with."""
         return b"secvm demo %d" % self.seed
 
+    @property
+    def salt(self) -> bytes:
+        """What the bins are hashed with."""
+        return hashlib.blake2b(self.dice_seed, digest_size=16).digest()
+
     def rule(self) -> DescentRule:
         return Swift(step_size=SWIFT_STEP) if self.descent == "swift" else Pegasos(lambda_=PEGASOS_LAMBDA)
 
@@ -87,10 +95,8 @@ class Plan:
         cuts = [participants * i // self.hosts for i in range(self.hosts + 1)]
         return [range(a, b) for a, b in pairwise(cuts)]
 
-    def specification(
-        self, experiment: Experiment, *, relay_url: str, relay_key: str, windows: dict[str, int]
-    ) -> dict[str, Any]:
-        """The experiment in an operator's words, as the coordinator takes it."""
+    def specification(self, experiment: Experiment) -> dict[str, Any]:
+        """The experiment in an operator's words, as a coordinator takes it; windows and relays are the federation's."""
         descent: dict[str, Any] = {"rule": self.descent, "thinning": str(experiment.thinning)}
         if self.descent == "swift":
             descent["step_size"] = str(SWIFT_STEP)
@@ -98,17 +104,14 @@ class Plan:
             descent["lambda"] = str(PEGASOS_LAMBDA)
         return {
             "title": "A federation in miniature",
-            "question": "Which of two sides do people lean to, by the titles of the pages they read?",
+            "question": "Which side do people lean to, by the titles of the pages they read?",
             "labels": list(experiment.labels),
-            "floor": 2,
+            "floor": FLOOR,
             "features": {"source": "people-file", "description": "words of page titles, and hosts", "presence": True},
-            "binning": {"bins": experiment.n_bins},
-            "windows": windows,
+            "binning": {"bins": experiment.n_bins, "salt": self.salt.hex()},
             "descent": descent,
             "multiclass": experiment.multiclass,
             "budget": experiment.budget,
             "train_share": str(TRAIN_SHARE),
             "rounds": self.rounds,
-            "relays": [{"url": relay_url, "key": relay_key}],
-            "test": True,
         }
