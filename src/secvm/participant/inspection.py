@@ -147,8 +147,8 @@ def _risk(
     return [
         (
             f"In the last published round {sum(participants)} people trained. Someone who knows your features and"
-            f" wants your label would, in one such round, have d'² = {found['d_squared']:.3g}, an AUC of {found['auc']:.2f}"
-            " (0.50 is a coin, 1.00 is certainty). It adds up over rounds."
+            f" wants your label would, in one such round, have d'² = {found['d_squared']:.3g}, an AUC of"
+            f" {found['auc']:.2f} (0.50 is a coin, 1.00 is certainty). It adds up over rounds."
         )
     ], found
 

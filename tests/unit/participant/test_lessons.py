@@ -1,4 +1,4 @@
-"""Faults of the system of 2018, each as a test that would have caught it; the numbers are those of the list of lessons."""
+"""Faults of the published system of 2018, each as a test that would have caught it."""
 
 import asyncio
 import inspect

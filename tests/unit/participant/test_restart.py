@@ -71,7 +71,8 @@ def check_round(world: World, manifest_closes: int) -> None:
         assert (one.packages, one.acknowledged, one.lost) == (BUDGET, BUDGET, 0)
 
 
-@settings(max_examples=60)
+@pytest.mark.slow
+@settings(max_examples=40)
 @given(ops=OPS, fates=FATES)
 def test_deaths_pauses_and_losses_in_mid_round_leave_exactly_the_budget(
     ops: list[tuple[str, int]], fates: list[Fate]
@@ -94,6 +95,7 @@ def test_deaths_pauses_and_losses_in_mid_round_leave_exactly_the_budget(
         check_round(world, manifest.closes_at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power_cut", [False, True])
 def test_death_at_each_single_moment_of_a_round_changes_nothing(tmp_path: Path, power_cut: bool) -> None:
     moments, at = 1, 0

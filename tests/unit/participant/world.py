@@ -16,7 +16,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
 from secvm.participant.device import Device, Send
 from secvm.participant.state import DeviceState
-from secvm.participant.transport import Fetched, SendResult
+from secvm.participant.transport import Fetched, SendResult, Transport
 from secvm.participant.vault import Vault
 from secvm.protocol.codec import decode
 from secvm.protocol.documents import digest_of
@@ -115,6 +115,8 @@ class World:
         self.clock = ManualClock(now)
         self.points = Points()
         self.net = MortalTransport(self.clock.now, self.points)
+        #: What devices use; a test may put another in its place.
+        self.transport: Transport = self.net
         self.key = GatewayKey(1, X25519PrivateKey(os.urandom(32)))
         self.before: dict[str, RoundManifest] = {}
         self.serve(self.of)
@@ -134,7 +136,7 @@ class World:
         last: LastRound | None = None if before is None else last_round(tally(20, 30))
         blobs = [rule.training_weights(state).to_bytes(), rule.evaluation_weights(state).to_bytes()]
         told: dict[str, Any] = {
-            "opens_at": opening(number) if before is None or before.round_number == number - 1 else opening(number),
+            "opens_at": opening(number),
             "state": state.to_bytes(),
             "training_weights": blobs[0],
             "evaluation_weights": blobs[1],
@@ -183,7 +185,7 @@ class World:
     def start(self, **changes: Any) -> Device:
         """The device of this folder, as its process would begin."""
         told: dict[str, Any] = {"now": self.clock.now, "random_bytes": os.urandom}
-        return Device(MortalState(self.folder, self.points), self.net, **{**told, **changes})
+        return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
 
     def fill(self, *documents: ExperimentDocument, label: str = "b") -> None:
         with Vault(self.folder) as vault:
