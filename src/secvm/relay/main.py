@@ -80,7 +80,6 @@ class Relay:
         self._epochs = Epochs.of(settings.epochs)
         clients, limits = settings.clients, settings.limits
         allowance = Allowance(clients.quota, clients.fetches, limits.clients, limits.capsules)
-        self._admission = Admission(self._epochs, allowance, dice)
         self._identify = _identify(settings)
         self._token = None if settings.gateway.token_file is None else _read_token(settings.gateway.token_file)
         self._key: SigningKey | None = None
@@ -90,48 +89,56 @@ class Relay:
             assert settings.signing is not None
             self._key = read_key(settings.signing.key_file)
             self._store = RoundStore(settings.store.path, dice)
+        # Quotas and clients of the epoch that a restart fell into are as they were.
+        begun = (lambda _epoch: None) if self._store is None else self._store.read
+        self._admission = Admission(self._epochs, allowance, dice, begun)
+        self._admission.lowest = 0 if self._store is None else self._store.sealed() + 1
 
     async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
         """Serve until ``stop`` is set, then drain. ``listening`` is told the port."""
-        settings, limits = self._settings, self._settings.limits
         gateway = GatewayClient(
-            settings.gateway.url,
+            self._settings.gateway.url,
             token=self._token,
-            timeout_s=settings.gateway.timeout_s,
-            answer_bytes=limits.answer_bytes,
+            timeout_s=self._settings.gateway.timeout_s,
+            answer_bytes=self._settings.limits.answer_bytes,
         )
-        async with gateway:
-            mode = self._mode(gateway)
-            doors = Doors(
-                settings.relay.path,
-                mode[0],
-                mode[1],
-                gateway,
-                admission=self._admission,
-                identify=self._identify,
-                clock=self._clock,
-                metrics=self._metrics,
-                capsule_bytes=limits.capsule_bytes,
-                retry_after_s=limits.retry_after_s,
-            )
-            server = HttpServer(
-                doors.handle,
-                limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
-                refusals={413: too_large()},
-            )
-            async with self._depositing(gateway, mode[0]):
-                port = await server.start(settings.listen.host, settings.listen.port)
-                self._log.tell("listening", port=port, mode=settings.relay.mode)
-                if listening is not None:
-                    listening(port)
-                await stop.wait()
-                self._log.tell("draining", connections=len(server.connections))
-                doors.draining = True
-                await asyncio.gather(server.drain(), mode[0].flush())
-                await mode[0].close()
-        if self._store is not None:
-            self._store.close()
+        try:
+            async with gateway:
+                await self._serve(gateway, stop, listening or (lambda _port: None))
+        finally:
+            if self._store is not None:
+                self._store.close()
         self._log.tell("stopped")
+
+    async def _serve(self, gateway: GatewayClient, stop: asyncio.Event, listening: Callable[[int], None]) -> None:
+        settings, limits = self._settings, self._settings.limits
+        mode, turnstile = self._mode(gateway)
+        doors = Doors(
+            settings.relay.path,
+            mode,
+            turnstile,
+            gateway,
+            admission=self._admission,
+            identify=self._identify,
+            clock=self._clock,
+            metrics=self._metrics,
+            capsule_bytes=limits.capsule_bytes,
+            retry_after_s=limits.retry_after_s,
+        )
+        server = HttpServer(
+            doors.handle,
+            limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
+            refusals={413: too_large()},
+        )
+        async with self._depositing(gateway, mode, stop):
+            port = await server.start(settings.listen.host, settings.listen.port)
+            self._log.tell("listening", port=port, mode=settings.relay.mode)
+            listening(port)
+            await stop.wait()
+            self._log.tell("draining", connections=len(server.connections))
+            doors.draining = True
+            await asyncio.gather(server.drain(), mode.flush())
+            await mode.close()
 
     def _mode(self, gateway: GatewayClient) -> tuple[Mode, Turnstile]:
         limits, later_s = self._settings.limits, self._settings.limits.retry_after_s
@@ -145,12 +152,11 @@ class Relay:
         return Forward(turnstile, retry_after_s=later_s), turnstile
 
     @contextlib.asynccontextmanager
-    async def _depositing(self, gateway: GatewayClient, mode: Mode) -> AsyncIterator[None]:
-        """Mode round: go on where the store stands, and deposit on time, while the block runs."""
+    async def _depositing(self, gateway: GatewayClient, mode: Mode, stop: asyncio.Event) -> AsyncIterator[None]:
+        """Mode round: deposit on time, while the block runs. Should that fail, nothing more is taken either."""
         if self._store is None or self._key is None:
             yield
             return
-        self._go_on(self._store)
 
         async def close(epoch: int) -> None:
             self._admission.lowest = max(self._admission.lowest, epoch)
@@ -174,21 +180,13 @@ class Relay:
             first_pause_s=self._settings.gateway.retry_ms / 1000,
         )
         task = asyncio.get_running_loop().create_task(depositor.run())
+        task.add_done_callback(lambda _task: stop.set())
         try:
             yield
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-
-    def _go_on(self, store: RoundStore) -> None:
-        """Quotas and clients of the epoch that a restart fell into are as they were."""
-        self._admission.lowest = store.sealed() + 1
-        current = max(self._epochs.at(self._clock.now()), self._admission.lowest)
-        for epoch in store.begun():
-            if epoch >= current:
-                begun = store.read(epoch)
-                self._admission.restore(epoch, begun.key, begun.sent, begun.digests)
 
 
 def _identify(settings: RelaySettings) -> Identify:

@@ -124,10 +124,10 @@ def test_quota_counts_distinct_capsules_of_a_client_in_an_epoch(tmp_path: Path) 
 
 def test_clients_known_by_credential_share_an_address_and_strangers_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
-        change = {"clients": {"known_by": "credential", "quota": 1}, "testing": {"any_credential": True}}
+        clients, testing = {"known_by": "credential", "quota": 1}, {"any_credential": True}
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward", **change) as relay,
+            running(Place(tmp_path), gateway.url, "forward", clients=clients, testing=testing) as relay,
         ):
             for number, name in enumerate(("ann", "ben")):
                 credential = {"secvm-credential": name}
@@ -237,7 +237,9 @@ def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
         ):
             assert (await ask(relay.port, "GET", "/health")).status == 200
             await send(relay.port, capsule(1), headers=TELLTALE)
+            await send(relay.port, b"short")
             page = (await ask(relay.port, "GET", "/metrics")).body
+            assert b'secvm_relay_refused_total{status="400"} 1.0' in page
             assert b'secvm_relay_requests_total{door="capsule"} 1.0' in page
             assert b"127.0.0" not in page
 

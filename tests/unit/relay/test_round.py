@@ -6,11 +6,26 @@ import asyncio
 import ipaddress
 from pathlib import Path
 
+import pytest
+
 from secvm.crypto.signing import verify
-from secvm.protocol.manifest import RELAY_COUNT_TYPE, RelayCount
+from secvm.protocol.manifest import RelayCount
 from secvm.protocol.problems import PROBLEMS
+from secvm.protocol.version import RELAY_COUNT_TYPE
+from secvm.relay.store import RoundStore
 from secvm.testing.gateway import FakeGateway, Reply
-from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, TOKEN, Place, Running, capsule, running, send, taken_apart, traces
+from tests.unit.relay.helpers import (
+    DEPOSIT_MS,
+    PERIOD_MS,
+    TOKEN,
+    Place,
+    Running,
+    capsule,
+    running,
+    send,
+    taken_apart,
+    traces,
+)
 
 EPOCH = 10
 DUE = EPOCH * PERIOD_MS + DEPOSIT_MS
@@ -105,21 +120,23 @@ def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
         stale = PROBLEMS["stale"]
-        async with FakeGateway(lambda _seen: Reply(stale.status, stale.to_bytes())) as gateway:
-            async with running(place, gateway.url, "round") as relay:
-                await send(relay.port, capsule(1))
-                place.go_to(DUE)
-                await told(relay, "stale")
-                assert not traces(1, place.files())
-                # A coordinator that is away for days: its capsules are not kept for ever.
-                gateway.answer = lambda _seen: Reply(503)
-                await send(relay.port, capsule(2))
-                place.go_to(DUE + PERIOD_MS)
-                await told(relay, "failed", EPOCH + 1)
-                assert traces(2, place.files())
-                place.go_to(DUE + 4 * PERIOD_MS)
-                await told(relay, "given-up", EPOCH + 1)
-                assert not traces(2, place.files())
+        async with (
+            FakeGateway(lambda _seen: Reply(stale.status, stale.to_bytes())) as gateway,
+            running(place, gateway.url, "round") as relay,
+        ):
+            await send(relay.port, capsule(1))
+            place.go_to(DUE)
+            await told(relay, "stale")
+            assert not traces(1, place.files())
+            # A coordinator that is away for days: its capsules are not kept for ever.
+            gateway.answer = lambda _seen: Reply(503)
+            await send(relay.port, capsule(2))
+            place.go_to(DUE + PERIOD_MS)
+            await told(relay, "failed", EPOCH + 1)
+            assert traces(2, place.files())
+            place.go_to(DUE + 4 * PERIOD_MS)
+            await told(relay, "given-up", EPOCH + 1)
+            assert not traces(2, place.files())
 
     asyncio.run(main())
 
@@ -229,5 +246,42 @@ def test_fetches_are_forwarded_in_mode_round_too(tmp_path: Path) -> None:
             answer = await send(relay.port, capsule(1), path="/fetch")
             assert (answer.status, answer.body) == (200, b"sealed")
             assert [seen.path for seen in gateway.seen] == ["/v1/fetch"]
+
+    asyncio.run(main())
+
+
+def test_a_relay_that_cannot_deposit_any_more_stops_taking_capsules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_store: RoundStore) -> list[int]:
+        raise RuntimeError("a fault of ours")
+
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+            assert (await send(relay.port, capsule(1))).status == 202
+            monkeypatch.setattr(RoundStore, "begun", broken)
+            place.go_to(DUE)
+            await relay.log.wait_for('"event":"draining"')
+
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(main())
+    assert traces(1, Place.files_in(tmp_path))
+
+
+def test_a_disk_that_is_full_at_the_deposit_moment_only_delays_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+            assert (await send(relay.port, capsule(1))).status == 202
+            store = relay.relay._store
+            assert store is not None
+            store._db.execute("PRAGMA query_only=ON")
+            place.go_to(DUE)
+            await told(relay, "failed")
+            assert gateway.seen == []
+            store._db.execute("PRAGMA query_only=OFF")
+            await told(relay, "accepted")
+            assert taken_apart(gateway.seen[0].body)[1] == [capsule(1)]
 
     asyncio.run(main())
