@@ -39,12 +39,19 @@ class PatientClock:
         self.rate = rate
         self._patience_s = patience_s
         self._look_every_s = look_every_s
-        self._sleep = sleep
+        self._plain_sleep = sleep
+        #: Called again and again while this clock is waiting for something: the place to disturb whoever is waited for.
+        self.meanwhile: Callable[[], None] | None = None
         self._monotonic = monotonic
 
     def now(self) -> int:
         """What everybody reads."""
         return self._steering.now()
+
+    def _sleep(self, seconds: float) -> None:
+        if self.meanwhile is not None:
+            self.meanwhile()
+        self._plain_sleep(seconds)
 
     def leap_to(self, instant: int) -> None:
         """Go there at once: nothing is expected to happen on the way."""
