@@ -131,6 +131,8 @@ class Relay:
             refusals={413: too_large()},
         )
         async with self._depositing(gateway, mode, stop):
+            # Before anybody waits: an epoch that had begun is read from the disk.
+            self._admission.table(self._clock.now())
             port = await server.start(settings.listen.host, settings.listen.port)
             self._log.tell("listening", port=port, mode=settings.relay.mode)
             listening(port)
