@@ -28,6 +28,8 @@ from secvm.protocol.ending import Ending
 from secvm.protocol.manifest import RoundManifest, read_relay_count
 from secvm.testing.federation import Federation, HostOf, Pace
 
+#: A long lead: devices ask for a manifest again and again until somebody is there to answer.
+PACE = Pace(length_s=60, grace_s=8, lead_s=600, rate=40.0)
 #: Somebody who is told of the federation once it runs, before the first round.
 Disturb = Callable[[Federation], None]
 
@@ -67,7 +69,7 @@ def run_disturbed(
     tallies, counted, state = [], [], ""
     # Longer than any process takes to come back, also on a busy machine.
     with Federation(
-        folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(rate=40.0), patience_s=120
+        folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=PACE, patience_s=120
     ) as federation:
         federation.start_servers()
         federation.begin(plan.specification(experiment))

@@ -301,6 +301,9 @@ class Membership:
         if accepted is not None and accepted is not before:
             self._poll_at = self._polling.after(accepted.manifest, now())
             return
+        if fetched is None:
+            self._poll_at = self._polling.failed(now())
+            return
         self._poll_at = self._polling.again(now())
         if accepted is not None and now() >= accepted.manifest.accept_until:
             await self._ask_for_ending(path, now)

@@ -298,8 +298,8 @@ class Federation:
 
         # Askings spread over the grace after the round before; then there is only computing to wait for.
         fetched_by = opens - 1000 * (pace.lead_s - pace.grace_s)
-        self.clock.run_to(
-            min(fetched_by + 500, opens - 1), until=all_joined, what="devices to join", progress=lambda: counts
+        self.clock.creep_to(
+            opens, until=all_joined, what="devices to join", progress=lambda: counts, run_until=fetched_by + 500
         )
         self.clock.leap_to(opens)
         waited = 0.0
