@@ -149,6 +149,11 @@ class Membership:
         if self._tick_at <= now:
             self.tell(Tick(), now)
 
+    @property
+    def has_due(self) -> bool:
+        """Whether capsules are due that nobody has taken yet: after a restart there may be some at once."""
+        return bool(self._outbox)
+
     def next_send(self, now: int) -> Due | None:
         """One of the capsules that are due."""
         if not self._outbox:
