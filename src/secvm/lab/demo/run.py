@@ -284,7 +284,12 @@ def _crowd(plan: Plan) -> Crowd:
 
 
 def _memory() -> Path | None:
-    """A file system in memory, where there is one with room: three hundred devices on one disk would wait for it."""
+    """A file system in memory, where there is one with room: three hundred devices on one disk would wait for it.
+
+    Who has set TMPDIR knows better.
+    """
+    if os.environ.get("TMPDIR"):
+        return None
     memory = Path("/dev/shm")  # noqa: S108  (mkdtemp makes a private folder in it)
     with contextlib.suppress(OSError):
         if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM_BYTES:
