@@ -88,9 +88,7 @@ class _Coordinator:
         settings, grid = self._settings, self._settings.epochs.grid
         publisher = Publisher(self._store, self._public)
         ingest = Ingest(self._store, self._clock, metrics=self._metrics)
-        gateway = Gateway(
-            dice=os.urandom, public=publisher.public, date=lambda: http_date(self._clock.now())
-        )
+        gateway = Gateway(dice=os.urandom, public=publisher.public, date=lambda: http_date(self._clock.now()))
         packages = PackageRoutes(
             gateway, ingest, self._clock, tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays]
         )

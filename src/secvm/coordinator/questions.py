@@ -262,7 +262,7 @@ def _rule(told: DescentPart) -> DescentRule:
         "averaging": told.averaging,
         "step_cap": None if told.step_cap is None else exact(told.step_cap),
     }
-    return Pegasos(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    return Pegasos(**{name: value for name, value in given.items() if value is not None})
 
 
 def _thinning(told: DescentPart) -> Thinning:

@@ -156,7 +156,11 @@ class Host:
         return self._heap[0][0] if self._heap else 2**62
 
     async def _sleep(self, until: int) -> None:
-        until = max(until, self._clock.now() + STEP_MS)
+        if until <= self._clock.now() + STEP_MS:
+            # A step of the machine's time: a steered clock may stand still on an instant at which something is due.
+            await asyncio.sleep(STEP_MS / 1000)
+            self._poked.clear()
+            return
         # Poked only for what is earlier by more than a step: the rest shares the next turn.
         self._sleeps_until = until - STEP_MS
         sleeping = asyncio.ensure_future(self._clock.sleep_until(until))

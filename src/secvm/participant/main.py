@@ -108,7 +108,8 @@ async def open_devices(
     if testing is None or testing.people is None:
         return [open_device(settings, transport, clock)]
     _allow_files(8 * testing.count + 256)
-    wanted = [await _experiment(digest, transport, stop) for digest in testing.join]
+    first = _known_as(testing, transport, testing.first)
+    wanted = [await _experiment(digest, first, stop) for digest in testing.join]
     if None in wanted:
         return []
     shelf = ModelShelf(settings.device.folder / "models")
@@ -117,7 +118,8 @@ async def open_devices(
     for number, person in people:
         assert person.label is not None  # the reader has asked for it
         folder = settings.device.folder / f"{number:06d}"
-        device = open_device(settings, transport, clock, folder=folder, number=number, shelf=shelf)
+        way = _known_as(testing, transport, number)
+        device = open_device(settings, way, clock, folder=folder, number=number, shelf=shelf)
         devices.append(device)
         for found in wanted:
             assert found is not None
@@ -146,6 +148,13 @@ async def _experiment(
             raise BadInputError("the experiment that the test's people are to join cannot be fetched")
         await asyncio.sleep(_EVERY_S)
     return None
+
+
+def _known_as(testing: TestingSettings, transport: Transport, number: int) -> Transport:
+    """The way of one test person."""
+    if testing.credentials and isinstance(transport, RelayTransport):
+        return transport.known_as(f"{number:06d}")
+    return transport
 
 
 def _dice(testing: TestingSettings | None, number: int) -> DiceFor:

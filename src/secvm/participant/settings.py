@@ -60,6 +60,8 @@ class TestingSettings(Settings):
     count: int = Field(default=1, ge=1, le=10_000)
     #: Digests of experiments that these people join by themselves.
     join: tuple[str, ...] = ()
+    #: Each of them tells relays a credential of its own: its number.
+    credentials: bool = False
 
     @model_validator(mode="after")
     def _people_are_named(self) -> Self:

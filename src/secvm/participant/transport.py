@@ -14,6 +14,7 @@ who asks, the gateway what is asked for. Rules of the way:
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ _LONGEST_WAIT_MS = 86_400_000
 #: What aiohttp would say about itself.
 _UNSAID = ("User-Agent", "Accept", "Accept-Encoding")
 _SEALED_HEADERS = {"Content-Type": SEALED_REQUEST}
+#: By this a relay knows a client, where it does so at all; nothing of it is handed on.
+CREDENTIAL = "secvm-credential"
 #: A request line, a few headers and the frames around them; what a transport counts on top of what it was given.
 OVERHEAD_BYTES = 400
 
@@ -110,11 +113,18 @@ class RelayTransport:
         if not relays:
             raise LocalProtocolError("fetches need at least one relay")
         self._session = session
+        self._headers = _SEALED_HEADERS
         self._relays = [_Urls.of(url) for url in relays]
         self._random_bytes = random_bytes
         self._urls: dict[str, yarl.URL] = {}
         #: Sealers by relay: keys are asked for once, and again when the gateway does not know them any more.
         self._sealers: dict[yarl.URL, RequestSealer] = {}
+
+    def known_as(self, credential: str) -> RelayTransport:
+        """The same way, for a client that relays know by this credential (docs/protocol.md §19.6)."""
+        other = copy.copy(self)
+        other._headers = {**_SEALED_HEADERS, CREDENTIAL: credential}  # noqa: SLF001  (one of us)
+        return other
 
     def check(self, document: ExperimentDocument) -> None:
         if not document.relays:
@@ -126,7 +136,7 @@ class RelayTransport:
         url = self._urls.get(relay.url)
         if url is None:
             url = self._urls[relay.url] = yarl.URL(relay.url)
-        return await _post_capsule(self._session, url, capsule)
+        return await _post_capsule(self._session, url, capsule, self._headers)
 
     async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES) -> Fetched | None:
         urls = self._relays[int.from_bytes(self._random_bytes(8), "big") % len(self._relays)]
@@ -148,7 +158,7 @@ class RelayTransport:
         sealed = sealer.seal(fetch_request(path), self._random_bytes)
         try:
             async with self._session.post(
-                urls.fetch, data=sealed.capsule, headers=_SEALED_HEADERS, allow_redirects=False
+                urls.fetch, data=sealed.capsule, headers=self._headers, allow_redirects=False
             ) as response:
                 if response.status != 200 or response.content_type != SEALED_RESPONSE:
                     return response.status, None
@@ -194,7 +204,7 @@ class UnsafeDirectTransport:
             raise LocalProtocolError("sending without a relay is for experiments that are marked as a test")
 
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:  # noqa: ARG002  (there is none on this way)
-        return await _post_capsule(self._session, self._capsules, capsule)
+        return await _post_capsule(self._session, self._capsules, capsule, _SEALED_HEADERS)
 
     async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES) -> Fetched | None:
         try:
@@ -229,9 +239,11 @@ class _Urls:
         return cls(fetch=yarl.URL(base + "/fetch"), keys=yarl.URL(base + "/keys"))
 
 
-async def _post_capsule(session: aiohttp.ClientSession, url: yarl.URL, capsule: bytes) -> SendResult:
+async def _post_capsule(
+    session: aiohttp.ClientSession, url: yarl.URL, capsule: bytes, headers: dict[str, str]
+) -> SendResult:
     try:
-        async with session.post(url, data=capsule, headers=_SEALED_HEADERS, allow_redirects=False) as response:
+        async with session.post(url, data=capsule, headers=headers, allow_redirects=False) as response:
             status = response.status
             if status == 202 or (status == 200 and response.content_type == SEALED_RESPONSE):
                 # The answer is not looked into: what would open it is not kept. Read, so that the connection lives on.

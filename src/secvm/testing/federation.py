@@ -32,6 +32,7 @@ from typing import Any, Self
 from secvm.crypto.signing import Envelope
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
+from secvm.relay.main import make_key
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.settings import make_secret
 from secvm.testing.patient_clock import PatientClock
@@ -58,11 +59,11 @@ class HostOf:
 class Pace:
     """The windows of the federation's clock, in its own seconds, and how quickly it runs."""
 
-    length_s: int = 60
-    grace_s: int = 8
-    lead_s: int = 20
+    length_s: int = 30
+    grace_s: int = 4
+    lead_s: int = 10
     #: Seconds of the federation in one of the machine.
-    rate: float = 24.0
+    rate: float = 12.0
 
     @property
     def period_s(self) -> int:
@@ -94,13 +95,16 @@ class Federation:
         seed: str,
         pace: Pace | None = None,
         floor: int = 2,
+        quota: int = 100_000,
         patience_s: float = 60.0,
     ) -> None:
+        """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them."""
         self.folder = folder
         self.pace = pace or Pace()
         self.document: ExperimentDocument | None = None
         self.children = Children(folder)
-        self._hosts, self._seed, self._floor = list(hosts), seed, floor
+        self._hosts, self._seed = list(hosts), seed
+        self._floor, self._quota = floor, quota
         self._ports = {name: free_port() for name in (COORDINATOR, RELAY, *self.host_names)}
         self._steering = ClockSteering(
             folder / "clock",
@@ -372,8 +376,6 @@ class Federation:
         )
 
     def _write_relay(self) -> None:
-        from secvm.relay.main import make_key
-
         self._relay_key = make_key(self.folder / "relay.key").data.hex()
         self._write(
             "relay.toml",
@@ -390,10 +392,10 @@ class Federation:
                     "period_s": self.pace.period_s,
                     "deposit_after_s": self.pace.deposit_after_s,
                 },
-                "clients": {"known_by": "address", "floor": 1, "quota": 10_000_000, "fetches": 10_000_000},
+                "clients": {"known_by": "credential", "floor": self._floor, "quota": self._quota, "fetches": 1_000_000},
                 "store": {"path": str(self.folder / "relay.sqlite")},
                 "signing": {"key_file": str(self.folder / "relay.key")},
-                "testing": {"clock": str(self.folder / "clock")},
+                "testing": {"clock": str(self.folder / "clock"), "any_credential": True},
             },
         )
 
@@ -414,6 +416,7 @@ class Federation:
                     "first": host.first,
                     "count": host.count,
                     "join": [digest],
+                    "credentials": True,
                 },
             },
         )

@@ -1,9 +1,9 @@
 """A clock that waits for people: time runs quickly, and stops before an instant until what must come first has come.
 
-All processes of a federation read one file (``runtime.clock.SteeredClock``). Here is who steers it. ``run_to`` lets time
-run up to an instant, and returns when it is there *and* a condition holds. Just before a window closes time creeps: each
-time that nothing happens for a moment, a part of what is left goes by. So a package whose sending failed and was put
-off to a later moment of the window still gets its moment, and the window never closes on it.
+All processes of a federation read one file (``runtime.clock.SteeredClock``). Here is who steers it. ``run_to`` lets
+time run up to an instant, and returns when it is there *and* a condition holds. Just before a window closes time
+creeps: each time that nothing happens for a moment, part of what is left goes by. So a package whose sending failed and
+was put off to a later moment of the window still gets its moment, and the window never closes on it.
 """
 
 from __future__ import annotations

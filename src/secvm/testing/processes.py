@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+_PR_SET_PDEATHSIG = 1
+#: Found before any process is started: between fork and exec nothing may be imported.
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 #: How long a process may take to end by itself.
 PATIENCE_S = 10.0
 
@@ -39,6 +44,7 @@ class Children:
                 stderr=log,
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  (one system call)
             )
 
     def log(self, name: str) -> Path:
@@ -78,12 +84,22 @@ class Children:
         for process in ending:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
-        for process in ending:
-            try:
-                process.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            for process in ending:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, deadline - time.monotonic()))
+        finally:
+            # Also when somebody is out of patience and interrupts the waiting.
+            for process in ending:
                 process.kill()
                 process.wait()
+
+
+def _die_with_parent() -> None:
+    """In the new process: SIGTERM when whoever started it is gone, however that went."""
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_port() -> int:

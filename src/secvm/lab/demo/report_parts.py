@@ -16,7 +16,7 @@ COLOURS = 4
 
 def percent(value: float, digits: int = 1) -> str:
     """A share as people write it; a dash where there is none."""
-    return "–" if math.isnan(value) else f"{100 * value:.{digits}f} %"
+    return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u00a0%"
 
 
 def number(value: int) -> str:

@@ -14,7 +14,7 @@ main{max-width:64rem;margin:0 auto;padding:2rem 1.1rem 4rem}
 h1{font-size:1.9rem;line-height:1.2;margin:0 0 .4rem;letter-spacing:-.01em}
 h2{font-size:1.25rem;margin:2.6rem 0 .5rem}
 p{max-width:44rem;margin:.5rem 0}.lead{font-size:1.08rem;color:var(--soft)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.7rem;margin:1.4rem 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.6rem,1fr));gap:.7rem;margin:1.4rem 0}
 .card{background:var(--card);border:1px solid var(--edge);border-radius:.7rem;padding:.8rem .9rem}
 .card b{display:block;font-size:1.55rem;line-height:1.2;font-variant-numeric:tabular-nums;white-space:nowrap}
 .card span{color:var(--soft);font-size:.86rem;line-height:1.35;display:block}
