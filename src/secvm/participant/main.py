@@ -88,8 +88,9 @@ def open_device(
     """The device in the settings' folder, or that of one test person."""
     testing = settings.testing
     traffic = settings.traffic
+    unsynced = testing is not None and testing.unsafe_unsynced
     return Device(
-        DeviceState(folder or settings.device.folder),
+        DeviceState(folder or settings.device.folder, unsafe_unsynced=unsynced),
         transport,
         now=clock.now,
         random_bytes=os.urandom,
@@ -123,7 +124,7 @@ async def open_devices(
             assert found is not None
             document, envelope = found
             if device.state.record(document.digest) is None:
-                with Vault(folder) as vault:
+                with Vault(folder, unsafe_unsynced=testing.unsafe_unsynced) as vault:
                     vault.put(document.features.source, person.features)
                     vault.set_label(document.digest, person.label)
                     device.join(document.digest, envelope, vault)

@@ -58,6 +58,9 @@ class TestingSettings(Settings):
     people: Path | None = None
     first: int = Field(default=0, ge=0)
     count: int = Field(default=1, ge=1, le=10_000)
+    #: Nothing is synced to the disk: hundreds of devices on one disk would wait for each other. A killed process loses
+    #: nothing, a power cut may.
+    unsafe_unsynced: bool = False
     #: Digests of experiments that these people join by themselves.
     join: tuple[str, ...] = ()
 

@@ -215,6 +215,8 @@ class World:
 
     async def drive(self, device: Device, *, until: int) -> None:
         """Let the device live up to this instant, one moment after the other."""
+        # A host does this every two seconds; before every request the device does it by itself.
+        device.look()
         while True:
             while jobs := device.wake():
                 for job in jobs:
