@@ -27,6 +27,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.documents import encode_document
+from secvm.protocol.ending import Ending, Why, make_ending
 from secvm.protocol.experiment_document import (
     Beacon,
     ExperimentDocument,
@@ -40,7 +41,7 @@ from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
-from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
+from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]
 COORDINATOR, SECOND, RELAY, STRANGER = (SigningKey(bytes([i]) * 32) for i in (1, 2, 3, 4))
@@ -418,6 +419,100 @@ def bad_manifests() -> JSON:
     }
 
 
+def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
+    """Endings after each of the rounds, and before the first."""
+    of, (first, second, _) = document(), rounds()
+    start = of.experiment.start()
+    state = of.experiment.step(start, tally())
+
+    def ending(why: Why, after: RoundManifest | None, **more: Any) -> Ending:
+        left = state if after is second or more.get("last") is not None else start
+        return make_ending(
+            of,
+            why=why,
+            state=left.to_bytes(),
+            training_weights=of.experiment.rule.training_weights(left).to_bytes(),
+            evaluation_weights=of.experiment.rule.evaluation_weights(left).to_bytes(),
+            before=after,
+            **more,
+        )
+
+    return {
+        "finished after round 1": (
+            ending(Why.FINISHED, first, last=last_round(tally(), received_root="ef" * 32)),
+            first,
+        ),
+        "stopped after round 2, which was abandoned": (ending(Why.STOPPED, second, last=last_round(None)), second),
+        "stopped before round 1": (ending(Why.STOPPED, None), None),
+    }
+
+
+def ending() -> JSON:
+    """How experiments end."""
+    return {
+        "description": "Endings of the experiment, each accepted after the manifest `last`, or after none.",
+        "experiment": document().data.decode(),
+        "cases": [
+            {
+                "note": note,
+                "last": None if before is None else before.signed([COORDINATOR]).hex(),
+                "text": made.data.decode(),
+                "digest": made.digest,
+                "bytes": made.signed([COORDINATOR]).hex(),
+            }
+            for note, (made, before) in endings().items()
+        ],
+    }
+
+
+def bad_endings() -> JSON:
+    """Endings that a device must not believe after round 1."""
+    first, second, _ = rounds()
+    made = endings()["finished after round 1"][0]
+    count = RelayCount(epoch=7, clients=8, capsules=40).to_signed_bytes(STRANGER)
+
+    def put(**fields: object) -> bytes:
+        return encode_document({**json.loads(made.data), **fields})
+
+    signed: dict[str, tuple[str, bytes]] = {
+        "no canonical document": ("malformed", made.data + b"\n"),
+        "an unknown key": ("malformed", put(x=None)),
+        "a log, of which nothing is known yet": ("malformed", put(log={})),
+        "another type": ("malformed", put(type=MANIFEST_TYPE)),
+        "an unknown reason": ("malformed", put(why="bored")),
+        "no last round, though there was one": ("malformed", put(last=None)),
+        "a round before the first": ("malformed", put(round=-1)),
+        "another experiment": ("inconsistent", put(experiment="00" * 32)),
+        "a round beyond the last": ("inconsistent", put(round=31)),
+        "another manifest": ("inconsistent", put(manifest=second.digest)),
+        "an abandoned round that changed the state": ("inconsistent", replace(made, last=last_round(None)).data),
+        "no round, though one was accepted": ("inconsistent", put(round=0, manifest=None, last=None)),
+        "a stranger's count as the relay's": (
+            "signature",
+            replace(made, last=last_round(tally(), relay_count=count)).data,
+        ),
+    }
+    cases = [
+        {"why": why, "fault": fault, "bytes": sign(data, purpose=ENDING_TYPE, keys=[COORDINATOR]).hex()}
+        for why, (fault, data) in signed.items()
+    ]
+    cases += [
+        {"why": "a stranger's signature", "fault": "signature", "bytes": made.signed([STRANGER]).hex()},
+        {
+            "why": "signed as a manifest",
+            "fault": "signature",
+            "bytes": sign(made.data, purpose=MANIFEST_TYPE, keys=[COORDINATOR]).hex(),
+        },
+    ]
+    return {
+        "description": "Endings that must be refused after `last` (round 1) was accepted; `good` must be taken.",
+        "experiment": document().data.decode(),
+        "last": first.signed([COORDINATOR]).hex(),
+        "good": made.signed([COORDINATOR]).hex(),
+        "cases": cases,
+    }
+
+
 # ── schedule and problems ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -533,6 +628,6 @@ FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
         *(packages, experiment_document, envelope, manifest, schedule, problems, sealed_requests),
-        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests),
+        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_endings),
     )
 }
