@@ -12,6 +12,7 @@ PROTOCOL_VERSION = 1
 #: Types of documents; each is also the purpose for which the document is signed.
 EXPERIMENT_TYPE = "secvm-v1-experiment"
 MANIFEST_TYPE = "secvm-v1-manifest"
+ENDING_TYPE = "secvm-v1-ending"
 RELAY_COUNT_TYPE = "secvm-v1-relay-count"
 #: What a device keeps for itself between restarts; never signed, never sent.
 SESSION_TYPE = "secvm-v1-session"

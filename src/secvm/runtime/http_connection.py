@@ -45,6 +45,7 @@ class Owner(Protocol):
     handler: Handler
     limits: Limits
     body_limits: Mapping[str, int]
+    refusals: Mapping[int, Response]
     heads: Heads
     draining: bool
     #: Seconds, from anywhere.
@@ -360,7 +361,8 @@ class Connection(asyncio.Protocol):
     def _refuse(self, status: int, sentence: str) -> None:
         self._ending = self._refused = True
         self._receiving = self._in_head = self._owes_continue = False
-        response = Response(status, (sentence + "\n").encode(), "text/plain")
+        plain = Response(status, (sentence + "\n").encode(), "text/plain")
+        response = self._owner.refusals.get(status, plain)
         if self._held:
             self._held.append(response)
         else:
