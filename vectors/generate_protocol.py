@@ -652,6 +652,8 @@ def bad_receipts() -> JSON:
                 "path": [node.hex() for node in path_],
             }
             for why, (root_, digest_, bucket_, path_) in inputs.items()
+        ],
+    }
 
 
 def sealed_requests() -> JSON:
