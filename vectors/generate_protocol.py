@@ -714,7 +714,7 @@ def sealed_requests() -> JSON:
 FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
-        *(packages, experiment_document, envelope, manifest, schedule, problems, received, sealed_requests),
+        *(packages, experiment_document, envelope, manifest, ending, schedule, problems, received, sealed_requests),
         *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_endings, bad_receipts),
     )
 }

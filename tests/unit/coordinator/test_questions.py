@@ -59,6 +59,10 @@ def asked(*changes: tuple[str, object]) -> tuple[ExperimentDocument, OwnSettings
         changed = put(path, value)
         top = path.partition(".")[0]
         content[top] = {**content.get(top, {}), **changed[top]} if isinstance(changed.get(top), dict) else changed[top]
+    return asked_in(content)
+
+
+def asked_in(content: dict[str, Any]) -> tuple[ExperimentDocument, OwnSettings]:
     told = parse_settings(json.dumps(content), Specification, "the specification")
     return ask(told, key=COORDINATOR.public, grid=GRID, dice=lambda n: bytes(range(n)), now=START)
 
@@ -149,10 +153,8 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
     ],
 )
 def test_what_does_not_fit_is_told_in_one_sentence(change: tuple[str, object], sentence: str) -> None:
-    path, value = change
     with pytest.raises(BadInputError, match=sentence) as caught:
-        parsed = parse_settings(json.dumps(put(path, value)), Specification, "the specification")
-        ask(parsed, key=COORDINATOR.public, grid=GRID, dice=bytes, now=START)
+        asked_in(put(*change))
     assert "\n" not in str(caught.value)
 
 
