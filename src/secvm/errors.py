@@ -6,6 +6,7 @@
     │   ├── BadModelFileError       a model file that is not one, or was changed
     │   └── BadExperimentError      parameters that contradict each other
     ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
+    ├── StoreError                  a store could not do what was asked, and nothing of it is done: disk full, I/O error
     └── ProtocolError               what was said between two parties breaks the protocol
         ├── LocalProtocolError      we broke it: fix the calling code
         └── RemoteProtocolError     they broke it; ``problem`` names what to answer
@@ -57,6 +58,10 @@ class BadExperimentError(BadInputError):
 
 class ArithmeticRangeError(SecVMError, ArithmeticError):
     """A value would leave the range in which the arithmetic is exact."""
+
+
+class StoreError(SecVMError):
+    """The store could not do it, and nothing of it is done."""
 
 
 class ProtocolError(SecVMError):

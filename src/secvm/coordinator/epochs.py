@@ -11,9 +11,9 @@ next opening of an experiment is the beginning of the first slot
 
 from __future__ import annotations
 
-import datetime
 import zoneinfo
 from dataclasses import dataclass
+from datetime import datetime
 
 from secvm.errors import BadExperimentError
 from secvm.protocol.experiment_document import Windows
@@ -85,6 +85,6 @@ def time_zone(name: str) -> zoneinfo.ZoneInfo:
 
 def offset_at(zone: zoneinfo.ZoneInfo, instant: int) -> int:
     """How many seconds ahead of UTC clocks of the zone are at this instant."""
-    offset = datetime.datetime.fromtimestamp(instant // 1000, zone).utcoffset()
+    offset = datetime.fromtimestamp(instant // 1000, zone).utcoffset()
     assert offset is not None
     return int(offset.total_seconds())

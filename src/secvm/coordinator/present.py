@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from secvm.coordinator.store.port import StoredKey
 from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.oblivious import GatewayKey, GatewayKeys
-from secvm.errors import RefusedPackageError, UnknownKeyError
+from secvm.errors import LocalProtocolError, RefusedPackageError, UnknownKeyError
 from secvm.protocol.codec import ExperimentId
 from secvm.protocol.experiment_document import ExperimentDocument
 
@@ -41,10 +41,16 @@ class Present:
     rounds: tuple[OpenRound, ...] = ()
     keys: tuple[StoredKey, ...] = ()
 
+    def keys_of(self, epoch: int) -> GatewayKeys:
+        """What opens the capsules of one epoch. Raises ``LocalProtocolError`` where its key is gone."""
+        found = self._opening.get(epoch)
+        if found is None:
+            raise LocalProtocolError("the key of this epoch is not here")
+        return found
+
     @functools.cached_property
-    def gateway_keys(self) -> GatewayKeys:
-        """What opens capsules now."""
-        return GatewayKeys([gateway_key(key) for key in self._newest.values()])
+    def _opening(self) -> Mapping[int, GatewayKeys]:
+        return {key.epoch: GatewayKeys([gateway_key(key)]) for key in self.keys}
 
     @functools.cached_property
     def by_experiment(self) -> Mapping[ExperimentId, tuple[OpenRound, ...]]:

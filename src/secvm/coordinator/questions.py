@@ -20,13 +20,14 @@ values that are no presence and not thinned by ρ, there is no such bound, and t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Literal
 
 import pydantic
 
-from secvm.coordinator.epochs import Grid, time_zone
-from secvm.crypto.hpke import RandomBytes
+from secvm.coordinator.epochs import Grid
+from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadExperimentError, LocalProtocolError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
@@ -109,7 +110,7 @@ class RelayPart(Settings):
 
 
 class EarlyStopping(Settings):
-    """The coordinator ends the experiment when test counts no longer get better (``learning.aggregate.convergence``)."""
+    """The coordinator ends the experiment when test counts no longer get better (``learning``'s ``Plateau``)."""
 
     #: Rounds in each of the means that are compared.
     patience: Annotated[int, pydantic.Field(ge=2)] = 10
@@ -169,8 +170,6 @@ def ask(
         hours=told.windows.hours,
         time_zone=told.windows.time_zone,
     )
-    time_zone(windows.time_zone)
-    grid.check(windows)
     document = ExperimentDocument(
         title=told.title,
         question=told.question,
@@ -194,6 +193,7 @@ def ask(
         assert document.data
     except LocalProtocolError as fault:
         raise BadExperimentError(str(fault)) from None
+    grid.check(windows)
     return document, OwnSettings(early_stopping=told.early_stopping)
 
 
@@ -217,8 +217,6 @@ def _experiment(told: Specification) -> Experiment:
     )
     if told.budget is not None:
         return experiment
-    from dataclasses import replace
-
     return replace(
         experiment, budget=default_budget(experiment, hashes=told.binning.hashes, presence=told.features.presence)
     )

@@ -75,7 +75,7 @@ def status(
         "budget": document.budget,
         "test": document.test,
         "rounds": [_told(one, document) for one in rounds],
-        "notes": _notes(watchers),
+        "notes": _notes(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds),
     }
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
@@ -109,11 +109,11 @@ def _share(share: Share) -> dict[str, Any]:
     return {"value": value, "low": low, "high": high, "hits": share.hits, "of": share.of}
 
 
-def _notes(watchers: Watchers) -> list[str]:
+def _notes(watchers: Watchers, *, early: bool) -> list[str]:
     notes = [
         f"rounds {first} to {last} swing between two models: a larger lambda, a step cap or swift would help"
         for first, last in watchers.two_cycle.spells
     ]
-    if watchers.stop:
-        notes.append(f"test results no longer get better since about round {watchers.seen}: stopped early")
+    if early:
+        notes.append("test results no longer got better: finished early")
     return notes

@@ -33,11 +33,15 @@ class HttpServer:
         limits: Limits | None = None,
         body_limits: Mapping[str, int] | None = None,
         date: Callable[[], str] | None = None,
+        refusals: Mapping[int, Response] | None = None,
     ) -> None:
-        """``body_limits``: other limits for some paths. ``date``: what the Date field says, none without."""
+        """``body_limits``: other limits for some paths. ``date``: what the Date field says, none without.
+        ``refusals``: what to answer when the server itself refuses with that status (400, 413, 431).
+        """
         self.handler = handler
         self.limits = limits or Limits()
         self.body_limits: Mapping[str, int] = dict(body_limits or {})
+        self.refusals: Mapping[int, Response] = dict(refusals or {})
         self.heads = Heads(date)
         self.connections: set[Connection] = set()
         self.draining = False

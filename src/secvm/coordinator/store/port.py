@@ -1,7 +1,12 @@
 """CoordinatorStore: what a coordinator keeps, as a port. ``memory`` and ``sqlite`` implement it; one suite tests both.
 
 Every method is one transaction: it has happened, durably, when it returns, or it has not happened at all. Methods that
-a crashed driver may call a second time are idempotent. Nothing here has an arrival time.
+a crashed driver may call a second time are idempotent. Nothing here has an arrival time. Any thread may call; one at a
+time is served.
+
+Errors: ``StoreError`` when the store cannot (disk full, I/O error) and nothing is done; ``LocalProtocolError`` when
+what was asked contradicts what is there: an experiment or round that does not exist, a transition that is not in
+``round_state.TRANSITIONS``, other bytes under a name that is taken. docs/data-model.md says what is forgotten when.
 
 An **epoch** is one slot of the coordinator's grid (docs/protocol.md §19): one gateway key, and the rounds of all
 experiments whose windows lie in it. Ingest appends to an epoch until it is **closed**; then the driver counts what is
@@ -11,7 +16,7 @@ there; when every round of the epoch is concluded, the epoch is **scrubbed**.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,15 +86,19 @@ class CoordinatorStore(Protocol):
 
     # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
 
-    def add_experiment(self, experiment: StoredExperiment, blobs: dict[str, bytes]) -> None:
-        """A new experiment and the blobs it starts from. The same again changes nothing."""
+    def add_experiment(self, experiment: StoredExperiment, blobs: Mapping[str, bytes]) -> None:
+        """A new experiment and the blobs it starts from. The same again changes nothing, also when its standing has
+        changed since; another envelope or other settings raise.
+        """
         ...
 
     def experiments(self) -> list[StoredExperiment]:
         """All, in the order they were added."""
         ...
 
-    def set_standing(self, digest: str, standing: Standing) -> None: ...
+    def set_standing(self, digest: str, standing: Standing) -> None:
+        """What its operator, or its last round, decided."""
+        ...
 
     def rounds(self, digest: str) -> list[StoredRound]:
         """All rounds of an experiment, ascending."""
@@ -99,30 +108,34 @@ class CoordinatorStore(Protocol):
         """Raises ``KeyError``."""
         ...
 
-    def announce(self, announced: StoredRound, blobs: dict[str, bytes]) -> None:
+    def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
         """A round that is ANNOUNCED, with its signed manifest. There is only ever one of a number: the same bytes again
         change nothing, other bytes raise ``LocalProtocolError``.
         """
         ...
 
     def set_state(self, digest: str, number: int, state: RoundState) -> None:
-        """The clock's transitions: OPEN, CLOSING. Also PUBLISHED, once the next manifest is."""
+        """The clock's transitions: OPEN, CLOSING. Also PUBLISHED, once the next manifest is. The state it is in already
+        changes nothing.
+        """
         ...
 
     def conclude(
-        self, digest: str, number: int, *, tally: str | None, next_state: str, blobs: dict[str, bytes]
+        self, digest: str, number: int, *, tally: str | None, next_state: str, blobs: Mapping[str, bytes]
     ) -> None:
-        """TALLIED with its tally, or ABANDONED without. The same again changes nothing, others raise."""
+        """TALLIED with its tally, or ABANDONED without. The same again changes nothing, also when it is published
+        since; others raise.
+        """
         ...
 
     # ── epochs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_key(self, key: StoredKey) -> StoredKey:
-        """The epoch's key: the one that is already there, or this one."""
+        """The epoch's key: the one that is already there, or this one. A scrubbed epoch gets none: it raises."""
         ...
 
     def keys(self) -> list[StoredKey]:
-        """Those that are not scrubbed."""
+        """Those that are not scrubbed, by epoch."""
         ...
 
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
@@ -134,17 +147,19 @@ class CoordinatorStore(Protocol):
         ...
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
-        """The oldest groups that are still sealed, each with its number."""
+        """The oldest groups that are still sealed, each with its number. No number is ever used twice."""
         ...
 
     def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
-        """These groups are opened now: the block stands in their place. Also in a closed epoch; twice changes
-        nothing.
+        """These groups are opened now: the block stands in their place (empty: nothing does). Also in a closed epoch.
+        Twice changes nothing; only some of them being still there raises.
         """
         ...
 
-    def opened(self, epoch: int) -> list[bytes]:
-        """All blocks of opened records."""
+    def opened(self, epoch: int) -> Iterator[bytes]:
+        """All blocks of opened records, one after the other: they need not fit into memory together. Complete when the
+        epoch is closed and nothing of it is sealed any more.
+        """
         ...
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
@@ -153,7 +168,9 @@ class CoordinatorStore(Protocol):
         """
         ...
 
-    def deposits(self, epoch: int) -> list[Deposit]: ...
+    def deposits(self, epoch: int) -> list[Deposit]:
+        """By name of the relay."""
+        ...
 
     def close_epoch(self, epoch: int) -> None:
         """From now on nothing is appended. Twice is once."""
@@ -161,8 +178,10 @@ class CoordinatorStore(Protocol):
 
     def scrub(self, epoch: int) -> None:
         """Capsules, records and key of the epoch are gone, also from the file's free pages; counts of relays stay.
-        It stays closed.
+        It is closed from now on. Twice is once. Whoever was killed in here calls it again, or opens the store again.
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the file. What is there stays."""
+        ...

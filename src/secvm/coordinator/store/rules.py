@@ -1,0 +1,66 @@
+"""What every store refuses, said once: both ask here before they write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secvm.coordinator.store.port import StoredExperiment, StoredKey, StoredRound
+from secvm.errors import LocalProtocolError
+from secvm.protocol.round_state import TRANSITIONS, RoundState
+
+_CONCLUDED = (RoundState.TALLIED, RoundState.ABANDONED)
+
+
+def same_experiment(there: StoredExperiment, given: StoredExperiment) -> None:
+    """An experiment that is there already is the same one, whatever its standing is now."""
+    if (there.envelope, there.settings) != (given.envelope, given.settings):
+        raise LocalProtocolError("an experiment of this digest is there, with another envelope or other settings")
+
+
+def may_announce(there: StoredRound | None, given: StoredRound) -> None:
+    """Only ever one manifest for a round."""
+    if given.state is not RoundState.ANNOUNCED or given.tally is not None or given.next_state is not None:
+        raise LocalProtocolError("a round begins announced, without a tally")
+    if there is not None and (there.epoch, there.envelope) != (given.epoch, given.envelope):
+        raise LocalProtocolError("this round is announced already, with another manifest or epoch")
+
+
+def moves(there: StoredRound | None, state: RoundState) -> bool:
+    """Whether the round changes its state; refused if it may not."""
+    if there is None:
+        raise LocalProtocolError("there is no such round")
+    if there.state is state:
+        return False
+    if state in _CONCLUDED or state not in TRANSITIONS[there.state].values():
+        raise LocalProtocolError(f"a round that is {there.state.value} does not become {state.value} like this")
+    return True
+
+
+def concludes(there: StoredRound | None, tally: str | None, next_state: str) -> bool:
+    """Whether the round is concluded only now; refused if it was otherwise, or may not be yet."""
+    if there is None:
+        raise LocalProtocolError("there is no such round")
+    if there.next_state is not None:
+        if (there.tally, there.next_state) != (tally, next_state):
+            raise LocalProtocolError("this round is concluded already, with another outcome")
+        return False
+    if there.state is not RoundState.CLOSING:
+        raise LocalProtocolError(f"a round that is {there.state.value} cannot be concluded")
+    return True
+
+
+def key_fits(key: StoredKey, *, scrubbed: bool) -> None:
+    """A key id is one byte; what is scrubbed stays so."""
+    if scrubbed:
+        raise LocalProtocolError("the epoch is scrubbed: it gets no key any more")
+    if not 0 <= key.key_id < 256:
+        raise LocalProtocolError("a key id is one byte")
+
+
+def replaces(numbers: Sequence[int], n_there: int) -> bool:
+    """Whether groups are replaced only now; refused if only some of them are there."""
+    if len(set(numbers)) != len(numbers):
+        raise LocalProtocolError("a group is named twice")
+    if n_there not in (0, len(numbers)):
+        raise LocalProtocolError("some of these groups are opened already, others are not")
+    return n_there > 0

@@ -1,0 +1,275 @@
+"""SQLiteStore: a coordinator's store in one file (docs/data-model.md). What is acknowledged survives SIGKILL and power.
+
+Capsules and records are kept as they come, many in one blob: a commit is a row or a few, whatever it carries.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from secvm.coordinator.records import check_block
+from secvm.coordinator.store import rules
+from secvm.coordinator.store.database import Database
+from secvm.coordinator.store.port import Deposit, Standing, StoredExperiment, StoredKey, StoredRound
+from secvm.errors import LocalProtocolError
+from secvm.protocol.round_state import RoundState
+
+#: Scrub deletes so much at once: zeros are written to the log and then to the file, and ingest waits meanwhile.
+_SCRUB_BYTES = 2**23
+_SCRUB_ROWS = 4096
+
+
+class SQLiteStore:
+    """The port on one file; one object, and one process, for a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path)
+        try:
+            self._finish_scrubs()
+        except BaseException:
+            self._database.close()
+            raise
+
+    # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
+
+    def add_experiment(self, experiment: StoredExperiment, blobs: Mapping[str, bytes]) -> None:
+        with self._database.changing() as connection:
+            found = connection.execute(
+                "SELECT digest, envelope, settings, standing FROM experiments WHERE digest = ?", (experiment.digest,)
+            ).fetchone()
+            if found is not None:
+                rules.same_experiment(_experiment(found), experiment)
+                return
+            connection.execute(
+                "INSERT INTO experiments (digest, envelope, settings, standing) VALUES (?, ?, ?, ?)",
+                (experiment.digest, experiment.envelope, experiment.settings, experiment.standing.value),
+            )
+            _keep(connection, blobs)
+
+    def experiments(self) -> list[StoredExperiment]:
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT digest, envelope, settings, standing FROM experiments ORDER BY position")
+            return [_experiment(row) for row in rows.fetchall()]
+
+    def set_standing(self, digest: str, standing: Standing) -> None:
+        with self._database.changing() as connection:
+            changed = connection.execute(
+                "UPDATE experiments SET standing = ? WHERE digest = ?", (standing.value, digest)
+            )
+            if not changed.rowcount:
+                raise LocalProtocolError("there is no such experiment")
+
+    def rounds(self, digest: str) -> list[StoredRound]:
+        with self._database.reading() as connection:
+            rows = connection.execute(f"{_ROUNDS} WHERE experiment = ? ORDER BY number", (digest,))
+            return [_stored_round(row) for row in rows.fetchall()]
+
+    def blob(self, digest: str) -> bytes:
+        with self._database.reading() as connection:
+            found = connection.execute("SELECT data FROM blobs WHERE digest = ?", (digest,)).fetchone()
+        if found is None:
+            raise KeyError(digest)
+        data: bytes = found[0]
+        return data
+
+    def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
+        with self._database.changing() as connection:
+            known = "SELECT 1 FROM experiments WHERE digest = ?"
+            if connection.execute(known, (announced.experiment,)).fetchone() is None:
+                raise LocalProtocolError("there is no such experiment")
+            there = _round(connection, announced.experiment, announced.number)
+            rules.may_announce(there, announced)
+            if there is not None:
+                return
+            _begin_epoch(connection, announced.epoch)
+            connection.execute(
+                "INSERT INTO rounds (experiment, number, epoch, state, envelope) VALUES (?, ?, ?, ?, ?)",
+                (announced.experiment, announced.number, announced.epoch, announced.state.value, announced.envelope),
+            )
+            _keep(connection, blobs)
+
+    def set_state(self, digest: str, number: int, state: RoundState) -> None:
+        with self._database.changing() as connection:
+            if rules.moves(_round(connection, digest, number), state):
+                connection.execute(
+                    "UPDATE rounds SET state = ? WHERE experiment = ? AND number = ?", (state.value, digest, number)
+                )
+
+    def conclude(
+        self, digest: str, number: int, *, tally: str | None, next_state: str, blobs: Mapping[str, bytes]
+    ) -> None:
+        with self._database.changing() as connection:
+            if not rules.concludes(_round(connection, digest, number), tally, next_state):
+                return
+            state = RoundState.ABANDONED if tally is None else RoundState.TALLIED
+            connection.execute(
+                "UPDATE rounds SET state = ?, tally = ?, next_state = ? WHERE experiment = ? AND number = ?",
+                (state.value, tally, next_state, digest, number),
+            )
+            _keep(connection, blobs)
+
+    # ── epochs ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add_key(self, key: StoredKey) -> StoredKey:
+        with self._database.changing() as connection:
+            _, scrubbed = _begin_epoch(connection, key.epoch)
+            rules.key_fits(key, scrubbed=scrubbed)
+            connection.execute("INSERT OR IGNORE INTO keys VALUES (?, ?, ?)", (key.epoch, key.key_id, key.private))
+            found = connection.execute("SELECT epoch, key_id, private FROM keys WHERE epoch = ?", (key.epoch,))
+            return StoredKey(*found.fetchone())
+
+    def keys(self) -> list[StoredKey]:
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT epoch, key_id, private FROM keys ORDER BY epoch").fetchall()
+        return [StoredKey(*row) for row in rows]
+
+    def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
+        with self._database.changing() as connection:
+            closed, _ = _begin_epoch(connection, epoch)
+            if not closed:
+                _append(connection, epoch, packed)
+            return not closed
+
+    def append_opened(self, epoch: int, block: bytes) -> bool:
+        check_block(block)
+        with self._database.changing() as connection:
+            closed, _ = _begin_epoch(connection, epoch)
+            if block and not closed:
+                connection.execute("INSERT INTO opened (epoch, packed) VALUES (?, ?)", (epoch, block))
+            return not closed
+
+    def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
+        with self._database.reading() as connection:
+            return connection.execute(
+                "SELECT number, packed FROM sealed JOIN epochs USING (epoch) WHERE epoch = ? AND NOT scrubbed"
+                " ORDER BY number LIMIT ?",
+                (epoch, limit),
+            ).fetchall()
+
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
+        check_block(block)
+        with self._database.changing() as connection:
+            deleted = sum(
+                connection.execute("DELETE FROM sealed WHERE number = ? AND epoch = ?", (number, epoch)).rowcount
+                for number in numbers
+            )
+            # A refusal undoes the deletion.
+            if rules.replaces(numbers, deleted) and block:
+                connection.execute("INSERT INTO opened (epoch, packed) VALUES (?, ?)", (epoch, block))
+
+    def opened(self, epoch: int) -> Iterator[bytes]:
+        # A query for each block: no cursor stays open between two, so that others write and scrub empties the log.
+        last = 0
+        while True:
+            with self._database.reading() as connection:
+                found = connection.execute(
+                    "SELECT number, packed FROM opened JOIN epochs USING (epoch)"
+                    " WHERE epoch = ? AND number > ? AND NOT scrubbed ORDER BY number LIMIT 1",
+                    (epoch, last),
+                ).fetchone()
+            if found is None:
+                return
+            last, block = found
+            yield block
+
+    def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
+        with self._database.changing() as connection:
+            closed, _ = _begin_epoch(connection, deposit.epoch)
+            known = "SELECT 1 FROM deposits WHERE epoch = ? AND relay = ?"
+            if connection.execute(known, (deposit.epoch, deposit.relay)).fetchone() is not None:
+                return True
+            if closed:
+                return False
+            connection.execute("INSERT INTO deposits VALUES (?, ?, ?)", (deposit.epoch, deposit.relay, deposit.count))
+            _append(connection, deposit.epoch, packed)
+            return True
+
+    def deposits(self, epoch: int) -> list[Deposit]:
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT epoch, relay, count FROM deposits WHERE epoch = ? ORDER BY relay", (epoch,)
+            ).fetchall()
+        return [Deposit(*row) for row in rows]
+
+    def close_epoch(self, epoch: int) -> None:
+        with self._database.changing() as connection:
+            _begin_epoch(connection, epoch)
+            connection.execute("UPDATE epochs SET closed = 1 WHERE epoch = ?", (epoch,))
+
+    def scrub(self, epoch: int) -> None:
+        with self._database.changing() as connection:
+            # From here on nothing of it is shown; what follows may be killed, and is gone on with at the next start.
+            _begin_epoch(connection, epoch)
+            connection.execute("UPDATE epochs SET closed = 1, scrubbed = 1 WHERE epoch = ?", (epoch,))
+            connection.execute("DELETE FROM keys WHERE epoch = ?", (epoch,))
+        self._remove_content(epoch)
+        self._database.empty_log()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _finish_scrubs(self) -> None:
+        """What a scrub that was killed left: rows, or their bytes in the log."""
+        with self._database.reading() as connection:
+            left = connection.execute(
+                "SELECT epoch FROM epochs WHERE scrubbed"
+                " AND (epoch IN (SELECT epoch FROM sealed) OR epoch IN (SELECT epoch FROM opened))"
+            ).fetchall()
+        for (epoch,) in left:
+            self._remove_content(epoch)
+        self._database.empty_log()
+
+    def _remove_content(self, epoch: int) -> None:
+        for table in ("sealed", "opened"):
+            while self._remove_some(table, epoch):
+                pass
+
+    def _remove_some(self, table: str, epoch: int) -> bool:
+        with self._database.changing() as connection:
+            sizes = connection.execute(
+                f"SELECT number, length(packed) FROM {table} WHERE epoch = ? ORDER BY number LIMIT ?",  # noqa: S608  # our own names
+                (epoch, _SCRUB_ROWS),
+            ).fetchall()
+            last = total = 0
+            for number, size in sizes:
+                last = number
+                total += size
+                if total >= _SCRUB_BYTES:
+                    break
+            connection.execute(f"DELETE FROM {table} WHERE epoch = ? AND number <= ?", (epoch, last))  # noqa: S608  # as above
+            return bool(sizes)
+
+
+_ROUNDS = "SELECT experiment, number, epoch, state, envelope, tally, next_state FROM rounds"
+
+
+def _experiment(row: tuple[str, bytes, bytes, str]) -> StoredExperiment:
+    digest, envelope, settings, standing = row
+    return StoredExperiment(digest, envelope, settings, Standing(standing))
+
+
+def _stored_round(row: tuple[str, int, int, str, bytes, str | None, str | None]) -> StoredRound:
+    experiment, number, epoch, state, envelope, tally, next_state = row
+    return StoredRound(experiment, number, epoch, RoundState(state), envelope, tally, next_state)
+
+
+def _round(connection: sqlite3.Connection, digest: str, number: int) -> StoredRound | None:
+    found = connection.execute(f"{_ROUNDS} WHERE experiment = ? AND number = ?", (digest, number)).fetchone()
+    return None if found is None else _stored_round(found)
+
+
+def _keep(connection: sqlite3.Connection, blobs: Mapping[str, bytes]) -> None:
+    connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs.items())
+
+
+def _begin_epoch(connection: sqlite3.Connection, epoch: int) -> tuple[bool, bool]:
+    """Whether the epoch is closed, and scrubbed; one that nobody has used yet begins open."""
+    connection.execute("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", (epoch,))
+    closed, scrubbed = connection.execute("SELECT closed, scrubbed FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
+    return bool(closed), bool(scrubbed)
+
+
+def _append(connection: sqlite3.Connection, epoch: int, packed: Sequence[bytes]) -> None:
+    connection.executemany("INSERT INTO sealed (epoch, packed) VALUES (?, ?)", [(epoch, group) for group in packed])
