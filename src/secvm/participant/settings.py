@@ -23,6 +23,9 @@ class RelaySettings(Settings):
 
     #: The relays through which public files are fetched. Packages take those that the experiment names.
     urls: tuple[str, ...] = Field(min_length=1)
+    #: A file with the credential that the relay knows this device by, where it wants one. Test person n has that text,
+    #: a hyphen and n.
+    credential_file: Path | None = None
 
 
 class CoordinatorSettings(Settings):
