@@ -116,8 +116,8 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
     )
     experiment = document.experiment
     assert experiment.rule == Pegasos(lambda_=Fraction(1, 1000), averaging=4, step_cap=Fraction(1, 10))
-    assert experiment.class_weights == (1, Fraction(5, 2))
-    assert (experiment.loss.name, experiment.loss.parameter) == ("squared-hinge", 4)
+    assert experiment.class_weights == (Fraction(1), Fraction(5, 2))
+    assert (experiment.loss.name, experiment.loss.parameter) == ("squared-hinge", Fraction(4))
     assert document.binning == VocabularyBins(bins=1000, digest="ab" * 32)
     assert (document.windows.hours, document.windows.time_zone) == (((7, 22),), "Europe/Berlin")
     assert (document.train_share, document.rounds) == (Fraction(3, 5), 12)
