@@ -82,8 +82,9 @@ def fill(store: SQLiteStore, epoch: int) -> list[bytes]:
     """An epoch of everything; what must not be found after its scrub."""
     # Each piece has its own content all the way through, so that no page of it is like another's.
     sealed = [b"".join(b"<sealed %d %d %d>" % (epoch, size, i) for i in range(size // 16)) for size in SIZES]
-    opened = [b"".join(b"<opened %5d %5d %5d>".ljust(32) % (epoch, n, i) for i in range(2 * n)) for n in (1, 50, 3000)]
-    opened = [data[: len(data) // 64 * 64] for data in opened]
+    opened = [
+        b"".join((b"<opened %5d %5d %5d>" % (epoch, n, i)).ljust(32) for i in range(2 * n)) for n in (1, 50, 3000)
+    ]
     private = private_key(epoch)
     store.add_key(StoredKey(epoch, epoch % 256, private))
     store.append_sealed(epoch, sealed)
@@ -148,10 +149,17 @@ def test_log_that_a_killed_scrub_left_is_emptied_at_the_next_start(path: Path, t
         assert not [secret for secret in secrets if secret in raw(copy / path.name)]
 
 
-def test_scrub_in_pieces_removes_all(store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secvm.coordinator.store.sqlite._SCRUB_BYTES", 5000)
-    monkeypatch.setattr("secvm.coordinator.store.sqlite._SCRUB_ROWS", 2)
+def test_pieces_of_any_size_are_read_and_scrubbed(
+    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secvm.coordinator.store.sqlite._PIECE_BYTES", 5000)
+    monkeypatch.setattr("secvm.coordinator.store.sqlite._PIECE_ROWS", 2)
     secrets = fill(store, 7)
+    blocks = list(store.opened(7))
+    assert [len(data) for data in blocks] == [64, 3200, 192_000, 64]
+    store.append_opened(8, block(1))
+    store.append_opened(7, block(2))
+    assert list(store.opened(7)) == [*blocks, block(2)]
     store.scrub(7)
     assert not [secret for secret in secrets if secret in raw(path)]
 
