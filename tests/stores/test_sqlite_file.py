@@ -299,6 +299,50 @@ def test_what_was_acknowledged_before_a_kill_is_there_after(path: Path, acknowle
         assert store.append_sealed(7, [b"goes on"])
 
 
+SCRUBBING = """
+import sys
+from pathlib import Path
+from secvm.coordinator.store import sqlite
+from secvm.coordinator.store.sqlite import SQLiteStore
+
+sqlite._PIECE_ROWS = 1
+remove = SQLiteStore._remove_some
+def told(self, table, epoch):
+    print("removes", flush=True)
+    return remove(self, table, epoch)
+SQLiteStore._remove_some = told
+store = SQLiteStore(Path(sys.argv[1]))
+print("begins", flush=True)
+store.scrub(7)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [1, 2, 3, 5, 7])
+def test_scrub_that_is_killed_has_happened_or_not_and_is_finished_later(path: Path, lines: int) -> None:
+    with closing(SQLiteStore(path)) as store:
+        secrets = fill(store, 7)
+        before = (store.keys(), store.sealed(7, 9), list(store.opened(7)))
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", SCRUBBING, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(lines):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    with closing(SQLiteStore(path)) as store:
+        after = (store.keys(), store.sealed(7, 9), list(store.opened(7)))
+        assert after in (before, ([], [], []))
+        if after == before:
+            assert lines == 1
+            store.scrub(7)
+        assert not [secret for secret in secrets if secret in raw(path)]
+        assert not store.append_sealed(7, [b"late"])
+
+
 # ── files that are none ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
