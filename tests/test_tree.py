@@ -66,6 +66,30 @@ def test_import_contracts_hold(copied_source: Path) -> None:
         pytest.param("pure", {"crypto/t.py": "import secrets"}, id="crypto has dice"),
         pytest.param("estimator", {"estimator/t.py": "import secvm.protocol"}, id="the estimator speaks the protocol"),
         pytest.param("layers", {"learning/t.py": "import secvm.people"}, id="learning imports people"),
+        *(
+            pytest.param("layers", {f"{one}/t.py": f"import secvm.{other}"}, id=f"{one} imports {other}")
+            for one, other in (
+                ("participant", "coordinator"),
+                ("participant", "relay"),
+                ("relay", "coordinator"),
+                ("coordinator", "relay"),
+                ("coordinator", "participant"),
+                ("coordinator", "estimator"),
+                ("runtime", "relay"),
+                ("runtime", "people"),
+            )
+        ),
+        *(
+            pytest.param("relay", {f"{folder}/t.py": f"import secvm.{other}"}, id=f"{folder} learns of {other}")
+            for folder in ("relay", "runtime")
+            for other in ("learning.package", "protocol.codec")
+        ),
+        pytest.param(
+            "coordinator",
+            {"coordinator/t.py": "import secvm.learning.individual.update"},
+            id="the coordinator learns of one person",
+        ),
+        pytest.param("participant", {"participant/t.py": "import httptools"}, id="a device brings a server along"),
         pytest.param("sealing", {"crypto/t.py": "import secvm.learning.package"}, id="sealing learns of packages"),
         pytest.param("ciphers", {"learning/t.py": "import cryptography"}, id="ciphers outside crypto"),
         *(
@@ -325,7 +349,7 @@ def test_requirements_hold_everything_pyproject_asks_for() -> None:
         return {re.split(r"[<>=!~\[; ]", requirement)[0].lower() for requirement in requirements}
 
     extras = project["project"]["optional-dependencies"]
-    asked_to_run = names(project["project"]["dependencies"] + extras["estimator"] + extras["plots"])
+    asked_to_run = names(project["project"]["dependencies"] + [one for extra in extras.values() for one in extra])
     assert asked_to_run <= {pin.partition("==")[0] for pin in pins("run")}
     asked_to_develop = names(project["dependency-groups"]["dev"])
     assert asked_to_develop <= {pin.partition("==")[0] for pin in pins("dev")}

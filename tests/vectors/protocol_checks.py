@@ -21,10 +21,22 @@ from secvm.errors import (
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
 from secvm.protocol import received
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
+from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import RoundManifest, accept, read_tally
 from secvm.protocol.problems import PROBLEMS, read_problem
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
+from secvm.protocol.sealed_requests import (
+    Answer,
+    FetchRequest,
+    PackageRequest,
+    fetch_answer,
+    fetch_request,
+    package_answer,
+    package_request,
+    read_answer,
+    read_request,
+)
 
 JSON = dict[str, Any]
 FAULTS: dict[str, type[RemoteProtocolError]] = {
@@ -165,6 +177,33 @@ def check_bad_manifests(content: JSON) -> None:
         assert type(caught.value) is FAULTS[case["fault"]], case["why"]
 
 
+def check_ending(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    for case in content["cases"]:
+        told, data = json.loads(case["text"]), bytes.fromhex(case["bytes"])
+        assert hashlib.sha256(case["text"].encode()).hexdigest() == case["digest"]
+        last = None if case["last"] is None else accept(bytes.fromhex(case["last"]), document=document)
+        ending = accept_ending(data, document=document, last=last)
+        assert ending.data == case["text"].encode() == Envelope.from_bytes(data).payload
+        assert (told["round"], told["manifest"]) == (
+            (0, None) if last is None else (ending.round_number, ending.manifest)
+        )
+        assert last is None or told["manifest"] == hashlib.sha256(last.manifest.data).hexdigest()
+        assert told["why"] == ending.why.value
+        # It can be believed without any manifest as well.
+        assert accept_ending(data, document=document) == ending
+
+
+def check_bad_endings(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    last = accept(bytes.fromhex(content["last"]), document=document)
+    accept_ending(bytes.fromhex(content["good"]), document=document, last=last)
+    for case in content["cases"]:
+        with pytest.raises(RemoteProtocolError) as caught:
+            accept_ending(bytes.fromhex(case["bytes"]), document=document, last=last)
+        assert type(caught.value) is FAULTS[case["fault"]], case["why"]
+
+
 def check_schedule(content: JSON) -> None:
     for case in content["cases"]:
         opens_at, closes_at = case["opens_at"], case["closes_at"]
@@ -232,6 +271,34 @@ def check_problems(content: JSON) -> None:
             case["retry"],
         )
         assert json.loads(case["text"])["type"] == case["uri"]
+
+
+def check_sealed_requests(content: JSON) -> None:
+    for case in content["packages"]:
+        package, request = bytes.fromhex(case["package"]), bytes.fromhex(case["request"])
+        head = b"\0\4POST\5https\x0fgateway.invalid\x0c/v1/packages\0 "
+        assert request == head + package + b"\0" == package_request(package)
+    for case in content["packages"] + content["others"]:
+        assert read_request(bytes.fromhex(case["request"])) == PackageRequest(bytes.fromhex(case["package"]))
+    for case in content["fetches"]:
+        assert fetch_request(case["path"]).hex() == case["request"]
+        assert read_request(bytes.fromhex(case["request"])) == FetchRequest(case["path"])
+    for case in content["refused"]:
+        with pytest.raises(MalformedMessageError):
+            read_request(bytes.fromhex(case["request"]))
+    for case in content["package_answers"]:
+        problem = PROBLEMS[case["problem"]] if case["problem"] else None
+        answer = bytes.fromhex(case["answer"])
+        assert len(answer) == 512
+        assert package_answer(problem) == answer
+        told = read_answer(answer)
+        assert told.status == (problem.status if problem else 202)
+        assert read_problem(told.content) is problem if problem else told.content == b""
+    for case in content["fetch_answers"]:
+        body, answer = bytes.fromhex(case["content"]), bytes.fromhex(case["answer"])
+        assert len(answer) % 1024 == 0
+        assert fetch_answer(case["status"], body, case["date"]) == answer
+        assert read_answer(answer) == Answer(case["status"], body, case["date"])
 
 
 CHECKS: dict[str, Callable[[JSON], None]] = {

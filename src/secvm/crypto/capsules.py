@@ -7,7 +7,7 @@ Nothing here looks into a capsule, and nothing says where it came from. ``unpack
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
 
@@ -29,18 +29,27 @@ def pack(capsules: Sequence[bytes]) -> bytes:
 
 def unpack(data: bytes) -> list[bytes]:
     """The capsules again. Raises ``MalformedMessageError`` and nothing else."""
+    return [capsule for group in unpack_in_groups(data, 2**32) for capsule in group]
+
+
+def unpack_in_groups(data: bytes, largest: int) -> Iterator[list[bytes]]:
+    """The same, so many at a time: for bodies that would keep somebody waiting. What is wrong at the end is only found
+    there.
+    """
     at = len(MAGIC) + 4
     if data[: len(MAGIC)] != MAGIC or len(data) < at:
         raise MalformedMessageError("these bytes are no capsules side by side")
-    count = int.from_bytes(data[len(MAGIC) : at], "little")
-    capsules = []
-    for _ in range(count):
-        length = int.from_bytes(data[at : at + 2], "little")
-        end = at + 2 + length
-        if not 0 < length <= MAX_CAPSULE_BYTES or end > len(data):
-            raise MalformedMessageError("capsules whose lengths do not add up")
-        capsules.append(data[at + 2 : end])
-        at = end
+    left = int.from_bytes(data[len(MAGIC) : at], "little")
+    while left:
+        capsules = []
+        for _ in range(min(left, largest)):
+            length = int.from_bytes(data[at : at + 2], "little")
+            end = at + 2 + length
+            if not 0 < length <= MAX_CAPSULE_BYTES or end > len(data):
+                raise MalformedMessageError("capsules whose lengths do not add up")
+            capsules.append(data[at + 2 : end])
+            at = end
+        left -= len(capsules)
+        yield capsules
     if at != len(data):
         raise MalformedMessageError("capsules whose lengths do not add up")
-    return capsules

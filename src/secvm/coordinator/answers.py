@@ -1,0 +1,39 @@
+"""Problems as HTTP answers in clear: ``application/problem+json`` (RFC 9457), and when to come again."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from secvm.protocol.documents import encode_document
+from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS, Problem
+from secvm.runtime.http_server import Response
+
+#: Seconds after which somebody who was told "try-later" may come again; devices add dice of their own (§16).
+RETRY_AFTER_S = 2
+
+#: Without content: stored.
+ACCEPTED = Response(202)
+
+
+def problem_response(problem: Problem) -> Response:
+    """The answer to a refusal."""
+    return _WRITTEN[problem.name]
+
+
+def plain_response(status: int) -> Response:
+    """A fault that is HTTP's own, without a type (RFC 9457 §4.2.1)."""
+    content = {"status": status, "title": HTTPStatus(status).phrase, "type": "about:blank"}
+    return Response(status, encode_document(content), MEDIA_TYPE)
+
+
+def too_large() -> Response:
+    """More bytes than a request may have. The status is HTTP's own, so that proxies understand it too."""
+    return Response(413, PROBLEMS["wrong-size"].to_bytes(), MEDIA_TYPE)
+
+
+def _write(problem: Problem) -> Response:
+    headers = (("retry-after", str(RETRY_AFTER_S)),) if problem.retry else ()
+    return Response(problem.status, problem.to_bytes(), MEDIA_TYPE, headers)
+
+
+_WRITTEN = {problem.name: _write(problem) for problem in PROBLEMS.values()}

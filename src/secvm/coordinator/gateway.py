@@ -1,0 +1,163 @@
+"""The gateway: capsules are opened here, in blocks or one at a time, and nowhere else.
+
+**In blocks** (``open_block``) is the way of relays that collect: the capsules are durable already, nobody waits for an
+answer, and each becomes a record or is dropped under the name of its problem. Of a package only the form is looked at;
+whether it fits its round is asked when the round is counted.
+
+**One at a time** (``Gateway``) is RFC 9458 as any stranger's client speaks it: the sender waits for an answer under its
+own seal. So everything that can be wrong with a package is found before anything is stored. The checks, in order:
+
+ 1. the capsule opens, by the key of an epoch that takes capsules now (else the problem is answered in clear),
+ 2. it holds the request of a package, and the package has its form,
+ 3. its experiment runs, its round is open now and belongs to the epoch of the key,
+ 4. it names only what the experiment has.
+
+From 2 on every answer has one length. Fetches are opened with the same keys and answered from the public files; a
+package is refused there, and a fetch here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from secvm.coordinator.present import OpenRound, Present
+from secvm.coordinator.records import make_record
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.oblivious import GatewayKeys
+from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
+from secvm.protocol import codec
+from secvm.protocol.problems import PROBLEMS, Problem, problem_of
+from secvm.protocol.sealed_requests import FetchRequest, fetch_answer, package_answer, package_in, read_request
+
+#: Content and media type of a public file, by its path (docs/protocol.md §19.2); None where there is none.
+Public = Callable[[str], tuple[bytes, str] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedBlock:
+    """What came of many capsules."""
+
+    #: A record for each that holds a package (``coordinator.records``).
+    block: bytes = field(repr=False)
+    #: How many of the others had which problem, by its name.
+    refused: Counter[str]
+
+
+def open_block(keys: GatewayKeys, capsules: Sequence[bytes]) -> OpenedBlock:
+    """Open many capsules; each is judged alone, by its form."""
+    parts: list[bytes] = []
+    refused: Counter[str] = Counter()
+    for capsule, opened in zip(capsules, keys.open_batch(capsules), strict=True):
+        if isinstance(opened, RemoteProtocolError):
+            refused[opened.problem] += 1
+            continue
+        try:
+            package = package_in(opened.request)
+            codec.decode(package)
+        except RemoteProtocolError as error:
+            refused[error.problem] += 1
+        else:
+            parts += (hashlib.sha256(capsule).digest(), package)
+    return OpenedBlock(b"".join(parts), refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A package that may be stored, and the way to answer whoever sent it."""
+
+    epoch: int
+    record: bytes = field(repr=False)
+    answer: Callable[[Problem | None], bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A capsule that was opened, and the sealed answer that says what is wrong with it."""
+
+    problem: Problem
+    answer: bytes = field(repr=False)
+
+
+class Gateway:
+    """Opens single capsules and says what is to be done with them. It stores nothing."""
+
+    def __init__(self, *, dice: RandomBytes, public: Public, date: Callable[[], str]) -> None:
+        """``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``)."""
+        self._dice = dice
+        self._public = public
+        self._date = date
+        self._present = Present()
+
+    def update(self, present: Present) -> None:
+        """From now on this is what runs."""
+        self._present = present
+
+    def package(self, capsule: bytes, now: int) -> Admitted | Refused:
+        """One capsule with a package. Raises ``RemoteProtocolError`` where it cannot be opened now, or not at all."""
+        epoch = self._epoch(capsule)
+        self._present.check_epoch(epoch, now)
+        opened = self._present.keys_of(epoch).open(capsule)
+
+        def answer(problem: Problem | None) -> bytes:
+            return opened.seal_response(package_answer(problem), self._dice)
+
+        try:
+            plaintext = package_in(opened.request)
+            self._check(plaintext, epoch, now)
+        except RemoteProtocolError as error:
+            problem = problem_of(error)
+            return Refused(problem, answer(problem))
+        return Admitted(epoch, make_record(capsule, plaintext), answer)
+
+    def _check(self, plaintext: bytes, epoch: int, now: int) -> None:
+        addressed = codec.decode(plaintext)
+        found = _round_of(addressed, self._present)
+        if now >= found.accept_until:
+            raise RefusedPackageError("a package that is late", problem="stale")
+        if now < found.opens_at or found.epoch != epoch:
+            raise RefusedPackageError("a package of a round that is not open", problem="wrong-round")
+        codec.check_package(
+            addressed,
+            experiment_id=found.document.experiment_id,
+            experiment=found.document.experiment,
+            round_number=found.number,
+        )
+
+    def fetch(self, capsule: bytes) -> bytes:
+        """The sealed answer to a sealed fetch, at any time while its key is here. Raises ``RemoteProtocolError`` where
+        the capsule does not open.
+        """
+        opened = self._present.keys_of(self._epoch(capsule)).open(capsule)
+        return opened.seal_response(self._fetched(opened.request), self._dice)
+
+    def _fetched(self, request: bytes) -> bytes:
+        date = self._date()
+        try:
+            wanted = read_request(request)
+            if not isinstance(wanted, FetchRequest):
+                raise MalformedMessageError("a package where only fetches are taken")
+        except RemoteProtocolError:
+            problem = PROBLEMS["garbage"]
+            return fetch_answer(problem.status, problem.to_bytes(), date)
+        found = self._public(wanted.path)
+        return fetch_answer(404, b"", date) if found is None else fetch_answer(200, found[0], date)
+
+    def _epoch(self, capsule: bytes) -> int:
+        if not capsule:
+            raise MalformedMessageError("too short for a capsule")
+        return self._present.epoch_of(capsule[0])
+
+
+def _round_of(addressed: codec.AddressedPackage, present: Present) -> OpenRound:
+    """The round that a package is for, if it runs."""
+    rounds = present.by_experiment.get(addressed.experiment_id)
+    if rounds is None:
+        raise RefusedPackageError("a package of another experiment", problem="unknown-experiment")
+    for one in rounds:
+        if one.number == addressed.round_number:
+            return one
+    gone = addressed.round_number < rounds[0].number
+    raise RefusedPackageError("a package of another round", problem="stale" if gone else "wrong-round")

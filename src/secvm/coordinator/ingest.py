@@ -1,0 +1,195 @@
+"""Ingest: what arrives is made durable in groups, acknowledged, and opened behind the scenes.
+
+ 1. A sealed capsule's key id names its epoch. An epoch that takes no capsules now refuses it at once.
+ 2. It waits a millisecond or two for others; the group is packed and committed by a thread, while the event loop goes
+    on. Only then is it acknowledged. No arrival time is kept, and no order is promised.
+ 3. The opener (``coordinator.opener``) turns sealed groups into records.
+ 4. When the driver has closed the epoch in the store, ``finish`` returns once nothing of it is sealed any more.
+
+Somebody who asks while the epoch is being closed is told "stale", and then nothing was stored. A capsule that came
+twice is stored twice; the count knows it by its digest. Memory is bounded: beyond the limits the answer is "try-later".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from secvm.coordinator.answers import problem_response
+from secvm.coordinator.opener import Opener
+from secvm.coordinator.present import Present
+from secvm.coordinator.store.port import CoordinatorStore, Deposit
+from secvm.crypto.capsules import MAX_CAPSULE_BYTES, pack, unpack
+from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
+from secvm.protocol.problems import PROBLEMS, Problem
+from secvm.runtime.clock import Clock
+from secvm.runtime.group_commit import GroupCommit
+from secvm.runtime.http_server import Response
+from secvm.runtime.metrics import Metrics
+
+#: What to answer, once it is known whether something was stored; None says that it was.
+Reply = Callable[[Problem | None], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may wait for its commit."""
+
+    #: How long the first of a group waits for others: a commit costs about as much.
+    tick_ms: float = 2.0
+    requests: int = 20_000
+    content_bytes: int = 2**28
+
+
+@dataclass(slots=True)
+class _Item:
+    """What one request brought, and how to answer it. One of the three is not empty, or it is a deposit."""
+
+    reply: Reply
+    size: int
+    epoch: int
+    capsule: bytes = b""
+    record: bytes = b""
+    #: Packed capsules, by epoch.
+    groups: Sequence[tuple[int, bytes]] = ()
+    deposit: Deposit | None = None
+    problem: Problem | None = field(default=None)
+
+
+class Ingest:
+    """Between the routes and the store. For one event loop; the store is used in other threads."""
+
+    def __init__(
+        self, store: CoordinatorStore, clock: Clock, *, metrics: Metrics, limits: Limits | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits or Limits()
+        self._present = Present()
+        self._opener = Opener(store, metrics=metrics)
+        self._waiting_bytes = 0
+        self._commits: GroupCommit[_Item, Response] = GroupCommit(
+            self._commit,
+            self._limits.tick_ms,
+            waiting=self._limits.requests,
+            failed=self._not_stored,
+            settled=self._settled,
+        )
+        self._stored = metrics.counter("stored_requests", "Requests whose content was made durable.")
+        self._commit_faults = metrics.counter("commit_faults", "Requests whose content could not be stored.")
+
+    def update(self, present: Present) -> None:
+        """From now on this is what runs."""
+        self._present = present
+        self._opener.update(present)
+
+    def start(self) -> None:
+        """Begin to open behind the scenes."""
+        self._opener.start()
+
+    async def finish(self, epoch: int) -> None:
+        """Return when all that was stored for the epoch is opened. The driver has closed it before."""
+        await self._opener.finish(epoch)
+
+    async def close(self) -> None:
+        """Answer whoever waits, and stop. Before the store is closed, and after the last request."""
+        await self._commits.close()
+        await self._opener.close()
+
+    # ── taking: each raises ``RemoteProtocolError`` for what is refused at once ──────────────────────────────────────
+
+    def check_room(self, size: int) -> None:
+        """Refuse where so many bytes more cannot wait."""
+        if self._commits.full or self._waiting_bytes + size > self._limits.content_bytes:
+            raise RefusedPackageError("too much waits already", problem="try-later")
+
+    def take_capsule(self, capsule: bytes, reply: Reply) -> asyncio.Future[Response]:
+        """One sealed capsule."""
+        size = len(capsule)
+        if not 0 < size <= MAX_CAPSULE_BYTES:
+            raise MalformedMessageError("a capsule has another size", problem="wrong-size")
+        return self._add(_Item(reply, size, self._epoch(capsule[0]), capsule=capsule))
+
+    def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
+        """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused."""
+        capsules = unpack(packed)
+        by_epoch: dict[int, list[bytes]] = {}
+        refused: RemoteProtocolError = MalformedMessageError("a batch without capsules")
+        epochs: dict[int, int] = {}
+        for key_id in {capsule[0] for capsule in capsules}:
+            try:
+                epochs[key_id] = self._epoch(key_id)
+            except RemoteProtocolError as error:
+                refused = error
+        for key_id, epoch in epochs.items():
+            by_epoch[epoch] = [capsule for capsule in capsules if capsule[0] == key_id]
+        if not by_epoch:
+            raise refused
+        groups = [(epoch, packed if len(some) == len(capsules) else pack(some)) for epoch, some in by_epoch.items()]
+        return self._add(_Item(reply, len(packed), groups[0][0], groups=groups))
+
+    def take_record(self, epoch: int, record: bytes, reply: Reply) -> asyncio.Future[Response]:
+        """A package that the gateway has opened and admitted."""
+        return self._add(_Item(reply, len(record), epoch, record=record))
+
+    def take_deposit(self, deposit: Deposit, packed: Sequence[bytes], reply: Reply) -> asyncio.Future[Response]:
+        """A relay's whole epoch."""
+        self._present.check_epoch(deposit.epoch, self._clock.now())
+        groups = [(deposit.epoch, group) for group in packed]
+        size = sum(len(group) for group in packed)
+        return self._add(_Item(reply, size, deposit.epoch, groups=groups, deposit=deposit))
+
+    def _epoch(self, key_id: int) -> int:
+        epoch = self._present.epoch_of(key_id)
+        self._present.check_epoch(epoch, self._clock.now())
+        return epoch
+
+    def _add(self, item: _Item) -> asyncio.Future[Response]:
+        self.check_room(item.size)
+        self._waiting_bytes += item.size
+        return self._commits.add(item)
+
+    # ── committing, in a thread ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _commit(self, items: list[_Item]) -> list[Response]:
+        singles: defaultdict[int, list[bytes]] = defaultdict(list)
+        sealed: defaultdict[int, list[bytes]] = defaultdict(list)
+        records: defaultdict[int, list[bytes]] = defaultdict(list)
+        for item in items:
+            if item.capsule:
+                singles[item.epoch].append(item.capsule)
+            elif item.record:
+                records[item.epoch].append(item.record)
+            elif item.deposit is None:
+                for epoch, packed in item.groups:
+                    sealed[epoch].append(packed)
+        for epoch, capsules in singles.items():
+            sealed[epoch].append(pack(capsules))
+        took_sealed = {epoch: self._store.append_sealed(epoch, groups) for epoch, groups in sealed.items()}
+        took_records = {epoch: self._store.append_opened(epoch, b"".join(some)) for epoch, some in records.items()}
+        answers = []
+        for item in items:
+            if item.record:
+                took = took_records[item.epoch]
+            elif item.deposit is not None:
+                took = self._store.deposit(item.deposit, [packed for _, packed in item.groups])
+            elif item.capsule:
+                took = took_sealed[item.epoch]
+            else:
+                took = any(took_sealed[epoch] for epoch, _ in item.groups)
+            answers.append(item.reply(None if took else PROBLEMS["stale"]))
+        return answers
+
+    def _not_stored(self, _error: Exception) -> Response:
+        self._commit_faults.add()
+        return problem_response(PROBLEMS["try-later"])
+
+    def _settled(self, items: list[_Item], durable: bool) -> None:
+        """In the event loop again, just before the answers."""
+        self._waiting_bytes -= sum(item.size for item in items)
+        if durable:
+            self._stored.add(len(items))
+            for epoch in {item.epoch for item in items if not item.record}:
+                self._opener.notice(epoch)

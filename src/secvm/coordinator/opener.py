@@ -1,0 +1,129 @@
+"""The opener: takes sealed groups back from the store, and puts records in their place.
+
+It works in slices, so that the event loop is never held up for long, and lets groups gather while nobody waits: one
+transaction then serves many of them. Groups and records change places in one transaction. Whatever happens before it,
+the groups are still there, sealed, and will be opened by the next attempt; nothing is opened into two blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+from secvm.coordinator.gateway import open_block
+from secvm.coordinator.present import Present
+from secvm.coordinator.records import RECORD_BYTES
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.crypto.capsules import unpack
+from secvm.protocol.problems import PROBLEMS
+from secvm.runtime.metrics import Metrics
+
+#: Capsules opened before the event loop has its turn: about 5 ms.
+SLICE = 96
+#: Groups taken from the store at once; they are held in memory, and a relay's batch is one.
+GROUPS = 32
+#: How long groups may gather while nobody waits.
+GATHER_S = 0.05
+#: How long to leave a store alone that failed.
+PAUSE_S = 1.0
+
+
+class Opener:
+    """Opens what is sealed, epoch by epoch. For one event loop; the store is used in other threads."""
+
+    def __init__(
+        self, store: CoordinatorStore, *, metrics: Metrics, gather_s: float = GATHER_S, pause_s: float = PAUSE_S
+    ) -> None:
+        self._store = store
+        self._pause_s = pause_s
+        self._gather_s = gather_s
+        self._present = Present()
+        #: Epochs in which something may be sealed.
+        self._sealed: set[int] = set()
+        self._something = asyncio.Event()
+        self._stopping = asyncio.Event()
+        # Two that open the same groups would do no harm, only the same work.
+        self._one = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._opened = metrics.counter("opened", "Capsules that hold a package.")
+        self._dropped = metrics.counter("dropped", "Stored capsules without one.", {"problem": tuple(PROBLEMS)})
+        self._faults = metrics.counter("opener_faults", "Times that opening failed and was begun anew.")
+
+    def update(self, present: Present) -> None:
+        """From now on these are the keys. Of every epoch that has one, something may be sealed from before."""
+        self._present = present
+        self._sealed = {key.epoch for key in present.keys}
+        self._something.set()
+
+    def notice(self, epoch: int) -> None:
+        """Something was stored, sealed."""
+        self._sealed.add(epoch)
+        self._something.set()
+
+    def start(self) -> None:
+        """Work behind the scenes from now on."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def close(self) -> None:
+        """Stop after what is under way; what is sealed stays sealed."""
+        self._stopping.set()
+        self._something.set()
+        if self._task is not None:
+            await self._task
+            self._task = None
+
+    async def finish(self, epoch: int) -> None:
+        """Return when nothing of the epoch is sealed. Whoever calls has closed it."""
+        while await self._open_some(epoch):
+            pass
+
+    async def _work(self) -> None:
+        while not self._stopping.is_set():
+            await self._something.wait()
+            await self._nap(self._gather_s)
+            self._something.clear()
+            epochs, self._sealed = sorted(self._sealed), set()
+            for epoch in epochs:
+                try:
+                    while not self._stopping.is_set() and await self._open_some(epoch):
+                        pass
+                except Exception:  # noqa: BLE001  (a full disk, say: the capsules are safe, and it may get better)
+                    self._faults.add()
+                    self.notice(epoch)
+                    await self._nap(self._pause_s)
+
+    async def _nap(self, seconds: float) -> None:
+        """Wait, unless it is time to stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+    async def _open_some(self, epoch: int) -> bool:
+        """Open the oldest groups of an epoch. False: there were none."""
+        async with self._one:
+            groups = await asyncio.to_thread(self._store.sealed, epoch, GROUPS)
+            if not groups:
+                return False
+            keys = self._present.keys_of(epoch)
+            parts = []
+            dropped: Counter[str] = Counter()
+            for capsules in _slices(groups):
+                opened = open_block(keys, capsules)
+                parts.append(opened.block)
+                dropped += opened.refused
+                await asyncio.sleep(0)
+            numbers, block = [number for number, _ in groups], b"".join(parts)
+            await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block)
+        self._opened.add(len(block) // RECORD_BYTES)
+        for problem, count in dropped.items():
+            self._dropped.add(count, problem=problem)
+        return True
+
+
+def _slices(groups: Sequence[tuple[int, bytes]]) -> Iterator[list[bytes]]:
+    capsules = chain.from_iterable(unpack(packed) for _, packed in groups)
+    while some := list(islice(capsules, SLICE)):
+        yield some

@@ -1,0 +1,154 @@
+"""The routes by which packages arrive (docs/protocol.md §19.4, §19.5), and sealed fetches beside them.
+
+    POST /v1/gateway     one capsule with a package: opened, checked, stored, answered under its seal
+    POST /v1/fetch       one capsule with a fetch, answered under its seal
+    POST /v1/capsule     one capsule, stored sealed
+    POST /v1/batch       capsules side by side, from a relay that has a token
+    POST /v1/deposit     a relay's whole epoch, with its signed count
+
+Every refusal is a problem and says no more. Nothing here looks at who asks, and nothing but content and media type is
+read of a request, and of a relay its token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from secvm.coordinator.answers import ACCEPTED, plain_response, problem_response
+from secvm.coordinator.gateway import Gateway, Refused
+from secvm.coordinator.ingest import Ingest
+from secvm.coordinator.present import Present
+from secvm.coordinator.store.port import Deposit
+from secvm.crypto import capsules as packing
+from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, RESPONSE_MEDIA_TYPE
+from secvm.crypto.signing import Envelope
+from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
+from secvm.protocol.manifest import RelayCount, read_relay_count
+from secvm.protocol.problems import Problem, problem_of
+from secvm.runtime.clock import Clock
+from secvm.runtime.http_server import Handler, Request, Response
+
+#: For ``HttpServer``: these take more than one capsule. A batch of 1,000 has 133 kB; a deposit's limit is the
+#: operator's choice, and this one is for 500,000 packages.
+BODY_LIMITS: Mapping[str, int] = {"/v1/batch": 2**22, "/v1/deposit": 2**26}
+#: A relay's count is a few hundred bytes.
+_MAX_COUNT_BYTES = 2**12
+#: Capsules of a deposit that are read, or stored as one group, before the event loop has its turn.
+_GROUP = 1000
+
+
+class PackageRoutes:
+    """Requests → gateway and ingest → answers."""
+
+    def __init__(self, gateway: Gateway, ingest: Ingest, clock: Clock, *, tokens: Iterable[bytes] = ()) -> None:
+        """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here."""
+        self._gateway = gateway
+        self._ingest = ingest
+        self._clock = clock
+        self._tokens = tuple(tokens)
+        self._present = Present()
+        #: By path, for whoever dispatches.
+        self.routes: Mapping[str, Handler] = {
+            "/v1/gateway": self._guarded(self._forwarded, REQUEST_MEDIA_TYPE),
+            "/v1/fetch": self._guarded(self._fetch, REQUEST_MEDIA_TYPE),
+            "/v1/capsule": self._guarded(self._capsule, REQUEST_MEDIA_TYPE),
+            "/v1/batch": self._guarded(self._batch, packing.MEDIA_TYPE, token=True),
+            "/v1/deposit": self._guarded(self._deposit, packing.MEDIA_TYPE, token=True),
+        }
+
+    def update(self, present: Present) -> None:
+        """From now on this is what runs, for the gateway and for ingest as well."""
+        self._present = present
+        self._gateway.update(present)
+        self._ingest.update(present)
+
+    def _guarded(
+        self, handler: Callable[[bytes], Response | Awaitable[Response]], media_type: str, *, token: bool = False
+    ) -> Handler:
+        """What all routes have in common."""
+
+        def guarded(request: Request) -> Response | Awaitable[Response]:
+            if request.method != "POST":
+                return plain_response(405)
+            if token and not self._has_token(request):
+                return plain_response(401)
+            if request.headers.get("content-type") != media_type:
+                return plain_response(415)
+            try:
+                return handler(request.body)
+            except RemoteProtocolError as error:
+                return problem_response(problem_of(error))
+
+        return guarded
+
+    def _has_token(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        digest = hashlib.sha256(token.encode("latin-1")).digest()
+        # All are compared, each in constant time.
+        found = [hmac.compare_digest(digest, known) for known in self._tokens]
+        return scheme.lower() == "bearer" and any(found)
+
+    # ── from devices, by whatever way ────────────────────────────────────────────────────────────────────────────────
+
+    def _forwarded(self, capsule: bytes) -> Response | Awaitable[Response]:
+        # Before it is opened: an answer "try-later" is in clear, the relay may have to wait as well.
+        self._ingest.check_room(len(capsule))
+        opened = self._gateway.package(capsule, self._clock.now())
+        if isinstance(opened, Refused):
+            return Response(200, opened.answer, RESPONSE_MEDIA_TYPE)
+
+        def reply(problem: Problem | None) -> Response:
+            return Response(200, opened.answer(problem), RESPONSE_MEDIA_TYPE)
+
+        return self._ingest.take_record(opened.epoch, opened.record, reply)
+
+    def _fetch(self, capsule: bytes) -> Response:
+        return Response(200, self._gateway.fetch(capsule), RESPONSE_MEDIA_TYPE)
+
+    def _capsule(self, capsule: bytes) -> Awaitable[Response]:
+        return self._ingest.take_capsule(capsule, _accepted)
+
+    # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batch(self, packed: bytes) -> Awaitable[Response]:
+        return self._ingest.take_batch(packed, _accepted)
+
+    async def _deposit(self, body: bytes) -> Response:
+        try:
+            self._ingest.check_room(len(body))
+            envelope, packed = _split(body)
+            relay, count = self._relay_count(envelope)
+            self._present.check_epoch(count.epoch, self._clock.now())
+            groups, found = [], 0
+            for capsules in packing.unpack_in_groups(packed, _GROUP):
+                groups.append(packing.pack(capsules))
+                found += len(capsules)
+                await asyncio.sleep(0)
+            if found != count.capsules:
+                raise MalformedMessageError("a deposit of which the count is not true")
+            return await self._ingest.take_deposit(Deposit(count.epoch, relay, envelope), groups, _accepted)
+        except RemoteProtocolError as error:
+            return problem_response(problem_of(error))
+
+    def _relay_count(self, envelope: bytes) -> tuple[str, RelayCount]:
+        """The count, and the public key of the relay of a running experiment that signed it."""
+        signers = {key_id for key_id, _ in Envelope.from_bytes(envelope).signatures}
+        for one in self._present.rounds:
+            for relay in one.document.relays:
+                if relay.key.key_id in signers:
+                    return relay.key.data.hex(), read_relay_count(envelope, one.document)
+        raise BadSignatureError
+
+
+def _accepted(problem: Problem | None) -> Response:
+    return ACCEPTED if problem is None else problem_response(problem)
+
+
+def _split(body: bytes) -> tuple[bytes, bytes]:
+    length = int.from_bytes(body[:4], "little")
+    if not 0 < length <= min(_MAX_COUNT_BYTES, len(body) - 4):
+        raise MalformedMessageError("a deposit whose lengths do not add up")
+    return body[4 : 4 + length], body[4 + length :]

@@ -1,0 +1,100 @@
+"""Present: which rounds run, and which gateway keys open, as one value that never changes.
+
+The driver makes a new one at each transition and hands it to the gateway and to ingest (``update``); between two of
+them nobody asks the store. What is taken at an instant follows from this value and the clock alone:
+
+- a capsule is sealed, so only its key id tells where it belongs: to the epoch of that key;
+- an epoch takes capsules from the first opening of its rounds until the last ``accept_until`` among them;
+- a package, once opened, is for one round, and that round takes it from ``opens_at`` until ``accept_until``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from secvm.coordinator.store.port import StoredKey
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.oblivious import GatewayKey, GatewayKeys
+from secvm.errors import LocalProtocolError, RefusedPackageError, UnknownKeyError
+from secvm.protocol.codec import ExperimentId
+from secvm.protocol.experiment_document import ExperimentDocument
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRound:
+    """A round that is announced and not concluded. Its times are instants (docs/protocol.md §10)."""
+
+    document: ExperimentDocument
+    number: int
+    epoch: int
+    opens_at: int
+    closes_at: int
+    accept_until: int
+
+
+@dataclass(frozen=True)
+class Present:
+    """All rounds that are announced and not concluded, and all keys that are not scrubbed."""
+
+    rounds: tuple[OpenRound, ...] = ()
+    keys: tuple[StoredKey, ...] = ()
+
+    def keys_of(self, epoch: int) -> GatewayKeys:
+        """What opens the capsules of one epoch. Raises ``LocalProtocolError`` where its key is gone."""
+        found = self._opening.get(epoch)
+        if found is None:
+            raise LocalProtocolError("the key of this epoch is not here")
+        return found
+
+    @functools.cached_property
+    def _opening(self) -> Mapping[int, GatewayKeys]:
+        return {key.epoch: GatewayKeys([gateway_key(key)]) for key in self.keys}
+
+    @functools.cached_property
+    def by_experiment(self) -> Mapping[ExperimentId, tuple[OpenRound, ...]]:
+        """Rounds by the id that packages carry, in the order of their numbers."""
+        found: dict[ExperimentId, list[OpenRound]] = {}
+        for one in sorted(self.rounds, key=lambda one: one.number):
+            found.setdefault(one.document.experiment_id, []).append(one)
+        return {experiment_id: tuple(rounds) for experiment_id, rounds in found.items()}
+
+    @functools.cached_property
+    def _newest(self) -> Mapping[int, StoredKey]:
+        """The keys by their ids; where 256 epochs later an id comes again, the newer key has it."""
+        return {key.key_id: key for key in sorted(self.keys, key=lambda key: key.epoch)}
+
+    @functools.cached_property
+    def _takes(self) -> Mapping[int, tuple[int, int]]:
+        """For each epoch with rounds: from when, and until before when, it takes capsules."""
+        found: dict[int, tuple[int, int]] = {}
+        for one in self.rounds:
+            opens_at, until = found.get(one.epoch, (one.opens_at, one.accept_until))
+            found[one.epoch] = min(opens_at, one.opens_at), max(until, one.accept_until)
+        return found
+
+    def epoch_of(self, key_id: int) -> int:
+        """The epoch whose key has this id. Raises ``UnknownKeyError``."""
+        key = self._newest.get(key_id)
+        if key is None:
+            raise UnknownKeyError
+        return key.epoch
+
+    def check_epoch(self, epoch: int, now: int) -> None:
+        """Whether the epoch takes capsules now. Raises ``RefusedPackageError``."""
+        takes = self._takes.get(epoch)
+        if takes is None or now >= takes[1]:
+            raise RefusedPackageError("an epoch that takes no more capsules", problem="stale")
+        if now < takes[0]:
+            raise RefusedPackageError("an epoch whose windows are not open yet", problem="wrong-round")
+
+    def epoch_for(self, now: int) -> int | None:
+        """The epoch that takes capsules now, the newest if there are several; None between windows."""
+        open_now = [epoch for epoch, (opens_at, until) in self._takes.items() if opens_at <= now < until]
+        return max(open_now, default=None)
+
+
+def gateway_key(key: StoredKey) -> GatewayKey:
+    """A stored key, ready to open with. Stored are keys of the suite that everybody must have (§18.1)."""
+    return GatewayKey(key.key_id, X25519PrivateKey(key.private))

@@ -1,0 +1,149 @@
+"""What stands under a seal: a package or a fetch as binary HTTP, and the answers to them (docs/protocol.md §19.3).
+
+Every request with a package has the same bytes but for the package itself, so the gateway reads ours by comparing and
+slicing. A stranger's may be written in any way that RFC 9292 allows: another authority, further fields, chunks; it is
+read by ``crypto.binary_http``, and means the same.
+
+An answer's length says nothing: one length for all packages, steps of 1,024 bytes for fetches.
+
+``read_request`` and ``read_answer`` raise ``MalformedMessageError`` and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from secvm.crypto import binary_http
+from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.protocol import problems
+from secvm.protocol.codec import PACKAGE_BYTES
+from secvm.protocol.problems import Problem
+
+#: A name that no resolver has (RFC 6761): the gateway is found by its key, not by this.
+AUTHORITY = b"gateway.invalid"
+PACKAGES_PATH = b"/v1/packages"
+#: Every answer to a package has so many bytes before it is sealed.
+PACKAGE_ANSWER_BYTES = 512
+#: An answer to a fetch has a multiple of this.
+FETCH_ANSWER_STEP = 1024
+#: What a package that was taken is answered.
+ACCEPTED = 202
+
+
+@dataclass(frozen=True, slots=True)
+class PackageRequest:
+    """A package was sent: 32 bytes, or what a stranger sent for them."""
+
+    plaintext: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """Somebody wants to read a public file."""
+
+    path: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the gateway said."""
+
+    status: int
+    content: bytes = field(repr=False)
+    #: The server's clock, as HTTP writes dates; packages are answered without.
+    date: str | None = None
+
+
+def _request(method: bytes, path: bytes, content: bytes = b"") -> bytes:
+    return binary_http.encode_request(
+        binary_http.Request(method=method, scheme=b"https", authority=AUTHORITY, path=path, content=content)
+    )
+
+
+#: Before and after the package, in a request of ours; what comes after is the empty list of trailers.
+_PREFIX, _SUFFIX = _request(b"POST", PACKAGES_PATH, bytes(PACKAGE_BYTES))[: -PACKAGE_BYTES - 1], b"\0"
+_PACKAGE_AT, _PACKAGE_END = len(_PREFIX), len(_PREFIX) + PACKAGE_BYTES
+REQUEST_BYTES = _PACKAGE_END + len(_SUFFIX)
+
+
+# ── the device ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def package_request(plaintext: bytes) -> bytes:
+    """The request that carries a package; always ``REQUEST_BYTES`` long."""
+    if len(plaintext) != PACKAGE_BYTES:
+        raise LocalProtocolError(f"a package has {PACKAGE_BYTES} bytes")
+    return _PREFIX + plaintext + _SUFFIX
+
+
+def fetch_request(path: str) -> bytes:
+    """The request for a public file."""
+    if not path.isascii():
+        raise LocalProtocolError("the path of a public file is ASCII")
+    return _request(b"GET", path.encode("ascii"))
+
+
+def read_answer(data: bytes) -> Answer:
+    """What was in the gateway's answer."""
+    response = binary_http.decode_response(data)
+    dates = [value for name, value in response.headers if name == b"date"]
+    if len(dates) > 1 or not all(date.isascii() for date in dates):
+        raise MalformedMessageError("the answer has more than one date, or one that is none")
+    return Answer(response.status, response.content, dates[0].decode("ascii") if dates else None)
+
+
+# ── the gateway ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_request(data: bytes) -> PackageRequest | FetchRequest:
+    """What somebody wants. A method or a path that is not known here is refused as "garbage"."""
+    if len(data) == REQUEST_BYTES and data[:_PACKAGE_AT] == _PREFIX and data[_PACKAGE_END:] == _SUFFIX:
+        return PackageRequest(data[_PACKAGE_AT:_PACKAGE_END])
+    request = binary_http.decode_request(data)
+    if request.method == b"POST" and request.path == PACKAGES_PATH:
+        return PackageRequest(request.content)
+    if request.method == b"GET" and not request.content:
+        # Decoding has seen to it that a path is visible ASCII.
+        return FetchRequest(request.path.decode("ascii"))
+    raise MalformedMessageError("a request that is neither a package nor a fetch")
+
+
+def package_in(data: bytes) -> bytes:
+    """The package of a request that may be nothing else: what the opener asks for every capsule."""
+    if len(data) == REQUEST_BYTES and data[:_PACKAGE_AT] == _PREFIX and data[_PACKAGE_END:] == _SUFFIX:
+        return data[_PACKAGE_AT:_PACKAGE_END]
+    request = read_request(data)
+    if not isinstance(request, PackageRequest):
+        raise MalformedMessageError("a fetch where only packages are taken")
+    return request.plaintext
+
+
+def _package_answer(problem: Problem | None) -> bytes:
+    response = (
+        binary_http.Response(status=ACCEPTED)
+        if problem is None
+        else binary_http.Response(
+            status=problem.status,
+            headers=((b"content-type", problems.MEDIA_TYPE.encode()),),
+            content=problem.to_padded_bytes(),
+        )
+    )
+    return binary_http.encode_response(response, padded_to=PACKAGE_ANSWER_BYTES)
+
+
+#: There are no others, so each is written once.
+_PACKAGE_ANSWERS = {problem: _package_answer(problem) for problem in (None, *problems.PROBLEMS.values())}
+
+
+def package_answer(problem: Problem | None) -> bytes:
+    """What a package is answered: that it was taken, or why not; always ``PACKAGE_ANSWER_BYTES`` long."""
+    return _PACKAGE_ANSWERS[problem]
+
+
+def fetch_answer(status: int, content: bytes, date: str) -> bytes:
+    """What a fetch is answered, padded to the next multiple of ``FETCH_ANSWER_STEP``."""
+    if not date.isascii():
+        raise LocalProtocolError("a date is ASCII")
+    response = binary_http.Response(status=status, headers=((b"date", date.encode("ascii")),), content=content)
+    encoded = binary_http.encode_response(response)
+    return encoded.ljust(-(-len(encoded) // FETCH_ANSWER_STEP) * FETCH_ANSWER_STEP, b"\0")

@@ -1,0 +1,139 @@
+"""What an HTTP server takes and gives: requests, responses, limits, and the bytes of an answer's head."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http import HTTPStatus
+
+from secvm.errors import LocalProtocolError
+from secvm.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server puts up with."""
+
+    #: Of one request's content; a larger one is answered 413.
+    body_bytes: int = 2**14
+    #: Of the request line and all header fields together: 431.
+    head_bytes: int = 2**13
+    #: Open connections; more are closed at once.
+    connections: int = 10_000
+    #: From the first byte of a request to its last: 408. It is looked at once a second.
+    request_s: float = 15.0
+    #: Between two requests on one connection, and as long as an answer is not read.
+    idle_s: float = 75.0
+    #: Requests of one connection that wait for their answers; beyond, the connection is not read from.
+    pipelined: int = 64
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, whole."""
+
+    method: str
+    #: As it was sent, nothing decoded; of a target in absolute form, what follows the host.
+    path: str
+    query: str
+    #: Names in lower case; of a field that came twice, the values joined by a comma.
+    headers: Mapping[str, str]
+    body: bytes
+    #: The address at the other end of the connection.
+    peer: str
+
+
+@dataclass(slots=True)
+class Response:
+    """One answer. Length, date and connection are the server's to tell, not among ``headers``."""
+
+    status: int
+    body: bytes = b""
+    media_type: str = ""
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+#: Answers at once, or later. A future may be shared by many requests: it is never cancelled here.
+Handler = Callable[[Request], Response | Awaitable[Response]]
+
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+#: Answers that have no content, whatever the handler says.
+_EMPTY = frozenset({204, 304})
+#: Heads are kept by status, media type and length; a server has few of them, but lengths may be many.
+_MOST_HEADS = 512
+
+
+def http_date(clock: Clock) -> Callable[[], str]:
+    """What the Date field says by this clock; written anew once in a second."""
+    second, text = -1, ""
+
+    def date() -> str:
+        nonlocal second, text
+        now = clock.now() // 1000
+        if now != second:
+            second, text = now, formatdate(now, usegmt=True)
+        return text
+
+    return date
+
+
+class Heads:
+    """Status lines and header fields of answers; those that come again and again are made once."""
+
+    def __init__(self, date: Callable[[], str] | None) -> None:
+        self._date = date
+        self._date_text = ""
+        self._date_line = b""
+        self._kept: dict[tuple[int, str, int, bool], bytes] = {}
+
+    def head(self, response: Response, *, keep_alive: bool) -> bytes:
+        """All that comes before the answer's content.
+
+        Raises
+        ------
+        LocalProtocolError
+            When a field would be more than one line.
+        """
+        if response.headers:
+            lines = self._lines(response, keep_alive=keep_alive)
+        else:
+            key = (response.status, response.media_type, len(response.body), keep_alive)
+            found = self._kept.get(key)
+            if found is None:
+                found = self._lines(response, keep_alive=keep_alive)
+                if len(self._kept) < _MOST_HEADS:
+                    self._kept[key] = found
+            lines = found
+        if self._date is None:
+            return lines + b"\r\n"
+        text = self._date()
+        if text is not self._date_text:
+            self._date_text, self._date_line = text, f"date: {text}\r\n\r\n".encode("latin-1")
+        return lines + self._date_line
+
+    @staticmethod
+    def _lines(response: Response, *, keep_alive: bool) -> bytes:
+        lines = [f"HTTP/1.1 {response.status} {_PHRASES.get(response.status, '')}"]
+        if response.media_type:
+            lines.append(f"content-type: {response.media_type}")
+        if response.status not in _EMPTY:
+            lines.append(f"content-length: {len(response.body)}")
+        lines += [f"{name}: {value}" for name, value in response.headers]
+        if not keep_alive:
+            lines.append("connection: close")
+        if any("\r" in line or "\n" in line or "\0" in line for line in lines):
+            raise LocalProtocolError("a header field is one line")
+        try:
+            return ("\r\n".join(lines) + "\r\n").encode("latin-1")
+        except UnicodeEncodeError:
+            raise LocalProtocolError("a header field is written in latin-1") from None
+
+    def answer(self, response: Response, *, keep_alive: bool, head_only: bool) -> bytes:
+        """An answer as it is sent; one that cannot be written is answered as a fault of ours."""
+        try:
+            head = self.head(response, keep_alive=keep_alive)
+        except LocalProtocolError:
+            response = Response(500)
+            head = self.head(response, keep_alive=keep_alive)
+        return head if head_only or response.status in _EMPTY else head + response.body

@@ -1,0 +1,299 @@
+"""What is acknowledged is durable, is opened once, and is not lost when something fails in between."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from secvm.coordinator.answers import ACCEPTED
+from secvm.coordinator.counting import RoundToCount, count_epoch
+from secvm.coordinator.gateway import open_block
+from secvm.coordinator.ingest import Ingest
+from secvm.coordinator.opener import SLICE, Opener
+from secvm.coordinator.present import Present
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.capsules import pack
+from secvm.errors import LocalProtocolError, RefusedPackageError, StoreError, UnknownKeyError
+from secvm.protocol.problems import Problem, read_problem
+from secvm.runtime.http_server import Response
+from secvm.runtime.metrics import Metrics
+from tests.unit.coordinator.package_path import (
+    ACCEPT_UNTIL,
+    DICE,
+    DOCUMENT,
+    EPOCH,
+    KEY,
+    OPEN_ROUND,
+    PRESENT,
+    ROUND,
+    StandingClock,
+    plaintext,
+    records,
+    running,
+    sealed_package,
+    train,
+)
+from tests.unit.protocol.helpers import START
+
+PACKAGES = [train(i % 11) for i in range(250)]
+CAPSULES = [sealed_package(package).capsule for package in PACKAGES]
+PLAINTEXTS = [plaintext(package) for package in PACKAGES]
+EXPECTED = records(CAPSULES, PLAINTEXTS)
+
+
+class Kill(BaseException):
+    """The process ends here."""
+
+
+class FailingStore(MemoryStore):
+    """Fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: list[BaseException] = []
+        self.replaced: Callable[[], object] = bool
+
+    def _maybe(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+
+    def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
+        self._maybe()
+        return super().append_sealed(epoch, packed)
+
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
+        self._maybe()
+        super().replace_sealed(epoch, numbers, block)
+        self.replaced()
+
+
+def opened(store: MemoryStore | SQLiteStore) -> list[bytes]:
+    block = b"".join(store.opened(EPOCH))
+    return sorted(block[i : i + 64] for i in range(0, len(block), 64))
+
+
+def page(metrics: Metrics) -> str:
+    return metrics.page()[0].decode()
+
+
+# ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_block_has_a_record_for_each_package_and_a_name_for_each_fault() -> None:
+    other = replace(KEY, key_id=9)
+    bad = [CAPSULES[0][:-1] + b"\0", CAPSULES[1][:9], sealed_package(key=other).capsule, b"x"]
+    found = open_block(PRESENT.keys_of(EPOCH), [*bad, *CAPSULES[:3], CAPSULES[0]])
+    assert found.block == b"".join(
+        record for at in (0, 1, 2, 0) for record in records([CAPSULES[at]], [PLAINTEXTS[at]])
+    )
+    assert found.refused == {"garbage": 3, "unknown-key": 1}
+    assert CAPSULES[0].hex() not in repr(found)
+
+
+@pytest.mark.parametrize("fault", [StoreError("disk full"), Kill()])
+def test_what_fails_before_the_exchange_is_opened_again_and_nothing_is_doubled(fault: BaseException) -> None:
+    store = FailingStore()
+    store.append_sealed(EPOCH, [pack(CAPSULES[:100]), pack(CAPSULES[100:])])
+    store.failures = [fault]
+
+    async def finish() -> None:
+        opener = Opener(store, metrics=Metrics("coordinator"))
+        opener.update(PRESENT)
+        await opener.finish(EPOCH)
+
+    with pytest.raises(type(fault)):
+        asyncio.run(finish())
+    assert opened(store) == []
+    asyncio.run(finish())
+    assert opened(store) == EXPECTED
+    asyncio.run(finish())
+    assert opened(store) == EXPECTED
+
+
+def test_two_that_wait_for_one_epoch_open_it_once() -> None:
+    store = MemoryStore()
+    store.append_sealed(EPOCH, [pack(CAPSULES)])
+
+    async def check() -> None:
+        opener = Opener(store, metrics=Metrics("coordinator"))
+        opener.update(PRESENT)
+        await asyncio.gather(opener.finish(EPOCH), opener.finish(EPOCH))
+
+    asyncio.run(check())
+    assert opened(store) == EXPECTED
+
+
+def test_others_have_their_turn_between_slices() -> None:
+    store = MemoryStore()
+    store.append_sealed(EPOCH, [pack(CAPSULES)])
+    turns = 0
+
+    async def check() -> None:
+        opener = Opener(store, metrics=Metrics("coordinator"))
+        opener.update(PRESENT)
+        task = asyncio.ensure_future(opener.finish(EPOCH))
+
+        async def others() -> None:
+            nonlocal turns
+            while not task.done():
+                turns += 1
+                await asyncio.sleep(0)
+
+        await asyncio.gather(task, others())
+
+    asyncio.run(check())
+    assert turns > len(CAPSULES) // SLICE
+
+
+def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() -> None:
+    store, metrics = FailingStore(), Metrics("coordinator")
+    garbage = CAPSULES[0][:-1] + b"\0"
+
+    async def check() -> None:
+        done, loop = asyncio.Event(), asyncio.get_running_loop()
+        store.replaced = lambda: loop.call_soon_threadsafe(done.set)
+        opener = Opener(store, metrics=metrics, gather_s=0, pause_s=0)
+        opener.update(PRESENT)
+        opener.start()
+        opener.start()
+        store.append_sealed(EPOCH, [pack([garbage, *CAPSULES])])
+        store.failures = [StoreError("disk full"), OSError("something else")]
+        opener.notice(EPOCH)
+        await done.wait()
+        await opener.close()
+
+    asyncio.run(check())
+    assert opened(store) == EXPECTED
+    told = page(metrics)
+    assert f"secvm_coordinator_opened_total {float(len(CAPSULES))}" in told
+    assert "secvm_coordinator_opener_faults_total 2.0" in told
+    assert 'secvm_coordinator_dropped_total{problem="garbage"} 1.0' in told
+
+
+def test_an_opener_that_is_closed_leaves_the_rest_sealed() -> None:
+    store = MemoryStore()
+    store.append_sealed(EPOCH, [pack(CAPSULES)])
+
+    async def check() -> None:
+        opener = Opener(store, metrics=Metrics("coordinator"), gather_s=100)
+        opener.update(PRESENT)
+        opener.start()
+        await asyncio.sleep(0)
+        await opener.close()
+
+    asyncio.run(check())
+    assert len(store.sealed(EPOCH, 9)) == 1
+
+
+def test_without_its_key_an_epoch_cannot_be_finished() -> None:
+    store = MemoryStore()
+    store.append_sealed(EPOCH, [pack(CAPSULES)])
+
+    async def check() -> None:
+        opener = Opener(store, metrics=Metrics("coordinator"))
+        await opener.finish(EPOCH + 1)
+        with pytest.raises(LocalProtocolError):
+            await opener.finish(EPOCH)
+
+    asyncio.run(check())
+
+
+# ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def accepted(problem: Problem | None) -> Response:
+    return ACCEPTED if problem is None else Response(problem.status)
+
+
+def test_what_could_not_be_stored_is_not_acknowledged() -> None:
+    store, metrics = FailingStore(), Metrics("coordinator")
+
+    async def check() -> None:
+        ingest = Ingest(store, StandingClock(START), metrics=metrics)
+        ingest.update(PRESENT)
+        store.failures = [StoreError("disk full")]
+        told = await asyncio.gather(*(ingest.take_capsule(capsule, accepted) for capsule in CAPSULES[:3]))
+        assert {(one.status, read_problem(one.body).name) for one in told} == {(503, "try-later")}
+        assert store.sealed(EPOCH, 1) == []
+        # The same bytes again, and now there is room.
+        again = await asyncio.gather(*(ingest.take_capsule(capsule, accepted) for capsule in CAPSULES[:3]))
+        assert {one.status for one in again} == {202}
+        await ingest.close()
+
+    asyncio.run(check())
+    assert [group for _, group in store.sealed(EPOCH, 9)] == [pack(CAPSULES[:3])]
+    assert "secvm_coordinator_stored_requests_total 3.0" in page(metrics)
+    assert "secvm_coordinator_commit_faults_total 3.0" in page(metrics)
+
+
+def test_who_gives_up_waiting_changes_nothing() -> None:
+    store = MemoryStore()
+
+    async def check() -> None:
+        ingest = Ingest(store, StandingClock(START), metrics=Metrics("coordinator"))
+        ingest.update(PRESENT)
+        ingest.take_capsule(CAPSULES[0], accepted).cancel()
+        other = ingest.take_capsule(CAPSULES[1], accepted)
+        await ingest.close()
+        assert other.result().status == 202
+
+    asyncio.run(check())
+    assert [group for _, group in store.sealed(EPOCH, 9)] == [pack(CAPSULES[:2])]
+
+
+def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path) -> None:
+    file = tmp_path / "coordinator.sqlite"
+
+    async def before() -> None:
+        async with running(SQLiteStore(file)) as path:
+            assert (await path.batch(CAPSULES[:200])).status == 202
+            for capsule in CAPSULES[190:]:
+                assert (await path.post("/v1/capsule", capsule)).status == 202
+            # No close, no finish: the store is left as it is.
+
+    asyncio.run(before())
+    store = SQLiteStore(file)
+
+    async def after() -> None:
+        ingest = Ingest(store, StandingClock(ACCEPT_UNTIL), metrics=Metrics("coordinator"))
+        ingest.update(Present((OPEN_ROUND,), tuple(store.keys())))
+        store.close_epoch(EPOCH)
+        await ingest.finish(EPOCH)
+        await ingest.close()
+
+    asyncio.run(after())
+    assert sorted(set(opened(store))) == EXPECTED
+    counted = count_epoch(
+        store.opened(EPOCH), [RoundToCount(DOCUMENT.experiment_id, DOCUMENT.experiment, ROUND)], dice=DICE
+    )
+    assert (counted.received, counted.distinct) == (len(CAPSULES) + 10, len(CAPSULES))
+    assert counted.tallies[0].plus.sum() == len(CAPSULES)
+    store.close()
+
+
+# ── the present ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_present_says_which_epoch_takes_capsules() -> None:
+    assert PRESENT.epoch_for(START - 1) is None
+    assert PRESENT.epoch_for(START) == EPOCH
+    assert PRESENT.epoch_for(ACCEPT_UNTIL - 1) == EPOCH
+    assert PRESENT.epoch_for(ACCEPT_UNTIL) is None
+    longer = replace(OPEN_ROUND, epoch=EPOCH + 1, opens_at=START + 1)
+    assert Present((longer, OPEN_ROUND)).epoch_for(START + 1) == EPOCH + 1
+    with pytest.raises(UnknownKeyError):
+        Present().epoch_of(KEY.key_id)
+    with pytest.raises(RefusedPackageError):
+        PRESENT.check_epoch(EPOCH + 1, START)
+
+
+def test_a_key_id_that_comes_again_is_the_newer_epochs() -> None:
+    newer = replace(KEY, epoch=EPOCH + 256, private=bytes(32))
+    present = Present((), (newer, KEY))
+    assert present.epoch_of(KEY.key_id) == EPOCH + 256
+    # What was stored for the older one is still opened by its own key.
+    assert open_block(present.keys_of(EPOCH), CAPSULES[:1]).refused == {}
+    assert repr(KEY.private) not in repr(present)

@@ -1,0 +1,84 @@
+"""A service runs until it is told to stop, and then finishes."""
+
+import asyncio
+import io
+import json
+import logging
+import os
+import signal
+import sys
+
+import pytest
+
+from secvm.runtime.logs import Log
+from secvm.runtime.service import run_service
+from secvm.testing.clock import ManualClock
+
+
+@pytest.fixture(params=["uvloop", "asyncio"], autouse=True)
+def loop_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = str(request.param)
+    if name == "asyncio":
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    return name
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_sets_the_event_and_main_finishes(number: signal.Signals, loop_module: str) -> None:
+    said: list[str] = []
+
+    async def main(stop: asyncio.Event) -> None:
+        said.append(type(asyncio.get_running_loop()).__module__.partition(".")[0])
+        os.kill(os.getpid(), number)
+        await stop.wait()
+        said.append("drained")
+
+    run_service(main)
+    assert said == [loop_module, "drained"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_second_interrupt_aborts() -> None:
+    said: list[str] = []
+
+    async def main(stop: asyncio.Event) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await stop.wait()
+        said.append("draining")
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_service(main)
+    assert said == ["draining"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_main_that_returns_ends_the_service_and_one_that_fails_fails_it() -> None:
+    async def fine(_stop: asyncio.Event) -> None:
+        pass
+
+    async def broken(_stop: asyncio.Event) -> None:
+        raise RuntimeError("broken")
+
+    run_service(fine)
+    with pytest.raises(RuntimeError, match="broken"):
+        run_service(broken)
+
+
+def test_a_fault_that_nobody_caught_is_told_by_its_kind_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    stream = io.StringIO()
+
+    def fault() -> None:
+        raise KeyError("secret")
+
+    async def main(_stop: asyncio.Event) -> None:
+        asyncio.get_running_loop().call_soon(fault)
+        logging.getLogger("library").error("secret")
+        await asyncio.sleep(0)
+
+    run_service(main, log=Log(stream, ManualClock(0), "relay"))
+    line = {"time": "1970-01-01T00:00:00Z", "party": "relay", "event": "loop-fault", "error": "key-error"}
+    assert json.loads(stream.getvalue()) == line
+    assert "secret" not in "".join(capfd.readouterr())

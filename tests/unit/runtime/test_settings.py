@@ -1,0 +1,152 @@
+"""Settings are read strictly, and what is wrong is said without saying what stands there."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secvm.errors import BadInputError
+from secvm.runtime.settings import Settings, make_secret, read_secret, read_settings
+
+
+class Inner(Settings):
+    period_s: int
+    token: Path | None = None
+    ports: tuple[int, ...] = ()
+
+
+class Outer(Settings):
+    name: str
+    rate: float = 1.0
+    mode: Literal["forward", "interval"] = "forward"
+    epochs: Inner
+    peers: tuple[Inner, ...] = ()
+
+    @pydantic.field_validator("rate")
+    @classmethod
+    def _positive(cls, rate: float) -> float:
+        if rate <= 0:
+            raise ValueError("should be positive")
+        return rate
+
+
+GOOD = 'name = "n"\nrate = 2\n[epochs]\nperiod_s = 60\ntoken = "a/b"\nports = [1, 2]\n'
+
+
+def refusal(path: Path, text: str | bytes) -> str:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(BadInputError) as caught:
+        read_settings(path, Outer)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    return str(caught.value)
+
+
+def test_settings_come_out_with_their_types(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(GOOD)
+    found = read_settings(tmp_path / "s.toml", Outer)
+    assert found == Outer(name="n", rate=2, epochs=Inner(period_s=60, token=Path("a/b"), ports=(1, 2)))
+    with pytest.raises(pydantic.ValidationError):
+        found.name = "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hidden = 1\n" + GOOD, "hidden is not a setting"),
+        (GOOD + "hidden = 1\n", "epochs.hidden is not a setting"),
+        (GOOD + "[[peers]]\nperiod_s = 1\nhidden = 3\n", "peers.0.hidden is not a setting"),
+        (GOOD + "[hidden]\n", "hidden is not a setting"),
+        (GOOD + '"se cret" = 1\n', "epochs.(not a key) is not a setting"),
+        ('name = "n"\n', "epochs is missing"),
+        ('name = "n"\n[epochs]\n', "epochs.period_s is missing"),
+        (GOOD.replace("60", '"60"'), "epochs.period_s should be a valid integer"),
+        (GOOD.replace("60", "60.0"), "epochs.period_s should be a valid integer"),
+        (GOOD.replace("60", "true"), "epochs.period_s should be a valid integer"),
+        (GOOD.replace("60", "1979-05-27"), "epochs.period_s should be a valid integer"),
+        (GOOD.replace('"n"', "7"), "name should be a valid string"),
+        (GOOD.replace("[1, 2]", '[1, "secret"]'), "epochs.ports.1 should be a valid integer"),
+        (GOOD.replace("rate = 2", "rate = nan"), "rate should be a finite number"),
+        (GOOD.replace("rate = 2", "rate = -1"), "rate should be positive"),
+        (GOOD.replace("rate = 2", 'mode = "secret"'), "mode should be 'forward' or 'interval'"),
+        (GOOD.replace("rate = 2", 'rate = "sec'), "are no TOML (at line 2, column 12)"),
+        ("secret", "are no TOML"),
+        (b'name = "\xff"', "are no TOML"),
+        ("a = " + "[" * 100_000, "are no TOML"),
+        ("a = 1" + "0" * 5000, "are no TOML"),
+        ("a.b = 1\na = 'secret'", "are no TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_key(tmp_path: Path, text: str | bytes, sentence: str) -> None:
+    message = refusal(tmp_path / "s.toml", text)
+    assert sentence in message
+    assert "secret" not in message
+
+
+def test_settings_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(BadInputError, match="cannot read the settings"):
+            read_settings(path, Outer)
+
+
+@given(value=st.text(st.characters(categories=["L", "N"]), min_size=8))
+def test_no_value_is_ever_quoted(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "quoted.toml"
+    for text in (
+        GOOD.replace("60", f'"{value}"'),
+        GOOD.replace('"n"', f'["{value}"]'),
+        GOOD.replace("[1, 2]", f'{{a = "{value}"}}'),
+        GOOD.replace("rate = 2", f'mode = "{value}"'),
+        GOOD.replace('"n"', f"{value}é"),
+    ):
+        assert value not in refusal(path, text)
+
+
+# ── secrets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_made_secret_comes_out_and_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        make_secret(tmp_path / "key", b"k" * 32)
+    finally:
+        os.umask(before)
+    assert read_secret(tmp_path / "key") == b"k" * 32
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_secret_is_never_replaced(tmp_path: Path) -> None:
+    make_secret(tmp_path / "key", b"k" * 32)
+    with pytest.raises(BadInputError, match="exists already"):
+        make_secret(tmp_path / "key", b"l" * 32)
+    assert read_secret(tmp_path / "key") == b"k" * 32
+    assert [file.name for file in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_secret_without_a_place_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="cannot write the secret"):
+        make_secret(tmp_path / "none" / "key", b"k" * 32)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o610])
+def test_a_secret_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    make_secret(tmp_path / "key", b"k" * 32)
+    (tmp_path / "key").chmod(mode)
+    with pytest.raises(BadInputError, match="open to others"):
+        read_secret(tmp_path / "key")
+
+
+def test_what_is_no_secret_is_refused(tmp_path: Path) -> None:
+    make_secret(tmp_path / "short", b"k" * 15)
+    make_secret(tmp_path / "long", b"k" * 70_000)
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for name in ("short", "long", "pipe", "none"):
+        with pytest.raises(BadInputError) as caught:
+            read_secret(tmp_path / name)
+        assert "kkk" not in str(caught.value)
+    assert read_secret(tmp_path / "short", shortest=15) == b"k" * 15
