@@ -45,6 +45,8 @@ COMMANDS: dict[str, Command] = {
         "secvm.cli.experiment:app", "Make experiments at a coordinator, watch them, and export their models."
     ),
     "coordinator": Command("secvm.cli.coordinator:app", "Run rounds: opens capsules, counts, publishes."),
+    "participant": Command("secvm.cli.participant:app", "Take part with your own data, on your own device."),
+    "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
     "bench": Command("secvm.cli.bench:bench", "Run a benchmark, or list them."),
     "test": Command("secvm.cli.dev:run_tests", "Run all tests; further arguments go to pytest."),
     "dev": Command("secvm.cli.dev:app", "Commands for people who change the code."),
