@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,6 +39,7 @@ from secvm.protocol.experiment_document import (
 )
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.problems import PROBLEMS
+from secvm.protocol.received import bucket_bits, receipt, received_root, side_by_side
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
 from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
@@ -529,10 +531,95 @@ def sealed_requests() -> JSON:
     }
 
 
+def received() -> JSON:
+    """Digests of received capsules, the root over them, and receipts."""
+    cases = []
+    for count in (0, 1, 2, 31, 32, 33, 64, 65, 200):
+        # One bucket has more than its share, and the last ones are empty.
+        capsules = [f"capsule {i}".encode() for i in range(count)]
+        digests = sorted(
+            hashlib.sha256(capsule).digest() if i % 5 else b"\0\0" + hashlib.sha256(capsule).digest()[2:]
+            for i, capsule in enumerate(capsules)
+        )
+        packed = side_by_side(digests)
+        told = digests[count // 3] if digests else None
+        proof = None if told is None else receipt(packed, told)
+        cases.append(
+            {
+                "count": count,
+                "digests": packed.hex(),
+                "bits": bucket_bits(count),
+                "root": received_root(packed).hex(),
+                "digest": None if told is None else told.hex(),
+                "bucket": None if proof is None else proof.bucket.hex(),
+                "path": None if proof is None else [node.hex() for node in proof.path],
+            }
+        )
+    return {
+        "description": "Digests of the capsules of an epoch, the received root over them, and the receipt of one.",
+        "cases": cases,
+    }
+
+
+def bad_receipts() -> JSON:
+    """Receipts that must be refused."""
+    digests = sorted(hashlib.sha256(f"capsule {i}".encode()).digest() for i in range(70))
+    packed = side_by_side(digests)
+    root, digest = received_root(packed), digests[40]
+    good = receipt(packed, digest)
+    bucket, path = good.bucket, list(good.path)
+    other = receipt(packed, digests[0])
+    in_bucket = [bucket[at : at + 32] for at in range(0, len(bucket), 32)]
+    swapped = b"".join([in_bucket[1], in_bucket[0], *in_bucket[2:]])
+    whole = hashlib.sha256(b"\x00" + packed).digest()
+    inputs: dict[str, tuple[bytes, bytes, bytes, list[bytes]]] = {
+        "another root": (bytes(32), digest, bucket, path),
+        "a digest that was not received": (root, bytes([digest[0]]) + bytes(31), bucket, path),
+        "a digest too short": (root, digest[:31], bucket, path),
+        "the bucket of another digest": (root, digest, other.bucket, list(other.path)),
+        "a digest left out of the bucket": (root, digest, bucket.replace(in_bucket[0], b"", 1), path),
+        "half a digest in the bucket": (root, digest, bucket[:-1], path),
+        "an empty bucket": (root, digest, b"", path),
+        "a bucket not in order": (root, digest, swapped, path),
+        "a digest twice in the bucket": (root, digest, in_bucket[0] + bucket, path),
+        "a path too short": (root, digest, bucket, path[:-1]),
+        "a path too long": (root, digest, bucket, [*path, bytes(32)]),
+        "a path of 33 nodes": (root, digest, digest, [bytes(32)] * 33),
+        "a path in the wrong order": (root, digest, bucket, path[::-1]),
+        "half a node in the path": (root, digest, bucket, [path[0][:16], *path[1:]]),
+        "no path at all, and all digests": (root, digest, packed, []),
+        "digests of other buckets, under a root made for them": (
+            hashlib.sha256(b"\x01" + bytes(32) + whole).digest(),
+            digests[-1],
+            packed,
+            [bytes(32)],
+        ),
+    }
+    return {
+        "description": "Receipts that must be refused; `good` is one that must be taken.",
+        "good": {
+            "root": root.hex(),
+            "digest": digest.hex(),
+            "bucket": bucket.hex(),
+            "path": [node.hex() for node in path],
+        },
+        "cases": [
+            {
+                "why": why,
+                "root": root_.hex(),
+                "digest": digest_.hex(),
+                "bucket": bucket_.hex(),
+                "path": [node.hex() for node in path_],
+            }
+            for why, (root_, digest_, bucket_, path_) in inputs.items()
+        ],
+    }
+
+
 FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
-        *(packages, experiment_document, envelope, manifest, schedule, problems, sealed_requests),
-        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests),
+        *(packages, experiment_document, envelope, manifest, schedule, problems, sealed_requests, received),
+        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_receipts),
     )
 }

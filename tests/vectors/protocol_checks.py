@@ -19,6 +19,7 @@ from secvm.errors import (
     RemoteProtocolError,
 )
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
+from secvm.protocol import received
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import RoundManifest, accept, read_tally
@@ -193,6 +194,42 @@ def check_schedule(content: JSON) -> None:
             j = next(w for w in rest if w < 2**64 - 2**64 % (i + 1)) % (i + 1)
             order[i], order[j] = order[j], order[i]
         assert order == case["order"] == shuffle(range(case["count"]), iter(words))
+
+
+def check_received(content: JSON) -> None:
+    for case in content["cases"]:
+        packed, bits = bytes.fromhex(case["digests"]), case["bits"]
+        digests = [packed[at : at + 32] for at in range(0, len(packed), 32)]
+        assert digests == sorted(set(digests))
+        assert len(digests) == case["count"]
+        # The smallest number of buckets, a power of two, in which at most 32 lie on average.
+        assert case["count"] <= 32 * 2**bits
+        assert bits == 0 or case["count"] > 32 * 2 ** (bits - 1)
+        buckets = [b""] * 2**bits
+        for digest in digests:
+            buckets[int(f"{int.from_bytes(digest, 'big'):0256b}"[:bits] or "0", 2)] += digest
+        level = [hashlib.sha256(b"\x00" + bucket).digest() for bucket in buckets]
+        while len(level) > 1:
+            level = [hashlib.sha256(b"\x01" + level[i] + level[i + 1]).digest() for i in range(0, len(level), 2)]
+        assert level[0].hex() == case["root"] == received.received_root(packed).hex()
+        assert received.bucket_bits(case["count"]) == bits
+        if case["digest"] is not None:
+            digest, path = bytes.fromhex(case["digest"]), tuple(bytes.fromhex(node) for node in case["path"])
+            assert digest in digests
+            assert len(path) == bits
+            assert received.receipt(packed, digest) == received.Receipt(bytes.fromhex(case["bucket"]), path)
+            received.check_receipt(level[0], digest, bytes.fromhex(case["bucket"]), path)
+
+
+def check_bad_receipts(content: JSON) -> None:
+    def check(case: JSON) -> None:
+        root, digest, bucket = (bytes.fromhex(case[name]) for name in ("root", "digest", "bucket"))
+        received.check_receipt(root, digest, bucket, [bytes.fromhex(node) for node in case["path"]])
+
+    check(content["good"])
+    for case in content["cases"]:
+        with pytest.raises(MalformedMessageError):
+            check(case)
 
 
 def check_problems(content: JSON) -> None:

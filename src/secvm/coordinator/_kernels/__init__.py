@@ -1,1 +1,1 @@
-"""Counting: which capsules are new, and what their packages add up to; ``reference``, and ``fast``, which needs numba."""
+"""Counting: which capsules are new, and what their packages add up to. ``fast`` needs numba, ``reference`` does not."""
