@@ -17,7 +17,12 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-_LAYOUT = struct.Struct("<QqqqdQ")
+from secvm.errors import BadInputError
+
+_NUMBER = struct.Struct("<Q")
+_BODY = struct.Struct("<qqqd")
+_SIZE = _NUMBER.size + _BODY.size + _NUMBER.size
+_END = _SIZE - _NUMBER.size
 #: No sleep is longer, so that a clock that was set or steered is noticed.
 _LONGEST_NAP_S = 30.0
 #: A steered clock changes its mind at any moment.
@@ -51,12 +56,15 @@ class SteeredClock:
     """The time that a file tells. For experiments that are marked as a test, and nothing else."""
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), _LAYOUT.size, access=mmap.ACCESS_READ)
+        try:
+            with path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), _SIZE, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            raise BadInputError(f"cannot read the clock {path}") from None
 
     def now(self) -> int:
-        base, at, limit, rate = self._read()
-        return min(limit, base + int((time.monotonic_ns() - at) * rate) // 1_000_000)
+        # Before the file is read: a time taken later could belong to a line that was already replaced.
+        return _time(time.monotonic_ns(), *self._read())
 
     async def sleep_until(self, at: int) -> None:
         while (left := at - self.now()) > 0:
@@ -65,19 +73,27 @@ class SteeredClock:
 
     def _read(self) -> tuple[int, int, int, float]:
         while True:
-            first, base, at, limit, rate, second = _LAYOUT.unpack_from(self._map)
-            if first == second:
+            # In the order opposite to the writer's: what lies between two equal numbers is then of one writing.
+            (end,) = _NUMBER.unpack_from(self._map, _END)
+            base, at, limit, rate = _BODY.unpack_from(self._map, _NUMBER.size)
+            (begin,) = _NUMBER.unpack_from(self._map)
+            if begin == end:
                 return base, at, limit, rate
 
 
+def _time(monotonic_ns: int, base: int, at: int, limit: int, rate: float) -> int:
+    return min(limit, base + int(max(0, monotonic_ns - at) * rate) // 1_000_000)
+
+
 class ClockSteering:
-    """Whoever decides what time it is in such a file."""
+    """Whoever decides what time it is in such a file. The time stands still or goes on; it never goes back."""
 
     def __init__(self, path: Path, *, now: int, rate: float = 1.0, limit: int = 2**62) -> None:
-        path.write_bytes(_LAYOUT.pack(0, now, time.monotonic_ns(), limit, rate, 0))
+        body = _BODY.pack(now, time.monotonic_ns(), max(limit, now), _checked(rate))
+        path.write_bytes(_NUMBER.pack(0) + body + _NUMBER.pack(0))
         with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), _LAYOUT.size)
-        self._sequence, self._rate, self._limit = 0, rate, limit
+            self._map = mmap.mmap(file.fileno(), _SIZE)
+        self._sequence = 0
         self._clock = SteeredClock(path)
 
     def now(self) -> int:
@@ -85,12 +101,19 @@ class ClockSteering:
         return self._clock.now()
 
     def steer(self, *, limit: int | None = None, rate: float | None = None) -> None:
-        """Let the clock go on from now, at another rate or up to another limit."""
-        now = self.now()
-        self._limit = self._limit if limit is None else limit
-        self._rate = self._rate if rate is None else rate
+        """Let the clock go on from now, at another rate or up to another limit; one that is past means now."""
+        _, _, old_limit, old_rate = old = _BODY.unpack_from(self._map, _NUMBER.size)
+        new_rate = old_rate if rate is None else _checked(rate)
         self._sequence += 1
-        # The first number is written before, the last after what they enclose.
-        struct.pack_into("<Q", self._map, 0, self._sequence)
-        struct.pack_into("<qqqd", self._map, 8, now, time.monotonic_ns(), self._limit, self._rate)
-        struct.pack_into("<Q", self._map, 40, self._sequence)
+        # From here on readers wait, so that nobody reads the old line later than the instant at which the new begins.
+        _NUMBER.pack_into(self._map, 0, self._sequence)
+        at = time.monotonic_ns()
+        now = _time(at, *old)
+        _BODY.pack_into(self._map, _NUMBER.size, now, at, max(now, old_limit if limit is None else limit), new_rate)
+        _NUMBER.pack_into(self._map, _END, self._sequence)
+
+
+def _checked(rate: float) -> float:
+    if not 0 <= rate < 1e9:
+        raise BadInputError("a clock's rate is a number from 0 to a thousand million")
+    return rate

@@ -96,8 +96,12 @@ class Connection(asyncio.Protocol):
         self._path = self._query = ""
         self._headers: dict[str, str] = {}
         self._body: bytes | bytearray = b""
-        self._head_bytes = 0
+        #: Of the head's finished parts; and of the pieces in which it came so far.
+        self._head_bytes = self._head_pieces = 0
+        self._head_limit = owner.limits.head_bytes
         self._body_limit = 0
+        #: Whether the piece that is being read ended a request.
+        self._completed = False
 
     # ── asyncio ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,8 +125,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._ending:
             return
-        in_head = self._in_head
         self._busy = True
+        self._completed = False
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -130,10 +134,11 @@ class Connection(asyncio.Protocol):
                 self._refuse(400, "this is no HTTP request")
         finally:
             self._busy = False
-        if in_head and self._in_head and not self._ending:
-            # The parser keeps an unfinished field to itself: without this, one could grow for ever.
-            self._head_bytes += len(data)
-            if self._head_bytes > self._owner.limits.head_bytes:
+        if self._in_head and not self._completed:
+            # All of this belongs to one head. The parser keeps an unfinished field to itself: uncounted, it could grow
+            # for ever.
+            self._head_pieces += len(data)
+            if self._head_pieces > self._head_limit:
                 self._refuse(431, "too many header fields")
         if self._out:
             self._flush()
@@ -143,6 +148,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """They have said all; answers that are owed can still be read by them."""
         self._ending = True
+        self._receiving = self._in_head = False
         return not self._leaving and bool(self._waiting or self._held)
 
     def pause_writing(self) -> None:
@@ -163,26 +169,29 @@ class Connection(asyncio.Protocol):
         self._since = self._owner.time()
         self._target = self._body = b""
         self._headers = {}
-        self._head_bytes = 0
+        self._head_bytes = self._head_pieces = 0
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
-        self._count_head(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > self._head_limit:
+            self._too_long()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_head(len(name) + len(value) + 4)
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_bytes > self._head_limit:
+            self._too_long()
         if not self._in_head:
             # A field after the chunks: whoever looked at the head has not seen it.
             return
         known = _NAMES.get(name) or name.decode("latin-1").lower()
         text = value.decode("latin-1").rstrip(" \t")
-        self._headers[known] = f"{self._headers[known]}, {text}" if known in self._headers else text
+        headers = self._headers
+        headers[known] = f"{headers[known]}, {text}" if known in headers else text
 
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._owner.limits.head_bytes:
-            self._refuse(431, "too many header fields")
-            raise _Stop
+    def _too_long(self) -> None:
+        self._refuse(431, "too many header fields")
+        raise _Stop
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -247,6 +256,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._receiving = self._owes_continue = False
+        self._completed = True
         self._since = self._owner.time()
         if self._owner.draining or not self._parser.should_keep_alive():
             self._ending = True
