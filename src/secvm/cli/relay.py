@@ -1,0 +1,38 @@
+"""``secvm relay``: run a relay, and make what it needs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Run a relay: it knows who, not what.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.command()
+def serve(
+    config: Annotated[Path, typer.Option(help="Settings of the relay, TOML.", metavar="FILE", show_default=False)],
+) -> None:
+    """Run the relay until SIGTERM or Ctrl-C.
+
+    docs/how-to/run-a-relay.md explains every setting.
+    """
+    from secvm.relay.main import serve as serve_relay
+
+    serve_relay(config)
+
+
+@app.command()
+def key(
+    out: Annotated[Path, typer.Option(help="New file for the private key.", metavar="FILE", show_default=False)],
+) -> None:
+    """Make the key that signs a relay's counts, and print its public half in hex."""
+    from secvm.relay.main import make_key
+
+    typer.echo(make_key(out).data.hex())

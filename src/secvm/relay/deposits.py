@@ -1,0 +1,161 @@
+"""Deposits: a whole epoch, shuffled, with the relay's signed count (docs/protocol.md §19.5).
+
+``make_deposit`` says what is handed on. ``Depositor`` does it on time:
+
+ 1. At the deposit moment nothing more is put into the epoch, and what is still being committed is waited for.
+ 2. The epoch is sealed: shuffled and written down, or destroyed where fewer distinct clients came than the floor asks.
+    Of a destroyed epoch nothing is told but that it was.
+ 3. The deposit is sent until the coordinator has it (202), always the same bytes; or until the epoch is over there
+    (410) or must be, whereupon it is destroyed.
+
+Sealing does not wait for sending: names of clients are destroyed on time also when the coordinator is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+
+from secvm.crypto.capsules import pack
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.signing import SigningKey, sign
+from secvm.relay.epochs import Epochs
+from secvm.relay.mixing import shuffle
+from secvm.relay.store import RoundStore
+from secvm.runtime.clock import Clock
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+
+COUNT_TYPE = "secvm-v1-relay-count"
+_LONGEST_PAUSE_S = 30.0
+_LOOK_AGAIN_S = 60.0
+
+#: Sends a deposit; the status of the answer.
+Send = Callable[[bytes], Awaitable[int]]
+
+
+def signed_count(epoch: int, *, clients: int, capsules: int, key: SigningKey) -> bytes:
+    """What the relay says it saw, in its envelope."""
+    content = {"capsules": capsules, "clients": clients, "epoch": epoch, "type": COUNT_TYPE}
+    payload = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+    return sign(payload, purpose=COUNT_TYPE, keys=[key])
+
+
+def make_deposit(
+    epoch: int, clients: int, capsules: Sequence[bytes], *, floor: int, key: SigningKey, dice: RandomBytes
+) -> bytes | None:
+    """The body of ``POST /v1/deposit``; None below the floor."""
+    if clients < floor or not capsules:
+        return None
+    count = signed_count(epoch, clients=clients, capsules=len(capsules), key=key)
+    return len(count).to_bytes(4, "little") + count + pack(shuffle(capsules, dice))
+
+
+class Depositor:
+    """Seals epochs when they are due, and sends what is sealed."""
+
+    def __init__(
+        self,
+        store: RoundStore,
+        epochs: Epochs,
+        *,
+        clock: Clock,
+        dice: RandomBytes,
+        key: SigningKey,
+        floor: int,
+        close: Callable[[int], Awaitable[None]],
+        send: Send,
+        log: Log,
+        metrics: Metrics,
+        first_pause_s: float,
+    ) -> None:
+        """``close``: put nothing more into epochs before this one, and return when what was put there is durable."""
+        self._store = store
+        self._epochs = epochs
+        self._clock = clock
+        self._dice = dice
+        self._key = key
+        self._floor = floor
+        self._close = close
+        self._send = send
+        self._log = log
+        self._first_pause_s = first_pause_s
+        outcomes = {"outcome": ("sealed", "below-floor", "accepted", "stale", "given-up", "failed")}
+        self._counted = metrics.counter("deposits", "Epochs, by what became of them.", outcomes)
+        self._sealed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._seal_on_time())
+            tasks.create_task(self._send_on())
+
+    async def _seal_on_time(self) -> None:
+        while True:
+            current = self._epochs.at(self._clock.now())
+            await self._close(0)
+            try:
+                for epoch in self._store.begun():
+                    if epoch < current:
+                        await self._close(epoch + 1)
+                        await self._seal(epoch)
+            except sqlite3.Error:
+                # A full disk, most likely. What is there stays there, and somebody may make room.
+                self._tell("failed", current - 1)
+                await asyncio.sleep(self._first_pause_s)
+                continue
+            # Not for ever: a clock that was wrong for a moment must not put the next deposit off for years.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._clock.sleep_until(self._epochs.deposit_at(current)), _LOOK_AGAIN_S)
+
+    async def _seal(self, epoch: int) -> None:
+        def make(clients: int, capsules: Sequence[bytes]) -> bytes | None:
+            return make_deposit(epoch, clients, capsules, floor=self._floor, key=self._key, dice=self._dice)
+
+        try:
+            deposited = await asyncio.to_thread(self._store.seal, epoch, make)
+        finally:
+            self._sealed.set()
+        self._tell("sealed" if deposited else "below-floor", epoch)
+
+    async def _send_on(self) -> None:
+        pause_s = self._first_pause_s
+        while True:
+            self._sealed.clear()
+            try:
+                left = [epoch for epoch in await asyncio.to_thread(self._store.waiting) if not await self._sent(epoch)]
+            except sqlite3.Error:
+                left = [-1]
+                self._counted.add(outcome="failed")
+                self._log.tell("store", state="failed")
+            if not left:
+                pause_s = self._first_pause_s
+                await self._sealed.wait()
+                continue
+            # The machine's time: it is the network that is waited for, also while a steered clock stands still.
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _sent(self, epoch: int) -> bool:
+        """Whether this epoch is off our hands."""
+        if self._clock.now() >= self._epochs.hopeless_at(epoch):
+            outcome = "given-up"
+        else:
+            status = await self._send(await asyncio.to_thread(self._store.deposit, epoch))
+            if status not in {202, 410}:
+                self._tell("failed", epoch, status)
+                return False
+            outcome = "accepted" if status == 202 else "stale"
+        await asyncio.to_thread(self._store.forget, epoch)
+        self._tell(outcome, epoch)
+        return True
+
+    def _tell(self, outcome: str, epoch: int, status: int = 0) -> None:
+        self._counted.add(outcome=outcome)
+        if status:
+            self._log.tell("deposit", state=outcome, epoch=epoch, status=status)
+        else:
+            self._log.tell("deposit", state=outcome, epoch=epoch)

@@ -1,0 +1,97 @@
+"""The way to the gateway: media type and content go out, status, media type and content come back, and nothing else.
+
+All requests share one pool of connections, whoever's they are: a connection says nothing about a client. No header
+field is made from anything a client sent; what goes out is host, content-type, content-length, and the relay's own
+token where the relay speaks for itself. No cookies, no redirects, no proxies from the environment. What fails on this
+hop is an answer too: 502 and 504, as HTTP has them.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from secvm.relay.refusals import plain
+from secvm.runtime.http_server import Response
+
+#: aiohttp would add these; versions and preferences of ours are nobody's business.
+_UNSAID = ("Accept", "Accept-Encoding", "User-Agent")
+_MOST_CONNECTIONS = 256
+#: Longer media types are nobody's.
+_MOST_MEDIA_TYPE = 100
+
+
+class GatewayClient:
+    """Speaks to one gateway. To be used as ``async with``."""
+
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout_s: float = 30.0, answer_bytes: int = 2**23
+    ) -> None:
+        self._url = url
+        self._token = token
+        self._timeout_s = timeout_s
+        self._answer_bytes = answer_bytes
+        self._session: aiohttp.ClientSession | None = None
+
+    def __repr__(self) -> str:
+        return "GatewayClient(...)"
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_UNSAID,
+            auto_decompress=False,
+            trust_env=False,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def post(self, path: str, body: bytes, media_type: str) -> Response:
+        """For a client."""
+        return await self._ask("POST", path, body, {"content-type": media_type}, self._timeout_s)
+
+    async def hand_on(self, path: str, body: bytes, media_type: str, *, timeout_s: float | None = None) -> int:
+        """For the relay itself, with its token; the status."""
+        headers = {"content-type": media_type, "authorization": f"Bearer {self._token}"}
+        return (await self._ask("POST", path, body, headers, timeout_s or self._timeout_s)).status
+
+    async def get(self, path: str) -> Response:
+        """What is public."""
+        return await self._ask("GET", path, None, {}, self._timeout_s)
+
+    async def _ask(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+    ) -> Response:
+        assert self._session is not None
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        try:
+            async with self._session.request(
+                method, self._url + path, data=body, headers=headers, timeout=timeout, allow_redirects=False
+            ) as answer:
+                content = await self._content(answer)
+                if content is None:
+                    return plain(502)
+                media_type = answer.headers.get("content-type", "")[:_MOST_MEDIA_TYPE]
+                return Response(answer.status, content, media_type)
+        except TimeoutError:
+            return plain(504)
+        except (aiohttp.ClientError, OSError, ValueError):
+            return plain(502)
+
+    async def _content(self, answer: aiohttp.ClientResponse) -> bytes | None:
+        """All of it, or None where it is too much."""
+        parts, size = [], 0
+        async for part in answer.content.iter_chunked(2**16):
+            size += len(part)
+            if size > self._answer_bytes:
+                return None
+            parts.append(part)
+        return b"".join(parts)

@@ -1,0 +1,203 @@
+"""The three modes: what becomes of a capsule that was let in (docs/protocol.md §19.6).
+
+*Forward*: on to the gateway at once, and its sealed answer back; for any client of Oblivious HTTP.
+*Interval*: held for a moment, shuffled with the others, handed on as a batch; answered when the coordinator has it.
+*Round*: kept on our own disk until the epoch's deposit; answered after our commit.
+
+A capsule that comes again while the first is under way waits for the same commit. In every mode the number of capsules
+that wait is limited, and who is one too many is asked to come later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from secvm.crypto.capsules import MEDIA_TYPE, pack
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
+from secvm.relay.admission import Table, Verdict, digest_of
+from secvm.relay.forwarding import GatewayClient
+from secvm.relay.mixing import shuffle
+from secvm.relay.refusals import over_quota, try_later
+from secvm.relay.store import Arrival, RoundStore
+from secvm.runtime.group_commit import GroupCommit
+from secvm.runtime.http_server import Response
+
+GATEWAY_PATH, FETCH_PATH, KEYS_PATH = "/v1/gateway", "/v1/fetch", "/v1/keys"
+BATCH_PATH, DEPOSIT_PATH = "/v1/batch", "/v1/deposit"
+#: A durable commit takes about as long.
+_COMMIT_TICK_MS = 2.0
+#: Capsules of one commit. A batch has at most as many as may wait.
+_LARGEST_GROUP = 2000
+
+Answer = Response | Awaitable[Response]
+
+
+def accepted() -> Response:
+    """It will not be lost."""
+    return Response(202)
+
+
+class Mode(Protocol):
+    """What becomes of a capsule."""
+
+    def take(self, table: Table, client: bytes, capsule: bytes) -> Answer:
+        """Let it in, and answer."""
+        ...
+
+    async def flush(self) -> None:
+        """Return when everything taken before this call has its answer, without waiting for company."""
+        ...
+
+    async def close(self) -> None:
+        """Nothing more will come."""
+        ...
+
+
+class Turnstile:
+    """So many requests to the gateway at a time."""
+
+    def __init__(self, gateway: GatewayClient, limit: int, later: Callable[[], Response]) -> None:
+        self._gateway = gateway
+        self._left = limit
+        self._later = later
+
+    def post(self, path: str, capsule: bytes) -> Answer:
+        """Hand a capsule on and bring the answer back, or say at once that there is no room."""
+        if self._left <= 0:
+            return self._later()
+        # Taken here and not in the coroutine: many may be made before the first runs.
+        self._left -= 1
+        task = asyncio.get_running_loop().create_task(self._gateway.post(path, capsule, REQUEST_MEDIA_TYPE))
+        task.add_done_callback(self._returned)
+        return task
+
+    def _returned(self, _task: asyncio.Task[Response]) -> None:
+        self._left += 1
+
+
+class Forward:
+    """At once."""
+
+    def __init__(self, turnstile: Turnstile, *, retry_after_s: int) -> None:
+        self._turnstile = turnstile
+        self._retry_after_s = retry_after_s
+
+    def take(self, table: Table, client: bytes, capsule: bytes) -> Answer:
+        match table.admit(client, digest_of(capsule)):
+            case Verdict.OVER_QUOTA:
+                return over_quota()
+            case Verdict.FULL:
+                return try_later(self._retry_after_s)
+        # Counted also when the hop fails: the same bytes again are free.
+        return self._turnstile.post(GATEWAY_PATH, capsule)
+
+    async def flush(self) -> None:
+        """Answers that are under way are the server's to wait for."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Held:
+    """A capsule that waits for its commit."""
+
+    table: Table
+    client: bytes
+    digest: bytes
+    capsule: bytes
+
+
+class _Grouped:
+    """What interval and round have in common: capsules are answered in groups."""
+
+    #: Whether a capsule that was taken before needs nothing more than an answer.
+    _kept = False
+
+    def __init__(self, group: Callable[..., GroupCommit[_Held, Response]], *, retry_after_s: int) -> None:
+        self._retry_after_s = retry_after_s
+        self._under_way: dict[tuple[int, bytes], asyncio.Future[Response]] = {}
+        self._group = group(failed=lambda _error: try_later(retry_after_s), settled=self._settled)
+
+    def take(self, table: Table, client: bytes, capsule: bytes) -> Answer:
+        digest = digest_of(capsule)
+        known = self._under_way.get((table.epoch, digest))
+        if known is not None:
+            # One who hangs up must not take the other's answer away.
+            return asyncio.shield(known)
+        if self._group.full:
+            return try_later(self._retry_after_s)
+        match table.admit(client, digest):
+            case Verdict.OVER_QUOTA:
+                return over_quota()
+            case Verdict.FULL:
+                return try_later(self._retry_after_s)
+            case Verdict.AGAIN if self._kept:
+                return accepted()
+        future = self._group.add(_Held(table, client, digest, capsule))
+        self._under_way[table.epoch, digest] = future
+        return asyncio.shield(future)
+
+    def _settled(self, group: list[_Held], durable: bool) -> None:
+        for one in group:
+            self._under_way.pop((one.table.epoch, one.digest), None)
+            if self._kept and not durable:
+                one.table.release(one.client, one.digest)
+
+    async def flush(self) -> None:
+        await self._group.flush()
+
+    async def close(self) -> None:
+        await self._group.close()
+
+
+class Interval(_Grouped):
+    """Held for a moment, then handed on with the others."""
+
+    def __init__(
+        self, gateway: GatewayClient, dice: RandomBytes, *, interval_ms: int, waiting: int, retry_after_s: int
+    ) -> None:
+        self._gateway = gateway
+        self._dice = dice
+
+        def group(
+            failed: Callable[[Exception], Response], settled: Callable[[list[_Held], bool], None]
+        ) -> GroupCommit[_Held, Response]:
+            # A full queue is one batch: capsules that come together leave together.
+            return GroupCommit(
+                self._hand_on, interval_ms, largest=waiting, waiting=waiting, failed=failed, settled=settled
+            )
+
+        super().__init__(group, retry_after_s=retry_after_s)
+
+    async def _hand_on(self, held: list[_Held]) -> list[Response]:
+        batch = pack(shuffle([one.capsule for one in held], self._dice))
+        if await self._gateway.hand_on(BATCH_PATH, batch, MEDIA_TYPE) == 202:
+            return [accepted() for _ in held]
+        # Whatever it was: nobody but the device has the capsule now.
+        return [try_later(self._retry_after_s) for _ in held]
+
+
+class Round(_Grouped):
+    """Kept until the epoch's deposit."""
+
+    _kept = True
+
+    def __init__(self, store: RoundStore, *, waiting: int, retry_after_s: int) -> None:
+        self._store = store
+
+        def group(
+            failed: Callable[[Exception], Response], settled: Callable[[list[_Held], bool], None]
+        ) -> GroupCommit[_Held, Response]:
+            return GroupCommit(
+                self._keep, _COMMIT_TICK_MS, largest=_LARGEST_GROUP, waiting=waiting, failed=failed, settled=settled
+            )
+
+        super().__init__(group, retry_after_s=retry_after_s)
+
+    def _keep(self, held: list[_Held]) -> list[Response]:
+        self._store.append([Arrival(one.table.epoch, one.table.key, one.client, one.capsule) for one in held])
+        return [accepted() for _ in held]

@@ -1,0 +1,60 @@
+"""What the relay answers to what it does not take: problems (RFC 9457) as constant bytes (docs/protocol.md §17).
+
+The relay imports nothing of the protocol. Those of these bytes that are the protocol's are held equal to it by a test.
+Faults that are HTTP's own have the type ``about:blank``, as the RFC wants it.
+"""
+
+from __future__ import annotations
+
+from secvm.runtime.http_server import Response
+
+MEDIA_TYPE = "application/problem+json"
+
+WRONG_SIZE = (
+    b'{"status":400,"title":"The content does not have the one size that packages have.",'
+    b'"type":"urn:secvm:problem:v1:wrong-size"}'
+)
+GARBAGE = b'{"status":400,"title":"The content is no package.","type":"urn:secvm:problem:v1:garbage"}'
+OVER_QUOTA = (
+    b'{"status":429,"title":"More packages than one participant may send in a round.",'
+    b'"type":"urn:secvm:problem:v1:over-quota"}'
+)
+TRY_LATER = (
+    b'{"status":503,"title":"Nothing is wrong with the package, but it could not be stored.",'
+    b'"type":"urn:secvm:problem:v1:try-later"}'
+)
+
+_PLAIN = {
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    415: "Unsupported Media Type",
+    502: "Bad Gateway",
+    504: "Gateway Timeout",
+}
+
+
+def plain(status: int) -> Response:
+    """A fault that is HTTP's own."""
+    body = f'{{"status":{status},"title":"{_PLAIN[status]}","type":"about:blank"}}'
+    return Response(status, body.encode(), MEDIA_TYPE)
+
+
+def garbage() -> Response:
+    """These bytes are no capsule."""
+    return Response(400, GARBAGE, MEDIA_TYPE)
+
+
+def too_large() -> Response:
+    """More bytes than a capsule has. The status is HTTP's own, so that proxies understand it too."""
+    return Response(413, WRONG_SIZE, MEDIA_TYPE)
+
+
+def over_quota() -> Response:
+    """The client has sent as many distinct capsules in this epoch as it may, or fetched as often."""
+    return Response(429, OVER_QUOTA, MEDIA_TYPE)
+
+
+def try_later(seconds: int) -> Response:
+    """The same bytes may come again: nothing was stored."""
+    return Response(503, TRY_LATER, MEDIA_TYPE, (("retry-after", str(seconds)),))

@@ -1,0 +1,131 @@
+"""The relay's doors: ``POST R``, ``POST R/fetch``, ``GET R/keys``, ``GET /health``, ``GET /metrics``.
+
+A request is looked at in this order: is there such a door; is this the media type of a capsule; could it be one, by its
+length; whose is it; may that client still send. What passes goes to the mode. Nothing of a request but its content is
+handed to anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
+from secvm.relay.admission import Admission, Identify, Verdict
+from secvm.relay.forwarding import GatewayClient
+from secvm.relay.modes import FETCH_PATH, KEYS_PATH, Answer, Mode, Turnstile
+from secvm.relay.refusals import garbage, over_quota, plain, too_large, try_later
+from secvm.runtime.clock import Clock
+from secvm.runtime.http_server import Request, Response
+from secvm.runtime.metrics import Metrics
+
+#: Header, the shortest ``enc`` and a tag (docs/protocol.md §18.5).
+SHORTEST_CAPSULE_BYTES = 7 + 32 + 16
+#: The gateway's keys are asked for again after so long, by the relay's clock and by the machine's.
+_KEYS_MS = 1000
+
+
+class Doors:
+    """Answers requests. Its ``handle`` is what ``HttpServer`` is given."""
+
+    def __init__(
+        self,
+        path: str,
+        mode: Mode,
+        turnstile: Turnstile,
+        gateway: GatewayClient,
+        *,
+        admission: Admission,
+        identify: Identify,
+        clock: Clock,
+        metrics: Metrics,
+        capsule_bytes: int,
+        retry_after_s: int,
+    ) -> None:
+        self._mode = mode
+        self._turnstile = turnstile
+        self._keys = _Keys(gateway, clock)
+        self._admission = admission
+        self._identify = identify
+        self._clock = clock
+        self._metrics = metrics
+        self._capsule_bytes = capsule_bytes
+        self._retry_after_s = retry_after_s
+        self._posts = {path: self._capsule, f"{path}/fetch": self._fetch}
+        self._gets = {f"{path}/keys": self._keys.answer, "/health": self._health, "/metrics": self._page}
+        self._arrived = metrics.counter("requests", "Requests, by door.", {"door": ("capsule", "fetch", "keys")})
+        self.draining = False
+
+    def handle(self, request: Request) -> Answer:
+        """Answer one request."""
+        if request.method == "POST" and request.path in self._posts:
+            return self._post(request)
+        if request.method == "GET" and request.path in self._gets:
+            return self._gets[request.path]()
+        return plain(405 if request.path in self._posts or request.path in self._gets else 404)
+
+    def _post(self, request: Request) -> Answer:
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type != REQUEST_MEDIA_TYPE:
+            return plain(415)
+        if len(request.body) > self._capsule_bytes:
+            return too_large()
+        if len(request.body) < SHORTEST_CAPSULE_BYTES:
+            return garbage()
+        identity = self._identify(request)
+        if identity is None:
+            return plain(401)
+        return self._posts[request.path](identity, request.body)
+
+    def _capsule(self, identity: bytes, capsule: bytes) -> Answer:
+        self._arrived.add(door="capsule")
+        table = self._admission.table(self._clock.now())
+        return self._mode.take(table, table.name(identity), capsule)
+
+    def _fetch(self, identity: bytes, capsule: bytes) -> Answer:
+        self._arrived.add(door="fetch")
+        table = self._admission.table(self._clock.now())
+        match table.fetch(table.name(identity)):
+            case Verdict.OVER_QUOTA:
+                return over_quota()
+            case Verdict.FULL:
+                return try_later(self._retry_after_s)
+        return self._turnstile.post(FETCH_PATH, capsule)
+
+    def _health(self) -> Response:
+        return Response(503 if self.draining else 200, b'{"ok":%s}' % (b"false" if self.draining else b"true"), _JSON)
+
+    def _page(self) -> Response:
+        return Response(200, *self._metrics.page())
+
+
+_JSON = "application/json"
+
+
+class _Keys:
+    """The gateway's keys, the same for everybody, asked for once in a while."""
+
+    def __init__(self, gateway: GatewayClient, clock: Clock) -> None:
+        self._gateway = gateway
+        self._clock = clock
+        self._answer: Response | None = None
+        self._until = (0, 0.0)
+        self._asking: asyncio.Task[Response] | None = None
+
+    def answer(self) -> Answer:
+        loop = asyncio.get_running_loop()
+        # Both clocks: a steered one may stand still, or run through a day in a second.
+        if self._answer is not None and self._clock.now() < self._until[0] and loop.time() < self._until[1]:
+            return self._answer
+        if self._asking is None:
+            self._asking = loop.create_task(self._ask())
+        return asyncio.shield(self._asking)
+
+    async def _ask(self) -> Response:
+        try:
+            answer = await self._gateway.get(KEYS_PATH)
+            if answer.status == 200:
+                self._answer = answer
+                self._until = (self._clock.now() + _KEYS_MS, asyncio.get_running_loop().time() + _KEYS_MS / 1000)
+            return answer
+        finally:
+            self._asking = None

@@ -1,0 +1,155 @@
+"""The relay's settings, as its TOML file has them. docs/how-to/run-a-relay.md shows a whole file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from secvm.crypto.capsules import MAX_CAPSULE_BYTES
+from secvm.runtime.settings import Settings
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Listen(Settings):
+    """``[listen]``: where clients come."""
+
+    #: A name or an address of this machine. TLS is the work of a proxy in front.
+    host: str = "127.0.0.1"
+    #: 0: any free one; the log's first line says which.
+    port: int = Field(default=8480, ge=0, le=65535)
+
+
+class Gateway(Settings):
+    """``[gateway]``: the coordinator behind this relay."""
+
+    #: Such as ``https://coordinator.example``; ``/v1/…`` is added.
+    url: str = Field(pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*[^/?#\s])?$")
+    #: A file with the token that the coordinator knows this relay by. Needed for the modes interval and round.
+    token_file: Path | None = None
+    #: For one request to the gateway, seconds.
+    timeout_s: Seconds = 30.0
+    #: For one deposit of a whole epoch, seconds.
+    deposit_timeout_s: Seconds = 300.0
+    #: Pause after the first failed deposit, milliseconds; each further one is twice as long, up to half a minute.
+    retry_ms: Count = 500
+
+
+class Mode(Settings):
+    """``[relay]``: what is done with capsules."""
+
+    mode: Literal["forward", "interval", "round"]
+    #: The path of this relay's URL R: ``POST R``, ``POST R/fetch``, ``GET R/keys``.
+    path: str = Field(default="/relay", pattern=r"^(/[A-Za-z0-9._~-]+)+$")
+    #: Mode interval: a capsule is held at most so long, milliseconds.
+    interval_ms: Count = 500
+
+
+class Grid(Settings):
+    """``[epochs]``: the coordinator's grid (docs/protocol.md §19.1), and when an epoch is handed on."""
+
+    #: Beginning of slot 0, milliseconds since 1970.
+    origin_ms: int = Field(default=0, ge=0)
+    #: Length of a slot, seconds. Quotas are for so long.
+    period_s: Seconds
+    #: Seconds after a slot's beginning at which its capsules are deposited: after the windows' end and before
+    #: accept_until. What arrives later belongs to the next epoch. Not said: the end of the slot.
+    deposit_after_s: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _within_the_slot(self) -> Grid:
+        if self.deposit_after_s is not None and self.deposit_after_s > self.period_s:
+            raise ValueError("deposit_after_s lies within the period")
+        return self
+
+
+class Clients(Settings):
+    """``[clients]``: what a client is, and what it may do in an epoch."""
+
+    #: The address; the address, of IPv6 only its first 64 bits; or the header field ``secvm-credential``.
+    known_by: Literal["address", "address-64", "credential"] = "address-64"
+    #: Known by credential: a file with the SHA-256 of every credential, in hex, one a line.
+    credentials_file: Path | None = None
+    #: A header field in which the proxy in front names the client's address, such as ``x-real-ip``.
+    address_header: str | None = Field(default=None, pattern=r"^[a-z0-9-]+$")
+    #: The addresses of proxies: only from these is ``address_header`` believed.
+    proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    #: Distinct capsules of one client in one epoch; sending one again is free.
+    quota: Count = 1000
+    #: Fetches of one client in one epoch.
+    fetches: Count = 1000
+    #: Mode round: fewest distinct clients of an epoch; with fewer it is destroyed.
+    floor: Count = 100
+
+
+class Store(Settings):
+    """``[store]``: mode round keeps capsules until their epoch is deposited."""
+
+    #: A SQLite database of the relay's own; made when it is not there.
+    path: Path
+
+
+class Signing(Settings):
+    """``[signing]``: mode round signs what it saw."""
+
+    #: Made by ``secvm relay key``.
+    key_file: Path
+
+
+class Limits(Settings):
+    """``[limits]``: what the relay puts up with. Beyond, it answers 503, and what was accepted is not touched."""
+
+    #: Open connections.
+    connections: Count = 10_000
+    #: Clients of one epoch; the table of clients takes about 200 bytes for each.
+    clients: Count = 100_000
+    #: Distinct capsules of one epoch; about 100 bytes of memory each, beside what the store has on disk.
+    capsules: Count = 2_000_000
+    #: Bytes of one capsule; a larger one is answered 413.
+    capsule_bytes: int = Field(default=4096, ge=64, le=MAX_CAPSULE_BYTES - 1)
+    #: Capsules that wait for a commit or for their interval.
+    waiting: Count = 20_000
+    #: Requests to the gateway at a time.
+    forwards: Count = 128
+    #: Bytes of one of its answers.
+    answer_bytes: Count = 2**23
+    #: What ``retry-after`` says in a 503, seconds.
+    retry_after_s: Count = 5
+
+
+class Testing(Settings):
+    """``[testing]``: not for people's packages."""
+
+    #: A file that steers the clock (``runtime.clock.SteeredClock``).
+    clock: Path | None = None
+    #: Known by credential: whatever a client calls itself is a credential.
+    any_credential: bool = False
+
+
+class RelaySettings(Settings):
+    """All of it."""
+
+    listen: Listen = Listen()
+    gateway: Gateway
+    relay: Mode
+    epochs: Grid
+    clients: Clients = Clients()
+    store: Store | None = None
+    signing: Signing | None = None
+    limits: Limits = Limits()
+    testing: Testing = Testing()
+
+    @model_validator(mode="after")
+    def _whole(self) -> RelaySettings:
+        mode = self.relay.mode
+        if mode != "forward" and self.gateway.token_file is None:
+            raise ValueError(f"mode {mode} needs gateway.token_file")
+        if mode == "round" and (self.store is None or self.signing is None):
+            raise ValueError("mode round needs store.path and signing.key_file")
+        by_credential = self.clients.known_by == "credential"
+        if by_credential and self.clients.credentials_file is None and not self.testing.any_credential:
+            raise ValueError("clients known by credential need clients.credentials_file")
+        return self

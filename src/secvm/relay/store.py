@@ -1,0 +1,248 @@
+"""The store of mode round: what was answered 202 survives whatever happens to the process or the machine.
+
+SQLite in WAL mode, synchronous=FULL: a commit is on the disk when it returns. The life of an epoch in it:
+
+ 1. ``append``: groups of capsules, one packed blob for each group, under a random number and sorted inside, so that
+    the tables do not say in which order capsules came. Beside them how many each client sent, by a keyed hash; the
+    key is in the epoch's own row. No row joins a client with a capsule.
+ 2. ``seal``, at the deposit moment, one transaction: the shuffled deposit is written, or nothing below the floor;
+    groups, clients and key are destroyed. From here on the deposit's bytes do not change, however often it is sent.
+ 3. ``forget``, when the coordinator has it: the deposit is destroyed as well.
+
+What is destroyed is overwritten in the database's file (secure_delete), and the write-ahead log, which has older copies
+of pages, is cut to nothing. What a disk or a file system keeps of overwritten blocks is beyond a program.
+
+Methods may be called from any thread; each is one transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from secvm.crypto.capsules import pack, unpack
+from secvm.crypto.kem import RandomBytes
+from secvm.errors import BadInputError, LocalProtocolError
+from secvm.relay.admission import Begun, digest_of
+
+#: Of the tables below; another number is another program's file.
+_VERSION = 1
+#: A deposit is kept in pieces: SQLite's values end at a gigabyte.
+_PART_BYTES = 2**22
+
+_SCHEMA = """
+-- An epoch that has capsules and is not sealed. Row: gone at the seal.
+CREATE TABLE epochs (
+    epoch      INTEGER PRIMARY KEY,
+    client_key BLOB NOT NULL        -- turns addresses into names; 32 random bytes
+);
+-- Capsules side by side (crypto.capsules). Gone at the seal.
+CREATE TABLE groups (
+    number INTEGER PRIMARY KEY,     -- random: says nothing of when
+    epoch  INTEGER NOT NULL,
+    packed BLOB NOT NULL
+);
+-- How many distinct capsules each client sent. Grows; gone at the seal.
+CREATE TABLE clients (
+    epoch    INTEGER NOT NULL,
+    name     BLOB NOT NULL,
+    capsules INTEGER NOT NULL,
+    PRIMARY KEY (epoch, name)
+) WITHOUT ROWID;
+-- A sealed epoch on its way: the body of POST /v1/deposit in pieces. Gone when the coordinator has it.
+CREATE TABLE deposits (
+    epoch INTEGER NOT NULL,
+    part  INTEGER NOT NULL,
+    data  BLOB NOT NULL,
+    PRIMARY KEY (epoch, part)
+) WITHOUT ROWID;
+-- One row: the last epoch that was sealed. Stays.
+CREATE TABLE sealed (epoch INTEGER NOT NULL);
+INSERT INTO sealed VALUES (-1);
+"""
+
+_COUNT_CLIENT = """
+INSERT INTO clients VALUES (?, ?, ?)
+ON CONFLICT (epoch, name) DO UPDATE SET capsules = capsules + excluded.capsules
+"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Arrival:
+    """One capsule, and who is to be counted for it."""
+
+    epoch: int
+    #: The epoch's key for names of clients.
+    key: bytes
+    client: bytes
+    capsule: bytes
+
+
+#: Distinct clients and distinct capsules of an epoch → the bytes to deposit; None: it is to be destroyed.
+MakeDeposit = Callable[[int, Sequence[bytes]], bytes | None]
+
+
+class RoundStore:
+    """Capsules until their epoch is deposited."""
+
+    def __init__(self, path: Path, dice: RandomBytes) -> None:
+        self._dice = dice
+        self._lock = threading.Lock()
+        try:
+            # Made by us first, so that nobody else can read it; SQLite gives its log the same rights.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+        except (OSError, sqlite3.Error):
+            raise BadInputError(f"cannot open the relay's store {path}") from None
+        try:
+            self._prepare()
+        except sqlite3.OperationalError:
+            self._db.close()
+            raise BadInputError(f"the relay's store {path} is in use by another process") from None
+        except (sqlite3.Error, ValueError):
+            self._db.close()
+            raise BadInputError(f"{path} is no store of a relay of this version") from None
+
+    def _prepare(self) -> None:
+        # Exclusive: a second relay on the same file would deposit epochs under the first one's hands.
+        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            self._db.execute(f"PRAGMA {pragma}")
+        self._db.execute("PRAGMA temp_store=MEMORY")
+        with self._transaction():
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                for statement in _SCHEMA.split(";\n"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {_VERSION}")
+            elif version != _VERSION:
+                raise ValueError
+        self._sealed: int = self._db.execute("SELECT epoch FROM sealed").fetchone()[0]
+        self._begun = {row[0] for row in self._db.execute("SELECT epoch FROM epochs")}
+
+    def append(self, arrivals: Sequence[Arrival]) -> None:
+        """Keep these, all or none, in one commit."""
+        by_epoch: dict[int, list[Arrival]] = {}
+        for arrival in arrivals:
+            by_epoch.setdefault(arrival.epoch, []).append(arrival)
+        with self._lock, self._transaction():
+            for epoch, members in by_epoch.items():
+                if epoch <= self._sealed:
+                    raise LocalProtocolError("nothing is added to an epoch that is sealed")
+                number = int.from_bytes(self._dice(8), "little") >> 1
+                packed = pack(sorted(one.capsule for one in members))
+                self._db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?)", (epoch, members[0].key))
+                self._db.execute("INSERT INTO groups VALUES (?, ?, ?)", (number, epoch, packed))
+                counts = Counter(one.client for one in members)
+                self._db.executemany(_COUNT_CLIENT, [(epoch, name, count) for name, count in sorted(counts.items())])
+        self._begun |= by_epoch.keys()
+
+    def begun(self) -> list[int]:
+        """Epochs that have capsules and are not sealed, ascending."""
+        return sorted(self._begun)
+
+    def read(self, epoch: int) -> Begun | None:
+        """What is known of an epoch that has begun; None of another, at once."""
+        if epoch not in self._begun:
+            return None
+        with self._lock:
+            key = self._db.execute("SELECT client_key FROM epochs WHERE epoch = ?", (epoch,)).fetchone()[0]
+            sent = dict(self._db.execute("SELECT name, capsules FROM clients WHERE epoch = ?", (epoch,)))
+        return Begun(key, sent, {digest_of(capsule) for capsule in self._capsules(epoch)})
+
+    def sealed(self) -> int:
+        """The last epoch that was sealed; -1: none yet."""
+        return self._sealed
+
+    def seal(self, epoch: int, make: MakeDeposit) -> bool:
+        """End an epoch: what ``make`` returns is what will be deposited. False: it made nothing, all is destroyed.
+
+        A second time changes nothing. There must be no ``append`` to this epoch any more.
+        """
+        if epoch <= self._sealed:
+            return bool(self.deposit(epoch))
+        distinct = {hashlib.sha256(capsule).digest(): capsule for capsule in self._capsules(epoch)}
+        with self._lock:
+            clients = self._db.execute("SELECT count(*) FROM clients WHERE epoch = ?", (epoch,)).fetchone()[0]
+        # Outside of the lock: with a million capsules this takes a second, and other epochs' commits go on.
+        body = make(clients, list(distinct.values()))
+        with self._lock:
+            with self._transaction():
+                for part, at in enumerate(range(0, len(body or b""), _PART_BYTES)):
+                    data = (body or b"")[at : at + _PART_BYTES]
+                    self._db.execute("INSERT INTO deposits VALUES (?, ?, ?)", (epoch, part, data))
+                for table in ("groups", "clients", "epochs"):
+                    self._db.execute(f"DELETE FROM {table} WHERE epoch <= ?", (epoch,))  # noqa: S608  (names of ours)
+                self._db.execute("UPDATE sealed SET epoch = ?", (epoch,))
+            self._sealed = epoch
+            self._begun = {other for other in self._begun if other > epoch}
+            self._cut_log()
+        return body is not None
+
+    def waiting(self) -> list[int]:
+        """Epochs that are sealed and not yet with the coordinator, ascending."""
+        with self._lock:
+            return [row[0] for row in self._db.execute("SELECT DISTINCT epoch FROM deposits ORDER BY epoch")]
+
+    def deposit(self, epoch: int) -> bytes:
+        """The bytes to send for a sealed epoch; none: there is nothing to send."""
+        with self._lock:
+            parts = self._db.execute("SELECT data FROM deposits WHERE epoch = ? ORDER BY part", (epoch,)).fetchall()
+        return b"".join(part for (part,) in parts)
+
+    def forget(self, epoch: int) -> None:
+        """The coordinator has it, or nobody wants it any more. Twice is once."""
+        with self._lock:
+            with self._transaction():
+                self._db.execute("DELETE FROM deposits WHERE epoch = ?", (epoch,))
+            self._cut_log()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._db.close()
+
+    def _capsules(self, epoch: int) -> list[bytes]:
+        with self._lock:
+            rows = self._db.execute("SELECT packed FROM groups WHERE epoch = ?", (epoch,)).fetchall()
+        return [capsule for (packed,) in rows for capsule in unpack(packed)]
+
+    def _transaction(self) -> _Transaction:
+        return _Transaction(self._db)
+
+    def _cut_log(self) -> None:
+        """Everything into the database's file, and the log to length zero: it has copies of what was destroyed."""
+        with closing(self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")) as found:
+            if found.fetchone()[0] != 0:
+                raise LocalProtocolError("somebody else reads the relay's store: its log cannot be cut")
+
+
+class _Transaction:
+    """Commits at its end, or takes everything back."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
+        if kind is None:
+            try:
+                self._db.execute("COMMIT")
+            except sqlite3.Error:
+                self._take_back()
+                raise
+        else:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        # SQLite may have done so already: on a full disk, for example.
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")

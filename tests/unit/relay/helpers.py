@@ -1,0 +1,184 @@
+"""A relay on real sockets, a clock that stands where it is put, and a client that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from secvm.crypto.capsules import unpack
+from secvm.crypto.signing import SigningKey
+from secvm.relay.main import Relay, make_key, read_key
+from secvm.relay.settings import RelaySettings
+from secvm.runtime.clock import ClockSteering, SteeredClock
+from secvm.runtime.settings import make_secret, read_settings
+
+TOKEN = "a-token-of-the-relay"
+CAPSULE_TYPE = {"content-type": "message/ohttp-req"}
+#: Slots of a minute, deposited after forty seconds.
+PERIOD_MS, DEPOSIT_MS = 60_000, 40_000
+
+
+def capsule(number: int, size: int = 120) -> bytes:
+    """Bytes that are long enough to be one; no two have a part in common, and none is found in a file by chance."""
+    return number.to_bytes(8, "big") + hashlib.shake_256(b"%d" % number).digest(size - 8)
+
+
+def traces(number: int, data: bytes) -> bool:
+    """Whether anything of that capsule is in these bytes; a file may have it in pieces."""
+    whole = capsule(number)
+    return any(whole[at : at + 16] in data for at in range(8, len(whole) - 15, 16))
+
+
+def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Settings as a file has them."""
+    lines = []
+    for name, table in tables.items():
+        lines.append(f"[{name}]")
+        for key, value in table.items():
+            written = str(value).lower() if isinstance(value, bool | int | float) else f'"{value}"'
+            lines.append(f"{key} = {list(value) if isinstance(value, list) else written}")
+    return "\n".join(lines) + "\n"
+
+
+@dataclass
+class Place:
+    """A folder with everything that a relay needs."""
+
+    folder: Path
+    now: int = 10 * PERIOD_MS
+    steering: ClockSteering = field(init=False)
+    key: SigningKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        # So fast that it is wherever it may go.
+        self.steering = ClockSteering(self.folder / "clock", now=self.now, rate=1e6, limit=self.now)
+        make_secret(self.folder / "token", TOKEN.encode())
+        make_key(self.folder / "key")
+        self.key = read_key(self.folder / "key")
+
+    def go_to(self, now: int) -> None:
+        """Let it be that time."""
+        self.steering.steer(limit=now)
+
+    def settings_file(self, url: str, mode: str, **changes: Mapping[str, Any]) -> Path:
+        tables: dict[str, dict[str, Any]] = {
+            "listen": {"port": 0},
+            "gateway": {"url": url, "token_file": self.folder / "token", "retry_ms": 1},
+            "relay": {"mode": mode, "interval_ms": 5},
+            "epochs": {"period_s": PERIOD_MS // 1000, "deposit_after_s": DEPOSIT_MS // 1000},
+            "clients": {"known_by": "address", "floor": 1},
+            "store": {"path": self.folder / "store.db"},
+            "signing": {"key_file": self.folder / "key"},
+            "limits": {},
+            "testing": {"clock": self.folder / "clock"},
+        }
+        for name, table in changes.items():
+            tables[name] |= table
+        path = self.folder / "relay.toml"
+        path.write_text(toml(tables), encoding="utf-8")
+        return path
+
+    def files(self) -> bytes:
+        """Every byte of every file of the store."""
+        return b"".join(file.read_bytes() for file in sorted(self.folder.glob("store.db*")))
+
+
+class Heard(io.StringIO):
+    """A log that can be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self._more.set()
+        return super().write(text)
+
+    async def wait_for(self, line: str) -> None:
+        """Return when it has been said."""
+        while line not in self.getvalue():
+            self._more.clear()
+            await self._more.wait()
+
+
+@dataclass
+class Running:
+    """A relay that serves."""
+
+    port: int
+    stop: asyncio.Event
+    relay: Relay
+    log: Heard
+
+
+@asynccontextmanager
+async def running(place: Place, url: str, mode: str, **changes: Mapping[str, Any]) -> AsyncIterator[Running]:
+    """A relay, until the block ends; then it has drained."""
+    settings = read_settings(place.settings_file(url, mode, **changes), RelaySettings)
+    log = Heard()
+    relay = Relay(settings, clock=SteeredClock(place.folder / "clock"), dice=os.urandom, log_to=log)
+    stop = asyncio.Event()
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    task = asyncio.get_running_loop().create_task(relay.run(stop, port.set_result))
+    # Should it fail before it listens, then here and now.
+    task.add_done_callback(lambda ended: None if port.done() else port.set_exception(ended.exception() or EOFError()))
+    found = await port
+    try:
+        yield Running(found, stop, relay, log)
+    finally:
+        stop.set()
+        await task
+
+
+@dataclass
+class Answered:
+    status: int
+    fields: dict[str, str]
+    body: bytes
+
+
+async def ask(
+    port: int,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    *,
+    source: str = "127.0.0.1",
+) -> Answered:
+    """One request on a connection of its own, from this address."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
+    try:
+        fields = {"host": "relay", "content-length": str(len(body)), **(headers or {})}
+        head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        writer.write(head.encode("latin-1") + b"\r\n" + body)
+        return await read_answer(reader)
+    finally:
+        writer.close()
+
+
+async def read_answer(reader: asyncio.StreamReader) -> Answered:
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:-2])}
+    content = await reader.readexactly(int(fields.get("content-length", "0")))
+    return Answered(int(lines[0].split(" ")[1]), fields, content)
+
+
+async def send(
+    port: int, content: bytes, *, source: str = "127.0.0.1", headers: Mapping[str, str] | None = None, path: str = ""
+) -> Answered:
+    """A capsule to the relay."""
+    return await ask(port, "POST", f"/relay{path}", content, {**CAPSULE_TYPE, **(headers or {})}, source=source)
+
+
+def taken_apart(deposit: bytes) -> tuple[bytes, list[bytes]]:
+    """The envelope of the count, and the capsules."""
+    length = int.from_bytes(deposit[:4], "little")
+    return deposit[4 : 4 + length], unpack(deposit[4 + length :])

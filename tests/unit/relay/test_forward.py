@@ -1,0 +1,273 @@
+"""Mode forward, and what all modes share: doors, limits, fetches, keys, and what the gateway sees."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from secvm.protocol.problems import PROBLEMS
+from secvm.testing.gateway import FakeGateway, Reply
+from tests.unit.relay.helpers import CAPSULE_TYPE, PERIOD_MS, Place, ask, capsule, read_answer, running, send
+
+SEALED = Reply(200, b"a sealed answer", "message/ohttp-res")
+#: What browsers and programs say about themselves, and what people put between us and them.
+TELLTALE = {
+    "origin": "moz-extension://7f2c7d3e-1111-2222-3333-444455556666",
+    "accept-language": "gsw-CH",
+    "cookie": "who=ann",
+    "user-agent": "AnnsBrowser/1.0",
+    "x-forwarded-for": "192.0.2.55",
+    "forwarded": "for=192.0.2.55",
+    "x-real-ip": "192.0.2.55",
+    "via": "1.1 anns-router",
+    "authorization": "Basic YW5uOnBhc3N3b3Jk",
+    "secvm-credential": "anns-credential",
+    "referer": "https://ann.example/",
+    "accept": "application/x-anns-own",
+    "accept-encoding": "br",
+    "x-anything": "anns-anything",
+}
+
+
+def test_the_gateway_sees_media_type_and_content_and_nothing_else(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway(lambda _seen: SEALED) as gateway, running(place, gateway.url, "forward") as relay:
+            for path in ("", "/fetch"):
+                told = await send(relay.port, capsule(1), headers=TELLTALE, path=path)
+                assert (told.status, told.body) == (200, b"a sealed answer")
+                assert told.fields["content-type"] == "message/ohttp-res"
+                await send(relay.port, capsule(2), source="127.0.0.2", path=path)
+            host = gateway.url.removeprefix("http://")
+            for seen in gateway.seen:
+                assert seen.fields == {"host": host, "content-type": "message/ohttp-req", "content-length": "120"}
+            # Two clients cannot be told apart: but for the capsule, their requests are the same bytes ...
+            heads = {path: [seen.head for seen in gateway.at(path)] for path in ("/v1/gateway", "/v1/fetch")}
+            assert [len(heads[path]) for path in heads] == [2, 2]
+            assert all(len(set(same)) == 1 for same in heads.values())
+            # ... on one connection.
+            assert {seen.connection for seen in gateway.seen} == {0}
+
+    asyncio.run(main())
+
+
+def test_a_media_type_with_a_tail_is_handed_on_without_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            FakeGateway(lambda _seen: SEALED) as gateway,
+            running(Place(tmp_path), gateway.url, "forward") as relay,
+        ):
+            told = await send(relay.port, capsule(1), headers={"content-type": "Message/OHTTP-Req; whose=anns"})
+            assert told.status == 200
+            assert gateway.seen[0].fields["content-type"] == "message/ohttp-req"
+
+    asyncio.run(main())
+
+
+def test_the_gateways_refusals_come_back_as_they_are(tmp_path: Path) -> None:
+    problem = PROBLEMS["unknown-key"]
+    reply = Reply(problem.status, problem.to_bytes(), "application/problem+json")
+
+    async def main() -> None:
+        async with (
+            FakeGateway(lambda _seen: reply) as gateway,
+            running(Place(tmp_path), gateway.url, "forward") as relay,
+        ):
+            told = await send(relay.port, capsule(1))
+            assert (told.status, told.body) == (400, problem.to_bytes())
+            assert told.fields["content-type"] == "application/problem+json"
+
+    asyncio.run(main())
+
+
+def test_a_gateway_that_fails_is_502_and_one_that_is_slow_504(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway(lambda _seen: Reply(0, hang_up=True)) as gateway:
+            async with running(place, gateway.url, "forward") as relay:
+                assert (await send(relay.port, capsule(1))).status == 502
+            async with running(place, gateway.url, "forward", limits={"answer_bytes": 10}) as relay:
+                gateway.answer = lambda _seen: SEALED
+                assert (await send(relay.port, capsule(1))).status == 502
+            async with running(place, gateway.url, "forward", gateway={"timeout_s": 0.01}) as relay:
+                gateway.open.clear()
+                assert (await send(relay.port, capsule(1))).status == 504
+        async with running(place, gateway.url, "forward") as relay:  # nobody listens there any more
+            told = await send(relay.port, capsule(1))
+            assert json.loads(told.body) == {"status": 502, "title": "Bad Gateway", "type": "about:blank"}
+
+    asyncio.run(main())
+
+
+def test_quota_counts_distinct_capsules_of_a_client_in_an_epoch(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with (
+            FakeGateway(lambda _seen: SEALED) as gateway,
+            running(place, gateway.url, "forward", clients={"quota": 2, "fetches": 1}) as relay,
+        ):
+            told = [(await send(relay.port, capsule(number))) for number in (1, 1, 2, 2, 3, 1)]
+            assert [one.status for one in told] == [200, 200, 200, 200, 429, 200]
+            assert told[4].body == PROBLEMS["over-quota"].to_bytes()
+            # Fetches have their own limit, and somebody else has his own quota.
+            assert [(await send(relay.port, capsule(9), path="/fetch")).status for _ in range(2)] == [200, 429]
+            assert (await send(relay.port, capsule(3), source="127.0.0.2")).status == 200
+            place.go_to(place.now + PERIOD_MS)
+            assert (await send(relay.port, capsule(4))).status == 200
+            assert (await send(relay.port, capsule(9), path="/fetch")).status == 200
+
+    asyncio.run(main())
+
+
+def test_clients_known_by_credential_share_an_address_and_strangers_are_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        clients, testing = {"known_by": "credential", "quota": 1}, {"any_credential": True}
+        async with (
+            FakeGateway(lambda _seen: SEALED) as gateway,
+            running(Place(tmp_path), gateway.url, "forward", clients=clients, testing=testing) as relay,
+        ):
+            for number, name in enumerate(("ann", "ben")):
+                credential = {"secvm-credential": name}
+                assert (await send(relay.port, capsule(number), headers=credential)).status == 200
+                assert (await send(relay.port, capsule(number + 10), headers=credential)).status == 429
+            assert (await send(relay.port, capsule(20))).status == 401
+            assert not any(b"credential" in seen.head for seen in gateway.seen)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", ["forward", "interval", "round"])
+def test_what_is_no_capsule_is_refused_with_its_problem_and_goes_nowhere(tmp_path: Path, mode: str) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, mode) as relay:
+            cases = [
+                ("POST", "/relay", b"short", CAPSULE_TYPE, 400),
+                ("POST", "/relay", b"", CAPSULE_TYPE, 400),
+                ("POST", "/relay", bytes(5000), CAPSULE_TYPE, 413),
+                ("POST", "/relay/fetch", bytes(10_000_000), CAPSULE_TYPE, 413),
+                ("POST", "/relay", bytes(10_000_000), CAPSULE_TYPE, 413),
+                ("POST", "/relay", capsule(1), {"content-type": "text/plain"}, 415),
+                ("POST", "/relay", capsule(1), {}, 415),
+                ("GET", "/relay", b"", {}, 405),
+                ("POST", "/relay/keys", capsule(1), CAPSULE_TYPE, 405),
+                ("POST", "/relay/other", capsule(1), CAPSULE_TYPE, 404),
+                ("POST", "/v1/batch", capsule(1), CAPSULE_TYPE, 404),
+            ]
+            for method, path, body, headers, status in cases:
+                told = await ask(relay.port, method, path, body, headers)
+                assert (told.status, told.fields["content-type"]) == (status, "application/problem+json")
+                if status == 413:
+                    assert told.body == PROBLEMS["wrong-size"].to_bytes()
+                if status == 400:
+                    assert told.body == PROBLEMS["garbage"].to_bytes()
+            assert gateway.seen == []
+
+    asyncio.run(main())
+
+
+def test_more_requests_than_the_gateway_is_asked_at_a_time_are_told_to_come_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            FakeGateway(lambda _seen: SEALED) as gateway,
+            running(Place(tmp_path), gateway.url, "forward", limits={"forwards": 2, "retry_after_s": 9}) as relay,
+        ):
+            gateway.open.clear()
+            under_way = [asyncio.ensure_future(send(relay.port, capsule(number))) for number in range(2)]
+            await gateway.wait_for("/v1/gateway", 2)
+            told = await send(relay.port, capsule(3))
+            assert (told.status, told.fields["retry-after"]) == (503, "9")
+            assert told.body == PROBLEMS["try-later"].to_bytes()
+            gateway.open.set()
+            assert [one.status for one in await asyncio.gather(*under_way)] == [200, 200]
+            assert (await send(relay.port, capsule(3))).status == 200
+
+    asyncio.run(main())
+
+
+def test_who_hangs_up_gives_his_place_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            FakeGateway(lambda _seen: SEALED) as gateway,
+            running(Place(tmp_path), gateway.url, "forward", limits={"forwards": 1}) as relay,
+        ):
+            gateway.open.clear()
+            impatient = asyncio.ensure_future(send(relay.port, capsule(1)))
+            await gateway.wait_for("/v1/gateway")
+            impatient.cancel()
+            gateway.open.set()
+            while (await send(relay.port, capsule(2))).status != 200:
+                pass
+
+    asyncio.run(main())
+
+
+def test_keys_are_asked_for_once_in_a_while_and_are_the_same_for_everybody(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with (
+            FakeGateway(lambda _seen: Reply(200, b"keys", "application/ohttp-keys")) as gateway,
+            running(place, gateway.url, "forward") as relay,
+        ):
+            many = await asyncio.gather(
+                *(ask(relay.port, "GET", "/relay/keys", headers=TELLTALE, source=f"127.0.0.{n}") for n in range(1, 9))
+            )
+            assert {(one.status, one.body, one.fields["content-type"]) for one in many} == {
+                (200, b"keys", "application/ohttp-keys")
+            }
+            assert len(gateway.at("/v1/keys")) == 1
+            assert set(gateway.seen[0].fields) == {"host"}
+            place.go_to(place.now + 2000)
+            gateway.answer = lambda _seen: Reply(503)
+            assert (await ask(relay.port, "GET", "/relay/keys")).status == 503
+            gateway.answer = lambda _seen: Reply(200, b"newer", "application/ohttp-keys")
+            assert (await ask(relay.port, "GET", "/relay/keys")).body == b"newer"
+
+    asyncio.run(main())
+
+
+def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            FakeGateway(lambda _seen: SEALED) as gateway,
+            running(Place(tmp_path), gateway.url, "forward") as relay,
+        ):
+            assert (await ask(relay.port, "GET", "/health")).status == 200
+            await send(relay.port, capsule(1), headers=TELLTALE)
+            page = (await ask(relay.port, "GET", "/metrics")).body
+            assert b'secvm_relay_requests_total{door="capsule"} 1.0' in page
+            assert b"127.0.0" not in page
+
+    asyncio.run(main())
+
+
+def test_stop_answers_what_is_under_way(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with FakeGateway(lambda _seen: SEALED) as gateway:
+            async with running(Place(tmp_path), gateway.url, "forward") as relay:
+                gateway.open.clear()
+                under_way = asyncio.ensure_future(send(relay.port, capsule(1)))
+                await gateway.wait_for("/v1/gateway")
+                relay.stop.set()
+                asyncio.get_running_loop().call_soon(gateway.open.set)
+            assert (await under_way).status == 200
+            assert '"event":"stopped"' in relay.log.getvalue()
+            assert "127.0.0" not in relay.log.getvalue()
+
+    asyncio.run(main())
+
+
+def test_a_body_that_grows_without_end_is_cut_off_with_its_problem(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url, "forward") as relay:
+            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+            writer.write(b"POST /relay HTTP/1.1\r\nhost: r\r\ncontent-type: message/ohttp-req\r\n")
+            writer.write(b"transfer-encoding: chunked\r\n\r\n" + (b"1000\r\n" + bytes(4096) + b"\r\n") * 50)
+            told = await read_answer(reader)
+            assert (told.status, told.body) == (413, PROBLEMS["wrong-size"].to_bytes())
+            writer.close()
+
+    asyncio.run(main())

@@ -1,0 +1,79 @@
+"""The relay's bytes are the protocol's, though it does not know the protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from secvm.crypto.capsules import MAX_CAPSULE_BYTES
+from secvm.crypto.signing import SigningKey, verify
+from secvm.protocol.manifest import RelayCount
+from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS
+from secvm.protocol.version import RELAY_COUNT_TYPE
+from secvm.relay import refusals
+from secvm.relay.deposits import COUNT_TYPE, make_deposit, signed_count
+from secvm.relay.settings import Limits
+from secvm.runtime.http_server import Response
+from tests.unit.relay.helpers import capsule, taken_apart
+
+KEY = SigningKey(bytes(range(32)))
+
+
+@pytest.mark.parametrize(
+    ("name", "response"),
+    [
+        ("wrong-size", refusals.too_large()),
+        ("garbage", refusals.garbage()),
+        ("over-quota", refusals.over_quota()),
+        ("try-later", refusals.try_later(7)),
+    ],
+)
+def test_refusals_are_the_protocols_problems(name: str, response: Response) -> None:
+    problem = PROBLEMS[name]
+    assert response.body == problem.to_bytes()
+    assert response.media_type == MEDIA_TYPE
+    # HTTP has a status of its own for content that is too large.
+    assert response.status == (413 if name == "wrong-size" else problem.status)
+
+
+@pytest.mark.parametrize("status", refusals._PLAIN)
+def test_faults_of_http_are_problems_too(status: int) -> None:
+    response = refusals.plain(status)
+    assert (response.status, response.media_type) == (status, MEDIA_TYPE)
+    assert json.loads(response.body) == {
+        "status": status,
+        "title": refusals._PLAIN[status],
+        "type": "about:blank",
+    }
+
+
+@pytest.mark.parametrize("numbers", [(0, 0, 0), (1, 2, 3), (29_000_000, 10**6, 2 * 10**9)])
+def test_the_signed_count_is_the_protocols(numbers: tuple[int, int, int]) -> None:
+    epoch, clients, capsules = numbers
+    assert COUNT_TYPE == RELAY_COUNT_TYPE
+    ours = signed_count(epoch, clients=clients, capsules=capsules, key=KEY)
+    assert ours == RelayCount(epoch=epoch, clients=clients, capsules=capsules).to_signed_bytes(KEY)
+
+
+def test_a_deposit_has_the_count_and_the_capsules_in_another_order() -> None:
+    capsules = [capsule(number) for number in range(60)]
+    body = make_deposit(5, 3, capsules, floor=3, key=KEY, dice=os.urandom)
+    assert body is not None
+    envelope, deposited = taken_apart(body)
+    payload = verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[KEY.public])
+    assert RelayCount.from_payload(payload) == RelayCount(epoch=5, clients=3, capsules=60)
+    assert sorted(deposited) == capsules
+    # By chance once in 60!.
+    assert deposited != capsules
+
+
+def test_below_the_floor_or_without_capsules_there_is_no_deposit() -> None:
+    assert make_deposit(5, 2, [capsule(1)], floor=3, key=KEY, dice=os.urandom) is None
+    assert make_deposit(5, 3, [], floor=3, key=KEY, dice=os.urandom) is None
+
+
+def test_every_capsule_that_is_let_in_can_be_packed() -> None:
+    field = Limits.model_fields["capsule_bytes"]
+    assert any(getattr(rule, "le", MAX_CAPSULE_BYTES) < MAX_CAPSULE_BYTES for rule in field.metadata)

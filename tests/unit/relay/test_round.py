@@ -1,0 +1,247 @@
+"""Mode round: kept on the relay's disk, deposited once, shuffled, with a signed count; or destroyed."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from pathlib import Path
+
+from secvm.crypto.signing import verify
+from secvm.protocol.manifest import RelayCount
+from secvm.protocol.problems import PROBLEMS
+from secvm.protocol.version import RELAY_COUNT_TYPE
+from secvm.testing.gateway import FakeGateway, Reply
+from tests.unit.relay.helpers import (
+    DEPOSIT_MS,
+    PERIOD_MS,
+    TOKEN,
+    Place,
+    Running,
+    capsule,
+    running,
+    send,
+    taken_apart,
+    traces,
+)
+
+EPOCH = 10
+DUE = EPOCH * PERIOD_MS + DEPOSIT_MS
+
+
+async def told(relay: Running, state: str, epoch: int = EPOCH) -> None:
+    """Return when the relay's log has said that this became of a deposit."""
+    await relay.log.wait_for(f'"event":"deposit","state":"{state}","epoch":{epoch}')
+
+
+def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round", clients={"floor": 3}) as relay:
+            sources = [f"127.0.0.{number % 3 + 1}" for number in range(90)]
+            answers = await asyncio.gather(
+                *(send(relay.port, capsule(number), source=source) for number, source in enumerate(sources))
+            )
+            assert {(one.status, one.body) for one in answers} == {(202, b"")}
+            # Retries, one of them from elsewhere, change nothing.
+            assert (await send(relay.port, capsule(0))).status == 202
+            assert (await send(relay.port, capsule(0), source="127.0.0.9")).status == 202
+            there = place.files()
+            assert all(traces(number, there) for number in range(90))
+            place.go_to(DUE - 1)
+            assert (await send(relay.port, capsule(90))).status == 202
+            assert gateway.seen == []
+            place.go_to(DUE)
+            # What comes now belongs to the next epoch, deposited or not.
+            assert (await send(relay.port, capsule(91))).status == 202
+            (deposit,) = await gateway.wait_for("/v1/deposit")
+            await told(relay, "accepted")
+
+            envelope, capsules = taken_apart(deposit.body)
+            count = RelayCount.from_payload(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
+            assert count == RelayCount(epoch=EPOCH, clients=3, capsules=91)
+            assert sorted(capsules) == [capsule(number) for number in range(91)]
+            assert capsules != sorted(capsules)
+            assert deposit.fields["authorization"] == f"Bearer {TOKEN}"
+            assert set(deposit.fields) == {"host", "content-type", "content-length", "authorization"}
+            left = place.files()
+            assert not any(traces(number, left) for number in range(91))
+            assert traces(91, left)
+        assert len(gateway.seen) == 1
+
+    asyncio.run(main())
+
+
+def test_below_the_floor_everything_is_destroyed_and_nothing_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round", clients={"floor": 3}) as relay:
+            for number in range(20):
+                source = f"127.0.0.{number % 2 + 1}"
+                assert (await send(relay.port, capsule(number), source=source)).status == 202
+            place.go_to(DUE)
+            await told(relay, "below-floor")
+            left = place.files()
+            assert not any(traces(number, left) for number in range(20))
+            # The next epoch starts from nothing, and is big enough.
+            for number in range(3):
+                assert (await send(relay.port, capsule(number), source=f"127.0.0.{number + 1}")).status == 202
+            place.go_to(DUE + PERIOD_MS)
+            await told(relay, "accepted", EPOCH + 1)
+            (deposit,) = gateway.at("/v1/deposit")
+            assert len(taken_apart(deposit.body)[1]) == 3
+
+    asyncio.run(main())
+
+
+def test_a_deposit_is_sent_again_with_the_same_bytes_until_it_is_taken_over_restarts_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway(lambda _seen: Reply(503)) as gateway:
+            async with running(place, gateway.url, "round") as relay:
+                await asyncio.gather(*(send(relay.port, capsule(number)) for number in range(50)))
+                place.go_to(DUE)
+                await gateway.wait_for("/v1/deposit", 2)
+            gateway.answer = lambda _seen: Reply(0, hang_up=True)
+            before = len(gateway.seen)
+            async with running(place, gateway.url, "round") as relay:
+                await gateway.wait_for("/v1/deposit", before + 2)
+                gateway.answer = lambda _seen: Reply(202)
+                await told(relay, "accepted")
+            assert len({seen.body for seen in gateway.seen}) == 1
+            assert not any(traces(number, place.files()) for number in range(50))
+
+    asyncio.run(main())
+
+
+def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        stale = PROBLEMS["stale"]
+        async with (
+            FakeGateway(lambda _seen: Reply(stale.status, stale.to_bytes())) as gateway,
+            running(place, gateway.url, "round") as relay,
+        ):
+            await send(relay.port, capsule(1))
+            place.go_to(DUE)
+            await told(relay, "stale")
+            assert not traces(1, place.files())
+            # A coordinator that is away for days: its capsules are not kept for ever.
+            gateway.answer = lambda _seen: Reply(503)
+            await send(relay.port, capsule(2))
+            place.go_to(DUE + PERIOD_MS)
+            await told(relay, "failed", EPOCH + 1)
+            assert traces(2, place.files())
+            place.go_to(DUE + 4 * PERIOD_MS)
+            await told(relay, "given-up", EPOCH + 1)
+            assert not traces(2, place.files())
+
+    asyncio.run(main())
+
+
+def test_quota_and_clients_survive_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        changes = {"clients": {"quota": 2, "floor": 2}}
+        async with FakeGateway() as gateway:
+            async with running(place, gateway.url, "round", **changes) as relay:
+                assert [(await send(relay.port, capsule(number))).status for number in (1, 2)] == [202, 202]
+                assert (await send(relay.port, capsule(3), source="127.0.0.2")).status == 202
+            async with running(place, gateway.url, "round", **changes) as relay:
+                over = await send(relay.port, capsule(4))
+                assert (over.status, over.body) == (429, PROBLEMS["over-quota"].to_bytes())
+                assert (await send(relay.port, capsule(1))).status == 202
+                place.go_to(DUE)
+                (deposit,) = await gateway.wait_for("/v1/deposit")
+                envelope, capsules = taken_apart(deposit.body)
+                count = RelayCount.from_payload(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
+                assert count == RelayCount(epoch=EPOCH, clients=2, capsules=3)
+                assert len(capsules) == 3
+
+    asyncio.run(main())
+
+
+def test_an_epoch_that_became_due_while_the_relay_was_down_is_deposited_at_its_start(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway:
+            async with running(place, gateway.url, "round") as relay:
+                await send(relay.port, capsule(1))
+            place.go_to(DUE + 5)
+            async with running(place, gateway.url, "round") as relay:
+                await told(relay, "accepted")
+            assert taken_apart(gateway.seen[0].body)[1] == [capsule(1)]
+
+    asyncio.run(main())
+
+
+def test_no_file_of_the_store_ever_has_an_address(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        sources = ["127.77.66.55", "127.12.34.56"]
+        spellings = [spelling for one in sources for spelling in (one.encode(), ipaddress.ip_address(one).packed)]
+
+        def check() -> None:
+            # Four bytes are found by chance among some kilobytes of random ones once in a million runs.
+            found = place.files()
+            assert not any(spelling in found for spelling in spellings)
+
+        async with FakeGateway(lambda _seen: Reply(503)) as gateway:
+            async with running(place, gateway.url, "round") as relay:
+                for number in range(40):
+                    assert (await send(relay.port, capsule(number), source=sources[number % 2])).status == 202
+                    check()
+                place.go_to(DUE)
+                await gateway.wait_for("/v1/deposit")
+                check()
+                gateway.answer = lambda _seen: Reply(202)
+                await told(relay, "accepted")
+                check()
+            check()
+            assert not any(one in relay.log.getvalue() for one in sources)
+
+    asyncio.run(main())
+
+
+def test_a_store_that_cannot_write_is_503_and_costs_no_quota(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with (
+            FakeGateway() as gateway,
+            running(place, gateway.url, "round", clients={"quota": 1}) as relay,
+        ):
+            store = relay.relay._store
+            assert store is not None
+            store._db.execute("PRAGMA query_only=ON")
+            refused = await send(relay.port, capsule(1))
+            assert (refused.status, refused.body) == (503, PROBLEMS["try-later"].to_bytes())
+            store._db.execute("PRAGMA query_only=OFF")
+            assert (await send(relay.port, capsule(2))).status == 202
+            assert (await send(relay.port, capsule(1))).status == 429
+
+    asyncio.run(main())
+
+
+def test_a_full_table_is_503_and_who_is_in_it_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            FakeGateway() as gateway,
+            running(Place(tmp_path), gateway.url, "round", limits={"clients": 2}) as relay,
+        ):
+            statuses = [(await send(relay.port, capsule(n), source=f"127.0.0.{n}")).status for n in (1, 2, 3)]
+            assert statuses == [202, 202, 503]
+            assert (await send(relay.port, capsule(4), source="127.0.0.2")).status == 202
+
+    asyncio.run(main())
+
+
+def test_fetches_are_forwarded_in_mode_round_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            FakeGateway(lambda _seen: Reply(200, b"sealed", "message/ohttp-res")) as gateway,
+            running(Place(tmp_path), gateway.url, "round") as relay,
+        ):
+            answer = await send(relay.port, capsule(1), path="/fetch")
+            assert (answer.status, answer.body) == (200, b"sealed")
+            assert [seen.path for seen in gateway.seen] == ["/v1/fetch"]
+
+    asyncio.run(main())
