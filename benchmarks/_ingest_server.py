@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Awaitable
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,8 +31,10 @@ from secvm.crypto.capsules import pack
 from secvm.crypto.signing import SigningKey
 from secvm.learning.experiment import Experiment
 from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Windows
-from secvm.runtime.http_server import HttpServer, Request
+from secvm.runtime.clock import SystemClock
+from secvm.runtime.http_server import HttpServer, Request, Response, http_date
 from secvm.runtime.metrics import Metrics
+from secvm.testing.clock import ManualClock
 
 EPOCH, ROUND = 1, 1
 KEY = StoredKey(EPOCH, EPOCH, bytes(range(1, 33)))
@@ -52,16 +55,6 @@ DOCUMENT = ExperimentDocument(
     test=True,
 )
 PRESENT = Present((OpenRound(DOCUMENT, ROUND, EPOCH, 0, 60_000, 70_000),), (KEY,))
-
-
-class _Noon:
-    """It is always the middle of the window."""
-
-    def now(self) -> int:
-        return 30_000
-
-    async def sleep_until(self, at: int) -> None:
-        raise NotImplementedError
 
 
 async def _lines() -> asyncio.StreamReader:
@@ -92,7 +85,7 @@ async def ours(folder: Path, *, opener: bool) -> None:
     """The coordinator's package path, with the parts that it has in a real one."""
     store = SQLiteStore(folder / "ours.sqlite")
     store.add_key(KEY)
-    clock = _Noon()
+    clock = ManualClock(30_000)  # the middle of the window
     ingest = Ingest(store, clock, metrics=Metrics("coordinator"))
     gateway = Gateway(dice=os.urandom, public=lambda _path: None, date=lambda: "")
     routes = PackageRoutes(gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()])
@@ -101,10 +94,11 @@ async def ours(folder: Path, *, opener: bool) -> None:
     # Kernels are compiled, or read from their cache, once in a process's life.
     count_epoch([bytes(64)], rounds, dice=os.urandom)
 
-    def handler(request: Request) -> object:
+    def handler(request: Request) -> Response | Awaitable[Response]:
         return routes.routes[request.path](request)
 
-    server = HttpServer(handler, body_limits=BODY_LIMITS)  # type: ignore[arg-type]  # as the routes have it
+    # With a date, which uvicorn sends too.
+    server = HttpServer(handler, body_limits=BODY_LIMITS, date=http_date(SystemClock()))
     _tell(port=await server.start("127.0.0.1", 0))
     if opener:
         ingest.start()

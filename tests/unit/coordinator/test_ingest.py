@@ -23,6 +23,7 @@ from secvm.protocol.problems import Problem, read_problem
 from secvm.runtime.http_server import Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
+from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.package_path import (
     ACCEPT_UNTIL,
     DICE,
@@ -32,7 +33,6 @@ from tests.unit.coordinator.package_path import (
     OPEN_ROUND,
     PRESENT,
     ROUND,
-    StandingClock,
     plaintext,
     records,
     running,
@@ -154,7 +154,7 @@ def test_others_have_their_turn_between_slices() -> None:
 def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() -> None:
     store, metrics = FailingStore(), Metrics("coordinator")
     stream = io.StringIO()
-    log = Log(stream, StandingClock(START), "coordinator")
+    log = Log(stream, ManualClock(START), "coordinator")
     garbage = CAPSULES[0][:-1] + b"\0"
 
     async def check() -> None:
@@ -223,7 +223,7 @@ def test_what_could_not_be_stored_is_not_acknowledged() -> None:
     stream = io.StringIO()
 
     async def check() -> None:
-        ingest = Ingest(store, StandingClock(START), metrics=metrics, log=Log(stream, StandingClock(START)))
+        ingest = Ingest(store, ManualClock(START), metrics=metrics, log=Log(stream, ManualClock(START)))
         ingest.update(PRESENT)
         store.failures = [StoreError("disk full")]
         told = await asyncio.gather(*(ingest.take_capsule(capsule, accepted) for capsule in CAPSULES[:3]))
@@ -245,7 +245,7 @@ def test_who_gives_up_waiting_changes_nothing() -> None:
     store = MemoryStore()
 
     async def check() -> None:
-        ingest = Ingest(store, StandingClock(START), metrics=Metrics("coordinator"))
+        ingest = Ingest(store, ManualClock(START), metrics=Metrics("coordinator"))
         ingest.update(PRESENT)
         ingest.take_capsule(CAPSULES[0], accepted).cancel()
         other = ingest.take_capsule(CAPSULES[1], accepted)
@@ -270,7 +270,7 @@ def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path)
     store = SQLiteStore(file)
 
     async def after() -> None:
-        ingest = Ingest(store, StandingClock(ACCEPT_UNTIL), metrics=Metrics("coordinator"))
+        ingest = Ingest(store, ManualClock(ACCEPT_UNTIL), metrics=Metrics("coordinator"))
         ingest.update(Present((OPEN_ROUND,), tuple(store.keys())))
         store.close_epoch(EPOCH)
         await ingest.finish(EPOCH)
