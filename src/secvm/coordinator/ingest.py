@@ -33,6 +33,9 @@ from secvm.runtime.metrics import Metrics
 #: What to answer, once it is known whether something was stored; None says that it was.
 Reply = Callable[[Problem | None], Response]
 
+#: Capsules that are stored as one group: the opener takes several groups at once into memory.
+GROUP = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -122,19 +125,21 @@ class Ingest:
     def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
         """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused."""
         capsules = unpack(packed)
-        by_epoch: dict[int, list[bytes]] = {}
         refused: RemoteProtocolError = MalformedMessageError("a batch without capsules")
-        epochs: dict[int, int] = {}
-        for key_id in {capsule[0] for capsule in capsules}:
+        groups: list[tuple[int, bytes]] = []
+        for key_id in sorted({capsule[0] for capsule in capsules}):
             try:
-                epochs[key_id] = self._epoch(key_id)
+                epoch = self._epoch(key_id)
             except RemoteProtocolError as error:
                 refused = error
-        for key_id, epoch in epochs.items():
-            by_epoch[epoch] = [capsule for capsule in capsules if capsule[0] == key_id]
-        if not by_epoch:
+                continue
+            some = [capsule for capsule in capsules if capsule[0] == key_id]
+            if len(some) == len(capsules) <= GROUP:
+                groups.append((epoch, packed))
+            else:
+                groups += [(epoch, pack(some[i : i + GROUP])) for i in range(0, len(some), GROUP)]
+        if not groups:
             raise refused
-        groups = [(epoch, packed if len(some) == len(capsules) else pack(some)) for epoch, some in by_epoch.items()]
         return self._add(_Item(reply, len(packed), groups[0][0], groups=groups))
 
     def take_record(self, epoch: int, record: bytes, reply: Reply) -> asyncio.Future[Response]:
