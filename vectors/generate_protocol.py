@@ -571,64 +571,6 @@ def problems() -> JSON:
     }
 
 
-<<<<<<< HEAD
-=======
-def sealed_requests() -> JSON:
-    """What stands under the seals of requests and answers."""
-    package = encode(AddressedPackage(ID, 258, TrainPackage(model=259, bin_index=66_051, sign=1)))
-    strange = binary_http.Request(
-        method=b"POST",
-        scheme=b"http",
-        authority=b"gateway.example:8443",
-        path=b"/v1/packages",
-        headers=((b"accept", b"*/*"), (b"content-type", b"application/octet-stream")),
-        content=package,
-    )
-    paths = ("/v1/keys", "/v1/experiments", f"/v1/experiment/{'ab' * 32}/manifest/latest")
-    date = "Thu, 01 Jan 2026 00:00:00 GMT"
-    bodies = (b"", b"{}", bytes(range(256)) * 3, bytes(973), bytes(974))
-    refused = {
-        "another path": b"/v1/packages/",
-        "a path with a query": b"/v1/packages?",
-        "the path of a public file": b"/v1/keys",
-    }
-    bad = {why: replace(strange, path=path) for why, path in refused.items()}
-    bad |= {
-        "another method": replace(strange, method=b"PUT"),
-        "a method in lower case": replace(strange, method=b"post"),
-        "a fetch with content": replace(strange, method=b"GET"),
-    }
-    return {
-        "description": "Packages and fetches as binary HTTP, and their answers, before they are sealed.",
-        "packages": [{"package": package.hex(), "request": package_request(package).hex()}],
-        "others": [
-            {"package": package.hex(), "request": binary_http.encode_request(strange).hex()},
-            {"package": package.hex(), "request": binary_http.encode_request(strange, indeterminate=True).hex()},
-            {"package": package.hex(), "request": binary_http.encode_request(strange, padded_to=300).hex()},
-            {
-                "package": package[:-1].hex(),
-                "request": package_request(package).replace(b" " + package, b"\x1f" + package[:-1]).hex(),
-            },
-        ],
-        "fetches": [{"path": path, "request": fetch_request(path).hex()} for path in paths],
-        "refused": [{"why": why, "request": binary_http.encode_request(one).hex()} for why, one in bad.items()],
-        "package_answers": [
-            {"problem": problem.name if problem else None, "answer": package_answer(problem).hex()}
-            for problem in (None, *PROBLEMS.values())
-        ],
-        "fetch_answers": [
-            {
-                "status": status,
-                "content": content.hex(),
-                "date": date,
-                "answer": fetch_answer(status, content, date).hex(),
-            }
-            for status, content in ((404, b""), *((200, body) for body in bodies))
-        ],
-    }
-
-
->>>>>>> ingest
 def received() -> JSON:
     """Digests of received capsules, the root over them, and receipts."""
     cases = []
@@ -710,7 +652,6 @@ def bad_receipts() -> JSON:
                 "path": [node.hex() for node in path_],
             }
             for why, (root_, digest_, bucket_, path_) in inputs.items()
-<<<<<<< HEAD
         ],
     }
 
@@ -766,8 +707,6 @@ def sealed_requests() -> JSON:
                 "answer": fetch_answer(status, content, date).hex(),
             }
             for status, content in ((404, b""), *((200, body) for body in bodies))
-=======
->>>>>>> ingest
         ],
     }
 
@@ -775,12 +714,7 @@ def sealed_requests() -> JSON:
 FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
-<<<<<<< HEAD
         *(packages, experiment_document, envelope, manifest, ending, schedule, problems, received, sealed_requests),
         *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_endings, bad_receipts),
-=======
-        *(packages, experiment_document, envelope, manifest, schedule, problems, sealed_requests, received),
-        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_receipts),
->>>>>>> ingest
     )
 }
