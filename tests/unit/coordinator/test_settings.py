@@ -46,7 +46,7 @@ def test_what_init_writes_is_taken_as_it_is(tmp_path: Path) -> None:
     [
         ("[listen]\nprot = 1", "listen.prot is not a setting"),
         ("[listen]\nport = 70000", "listen.port should be less than or equal to 65535"),
-        ('[[relays]]\nname = "r"\ntoken_sha256 = "a secret"', "relays.0.token_sha256 should match pattern"),
+        ('[[relays]]\nname = "r"\ntoken_sha256 = "a secret"', "relays.0.token_sha256 should be a SHA-256"),
         ("[extra]", "extra is not a setting"),
     ],
 )
