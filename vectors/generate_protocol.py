@@ -28,6 +28,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.documents import encode_document
+from secvm.protocol.ending import Ending, Why, make_ending
 from secvm.protocol.experiment_document import (
     Beacon,
     ExperimentDocument,
@@ -42,7 +43,7 @@ from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.received import bucket_bits, receipt, received_root, side_by_side
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
-from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
+from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]
 COORDINATOR, SECOND, RELAY, STRANGER = (SigningKey(bytes([i]) * 32) for i in (1, 2, 3, 4))
@@ -420,6 +421,100 @@ def bad_manifests() -> JSON:
     }
 
 
+def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
+    """Endings after each of the rounds, and before the first."""
+    of, (first, second, _) = document(), rounds()
+    start = of.experiment.start()
+    state = of.experiment.step(start, tally())
+
+    def ending(why: Why, after: RoundManifest | None, **more: Any) -> Ending:
+        left = state if after is second or more.get("last") is not None else start
+        return make_ending(
+            of,
+            why=why,
+            state=left.to_bytes(),
+            training_weights=of.experiment.rule.training_weights(left).to_bytes(),
+            evaluation_weights=of.experiment.rule.evaluation_weights(left).to_bytes(),
+            before=after,
+            **more,
+        )
+
+    return {
+        "finished after round 1": (
+            ending(Why.FINISHED, first, last=last_round(tally(), received_root="ef" * 32)),
+            first,
+        ),
+        "stopped after round 2, which was abandoned": (ending(Why.STOPPED, second, last=last_round(None)), second),
+        "stopped before round 1": (ending(Why.STOPPED, None), None),
+    }
+
+
+def ending() -> JSON:
+    """How experiments end."""
+    return {
+        "description": "Endings of the experiment, each accepted after the manifest `last`, or after none.",
+        "experiment": document().data.decode(),
+        "cases": [
+            {
+                "note": note,
+                "last": None if before is None else before.signed([COORDINATOR]).hex(),
+                "text": made.data.decode(),
+                "digest": made.digest,
+                "bytes": made.signed([COORDINATOR]).hex(),
+            }
+            for note, (made, before) in endings().items()
+        ],
+    }
+
+
+def bad_endings() -> JSON:
+    """Endings that a device must not believe after round 1."""
+    first, second, _ = rounds()
+    made = endings()["finished after round 1"][0]
+    count = RelayCount(epoch=7, clients=8, capsules=40).to_signed_bytes(STRANGER)
+
+    def put(**fields: object) -> bytes:
+        return encode_document({**json.loads(made.data), **fields})
+
+    signed: dict[str, tuple[str, bytes]] = {
+        "no canonical document": ("malformed", made.data + b"\n"),
+        "an unknown key": ("malformed", put(x=None)),
+        "a log, of which nothing is known yet": ("malformed", put(log={})),
+        "another type": ("malformed", put(type=MANIFEST_TYPE)),
+        "an unknown reason": ("malformed", put(why="bored")),
+        "no last round, though there was one": ("malformed", put(last=None)),
+        "a round before the first": ("malformed", put(round=-1)),
+        "another experiment": ("inconsistent", put(experiment="00" * 32)),
+        "a round beyond the last": ("inconsistent", put(round=31)),
+        "another manifest": ("inconsistent", put(manifest=second.digest)),
+        "an abandoned round that changed the state": ("inconsistent", replace(made, last=last_round(None)).data),
+        "no round, though one was accepted": ("inconsistent", put(round=0, manifest=None, last=None)),
+        "a stranger's count as the relay's": (
+            "signature",
+            replace(made, last=last_round(tally(), relay_count=count)).data,
+        ),
+    }
+    cases = [
+        {"why": why, "fault": fault, "bytes": sign(data, purpose=ENDING_TYPE, keys=[COORDINATOR]).hex()}
+        for why, (fault, data) in signed.items()
+    ]
+    cases += [
+        {"why": "a stranger's signature", "fault": "signature", "bytes": made.signed([STRANGER]).hex()},
+        {
+            "why": "signed as a manifest",
+            "fault": "signature",
+            "bytes": sign(made.data, purpose=MANIFEST_TYPE, keys=[COORDINATOR]).hex(),
+        },
+    ]
+    return {
+        "description": "Endings that must be refused after `last` (round 1) was accepted; `good` must be taken.",
+        "experiment": document().data.decode(),
+        "last": first.signed([COORDINATOR]).hex(),
+        "good": made.signed([COORDINATOR]).hex(),
+        "cases": cases,
+    }
+
+
 # ── schedule and problems ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -472,61 +567,6 @@ def problems() -> JSON:
         "cases": [
             {"name": p.name, "uri": p.uri, "status": p.status, "retry": p.retry, "text": p.to_bytes().decode()}
             for p in PROBLEMS.values()
-        ],
-    }
-
-
-def sealed_requests() -> JSON:
-    """What stands under the seals of requests and answers."""
-    package = encode(AddressedPackage(ID, 258, TrainPackage(model=259, bin_index=66_051, sign=1)))
-    strange = binary_http.Request(
-        method=b"POST",
-        scheme=b"http",
-        authority=b"gateway.example:8443",
-        path=b"/v1/packages",
-        headers=((b"accept", b"*/*"), (b"content-type", b"application/octet-stream")),
-        content=package,
-    )
-    paths = ("/v1/keys", "/v1/experiments", f"/v1/experiment/{'ab' * 32}/manifest/latest")
-    date = "Thu, 01 Jan 2026 00:00:00 GMT"
-    bodies = (b"", b"{}", bytes(range(256)) * 3, bytes(973), bytes(974))
-    refused = {
-        "another path": b"/v1/packages/",
-        "a path with a query": b"/v1/packages?",
-        "the path of a public file": b"/v1/keys",
-    }
-    bad = {why: replace(strange, path=path) for why, path in refused.items()}
-    bad |= {
-        "another method": replace(strange, method=b"PUT"),
-        "a method in lower case": replace(strange, method=b"post"),
-        "a fetch with content": replace(strange, method=b"GET"),
-    }
-    return {
-        "description": "Packages and fetches as binary HTTP, and their answers, before they are sealed.",
-        "packages": [{"package": package.hex(), "request": package_request(package).hex()}],
-        "others": [
-            {"package": package.hex(), "request": binary_http.encode_request(strange).hex()},
-            {"package": package.hex(), "request": binary_http.encode_request(strange, indeterminate=True).hex()},
-            {"package": package.hex(), "request": binary_http.encode_request(strange, padded_to=300).hex()},
-            {
-                "package": package[:-1].hex(),
-                "request": package_request(package).replace(b" " + package, b"\x1f" + package[:-1]).hex(),
-            },
-        ],
-        "fetches": [{"path": path, "request": fetch_request(path).hex()} for path in paths],
-        "refused": [{"why": why, "request": binary_http.encode_request(one).hex()} for why, one in bad.items()],
-        "package_answers": [
-            {"problem": problem.name if problem else None, "answer": package_answer(problem).hex()}
-            for problem in (None, *PROBLEMS.values())
-        ],
-        "fetch_answers": [
-            {
-                "status": status,
-                "content": content.hex(),
-                "date": date,
-                "answer": fetch_answer(status, content, date).hex(),
-            }
-            for status, content in ((404, b""), *((200, body) for body in bodies))
         ],
     }
 
@@ -616,10 +656,65 @@ def bad_receipts() -> JSON:
     }
 
 
+def sealed_requests() -> JSON:
+    """What stands under the seals of requests and answers."""
+    package = encode(AddressedPackage(ID, 258, TrainPackage(model=259, bin_index=66_051, sign=1)))
+    strange = binary_http.Request(
+        method=b"POST",
+        scheme=b"http",
+        authority=b"gateway.example:8443",
+        path=b"/v1/packages",
+        headers=((b"accept", b"*/*"), (b"content-type", b"application/octet-stream")),
+        content=package,
+    )
+    paths = ("/v1/keys", "/v1/experiments", f"/v1/experiment/{'ab' * 32}/manifest/latest")
+    date = "Thu, 01 Jan 2026 00:00:00 GMT"
+    bodies = (b"", b"{}", bytes(range(256)) * 3, bytes(973), bytes(974))
+    refused = {
+        "another path": b"/v1/packages/",
+        "a path with a query": b"/v1/packages?",
+        "the path of a public file": b"/v1/keys",
+    }
+    bad = {why: replace(strange, path=path) for why, path in refused.items()}
+    bad |= {
+        "another method": replace(strange, method=b"PUT"),
+        "a method in lower case": replace(strange, method=b"post"),
+        "a fetch with content": replace(strange, method=b"GET"),
+    }
+    return {
+        "description": "Packages and fetches as binary HTTP, and their answers, before they are sealed.",
+        "packages": [{"package": package.hex(), "request": package_request(package).hex()}],
+        "others": [
+            {"package": package.hex(), "request": binary_http.encode_request(strange).hex()},
+            {"package": package.hex(), "request": binary_http.encode_request(strange, indeterminate=True).hex()},
+            {"package": package.hex(), "request": binary_http.encode_request(strange, padded_to=300).hex()},
+            {
+                "package": package[:-1].hex(),
+                "request": package_request(package).replace(b" " + package, b"\x1f" + package[:-1]).hex(),
+            },
+        ],
+        "fetches": [{"path": path, "request": fetch_request(path).hex()} for path in paths],
+        "refused": [{"why": why, "request": binary_http.encode_request(one).hex()} for why, one in bad.items()],
+        "package_answers": [
+            {"problem": problem.name if problem else None, "answer": package_answer(problem).hex()}
+            for problem in (None, *PROBLEMS.values())
+        ],
+        "fetch_answers": [
+            {
+                "status": status,
+                "content": content.hex(),
+                "date": date,
+                "answer": fetch_answer(status, content, date).hex(),
+            }
+            for status, content in ((404, b""), *((200, body) for body in bodies))
+        ],
+    }
+
+
 FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
-        *(packages, experiment_document, envelope, manifest, schedule, problems, sealed_requests, received),
-        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_receipts),
+        *(packages, experiment_document, envelope, manifest, ending, schedule, problems, received, sealed_requests),
+        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_endings, bad_receipts),
     )
 }

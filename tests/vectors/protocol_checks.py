@@ -21,6 +21,7 @@ from secvm.errors import (
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
 from secvm.protocol import received
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
+from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import RoundManifest, accept, read_tally
 from secvm.protocol.problems import PROBLEMS, read_problem
@@ -173,6 +174,33 @@ def check_bad_manifests(content: JSON) -> None:
     for case in content["cases"]:
         with pytest.raises(RemoteProtocolError) as caught:
             accept(bytes.fromhex(case["bytes"]), document=document, last=last)
+        assert type(caught.value) is FAULTS[case["fault"]], case["why"]
+
+
+def check_ending(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    for case in content["cases"]:
+        told, data = json.loads(case["text"]), bytes.fromhex(case["bytes"])
+        assert hashlib.sha256(case["text"].encode()).hexdigest() == case["digest"]
+        last = None if case["last"] is None else accept(bytes.fromhex(case["last"]), document=document)
+        ending = accept_ending(data, document=document, last=last)
+        assert ending.data == case["text"].encode() == Envelope.from_bytes(data).payload
+        assert (told["round"], told["manifest"]) == (
+            (0, None) if last is None else (ending.round_number, ending.manifest)
+        )
+        assert last is None or told["manifest"] == hashlib.sha256(last.manifest.data).hexdigest()
+        assert told["why"] == ending.why.value
+        # It can be believed without any manifest as well.
+        assert accept_ending(data, document=document) == ending
+
+
+def check_bad_endings(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    last = accept(bytes.fromhex(content["last"]), document=document)
+    accept_ending(bytes.fromhex(content["good"]), document=document, last=last)
+    for case in content["cases"]:
+        with pytest.raises(RemoteProtocolError) as caught:
+            accept_ending(bytes.fromhex(case["bytes"]), document=document, last=last)
         assert type(caught.value) is FAULTS[case["fault"]], case["why"]
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from secvm.cli import system_packages
 from secvm.cli.output import note
 from secvm.errors import BadInputError
 
@@ -79,6 +80,7 @@ def run_tests(
 ) -> None:
     """Run all tests; further arguments go to pytest."""
     root = checkout()
+    system_packages.provide(root)
     # pytest runs in the checkout; files named from where the caller stands keep their meaning.
     given = []
     for argument in arguments or []:

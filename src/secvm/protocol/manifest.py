@@ -160,7 +160,7 @@ class RoundManifest:
             state=fields.digest("state"),
             training_weights=fields.digest("training_weights"),
             evaluation_weights=fields.digest("evaluation_weights"),
-            last=None if fields.is_null("last") else _read_last(fields.inner("last")),
+            last=None if fields.is_null("last") else read_last(fields.inner("last")),
             gateway_keys=fields.base64("gateway_keys", longest=MAX_KEY_BYTES),
             quota=fields.integer("quota", 1, MAX_QUOTA),
             token_key=None if fields.is_null("token_key") else fields.base64("token_key", longest=MAX_KEY_BYTES),
@@ -179,7 +179,7 @@ class RoundManifest:
             "evaluation_weights": self.evaluation_weights,
             "experiment": self.experiment,
             "gateway_keys": base64_text(self.gateway_keys),
-            "last": None if self.last is None else _write_last(self.last),
+            "last": None if self.last is None else write_last(self.last),
             "log": None,
             "opens_at": self.opens_at,
             "previous": self.previous,
@@ -192,7 +192,8 @@ class RoundManifest:
         }
 
 
-def _write_last(last: LastRound) -> dict[str, Any]:
+def write_last(last: LastRound) -> dict[str, Any]:
+    """How a round ended, as manifests and endings write it."""
     return {
         "cells": [list(row) for row in last.cells],
         "participants": list(last.participants),
@@ -202,7 +203,8 @@ def _write_last(last: LastRound) -> dict[str, Any]:
     }
 
 
-def _read_last(fields: Fields) -> LastRound:
+def read_last(fields: Fields) -> LastRound:
+    """How a round ended, as manifests and endings tell it."""
     rows = [Fields({"row": row}, "the test counts") for row in fields.items("cells", longest=MAX_MODELS)]
     last = LastRound(
         tally=None if fields.is_null("tally") else fields.digest("tally"),
@@ -393,6 +395,8 @@ __all__ = [
     "accept_all",
     "last_round",
     "make_manifest",
+    "read_last",
     "read_relay_count",
     "read_tally",
+    "write_last",
 ]

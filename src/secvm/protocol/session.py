@@ -1,7 +1,8 @@
 """ParticipantSession: a device's part in one experiment. Events in, actions out; it does nothing itself.
 
-Its owner hands in every event with the time and dice, **stores** ``to_bytes()``, and only then carries out the actions:
-so that after a crash nothing was done that the session does not know of. The rules (docs/protocol.md §16):
+Its owner hands in every event with the time and dice, **stores** the session, and only then carries out the actions: so
+that after a crash nothing was done that the session does not know of. It is stored whole (``to_bytes``), or by what has
+changed since the owner last asked (``take_changes``): a header and rows of capsules. The rules (docs/protocol.md §16):
 
  1. It joins a round only with a manifest that it accepts, received before the window opens, by a clock that seems
     right. Else it abstains, and says why. After an equivocation it abstains for ever, and keeps the evidence.
@@ -18,21 +19,18 @@ so that after a crash nothing was done that the session does not know of. The ru
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from secvm.errors import (
     EquivocationError,
     InconsistentManifestError,
     LocalProtocolError,
-    MalformedMessageError,
     RemoteProtocolError,
 )
 from secvm.learning.package import Package
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.events import (
     Abstain,
     Action,
@@ -52,10 +50,18 @@ from secvm.protocol.events import (
     Tick,
     Wait,
 )
-from secvm.protocol.experiment_document import MAX_BUDGET, ExperimentDocument
-from secvm.protocol.manifest import MAX_MANIFEST_BYTES, AcceptedManifest, RoundManifest, accept
+from secvm.protocol.manifest import AcceptedManifest, RoundManifest, accept
 from secvm.protocol.schedule import Window, below, redraw, shuffle, spread
-from secvm.protocol.version import SESSION_TYPE
+from secvm.protocol.session_memory import (
+    MAX_CAPSULE_BYTES,
+    Changes,
+    Phase,
+    Progress,
+    Seal,
+    SessionMemory,
+    Waiting,
+    WaitingRow,
+)
 
 #: A package this late is still sent at once: an owner's timer is never exact. Above, it is drawn anew.
 GRACE_MS = 10_000
@@ -64,13 +70,6 @@ CLOCK_TOLERANCE_MS = 60_000
 #: The first retry comes within this time; the bound doubles up to the second number.
 FIRST_BACKOFF_MS = 4_000
 LONGEST_BACKOFF_MS = 15 * 60_000
-MAX_CAPSULE_BYTES = 2**14
-MAX_SESSION_BYTES = 2**28
-#: A manifest with its signatures.
-MAX_ENVELOPE_BYTES = MAX_MANIFEST_BYTES + 2**12
-
-#: (32 bytes, the manifest's gateway keys) → the capsule to send.
-Seal = Callable[[bytes, bytes], bytes]
 
 
 def unsafe_no_seal(plaintext: bytes, _gateway_keys: bytes) -> bytes:
@@ -81,64 +80,8 @@ def unsafe_no_seal(plaintext: bytes, _gateway_keys: bytes) -> bytes:
 # ── the session ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Phase(enum.Enum):
-    """Where a device stands in its current round."""
-
-    #: No round, or done with it.
-    IDLE = "idle"
-    #: Joined; the owner computes.
-    COMPUTING = "computing"
-    #: There are capsules to send.
-    SENDING = "sending"
-    #: The server equivocated: never again.
-    STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """One capsule that was not acknowledged yet."""
-
-    at: int
-    attempts: int
-    under_way: bool
-    capsule: bytes = field(repr=False)
-
-
-class ParticipantSession:
+class ParticipantSession(SessionMemory):
     """One device in one experiment."""
-
-    def __init__(self, document: ExperimentDocument, *, seal: Seal) -> None:
-        self._document = document
-        self._seal = seal
-        self._phase = Phase.IDLE
-        self._paused = False
-        #: The latest instant seen, to notice a clock that falls back.
-        self._latest = 0
-        self._accepted: AcceptedManifest | None = None
-        self._evidence: tuple[bytes, ...] = ()
-        self._waiting: dict[int, _Waiting] = {}
-        self._acknowledged = 0
-        self._lost = 0
-
-    @property
-    def phase(self) -> Phase:
-        """Where the device stands."""
-        return self._phase
-
-    @property
-    def paused(self) -> bool:
-        """Whether the person has paused."""
-        return self._paused
-
-    @property
-    def evidence(self) -> tuple[bytes, ...]:
-        """After an equivocation: both manifests, as they were served."""
-        return self._evidence
-
-    @property
-    def accepted(self) -> AcceptedManifest | None:
-        """The newest manifest that this device believes."""
-        return self._accepted
 
     def receive(self, event: Event, *, now: int, words: Iterator[int]) -> list[Action]:
         """What to do about an event. ``now`` in milliseconds; ``words`` are fresh dice, uniform 64-bit words.
@@ -160,7 +103,7 @@ class ParticipantSession:
                 actions = self._declined(why)
             case SendSucceeded(package_id):
                 # One that is not there was acknowledged before, or came after the window: no harm.
-                self._acknowledged += self._waiting.pop(package_id, None) is not None
+                self._acknowledged += self._drop(package_id)
             case SendFailed():
                 self._send_failed(event, now, words)
             case Paused() | Resumed():
@@ -183,7 +126,7 @@ class ParticipantSession:
             # No package more, also of a round that had begun.
             self._phase, self._evidence = Phase.STOPPED, fault.evidence
             self._lost += len(self._waiting)
-            self._waiting = {}
+            self._drop_all()
             return [Abstain(Reason.EQUIVOCATION, str(fault), fault.evidence)]
         except InconsistentManifestError as fault:
             return [Abstain(Reason.BAD_MANIFEST, str(fault), fault.evidence)]
@@ -231,10 +174,8 @@ class ParticipantSession:
         if any(not 0 < len(capsule) <= MAX_CAPSULE_BYTES for capsule in capsules):
             raise LocalProtocolError("a capsule has no bytes, or too many")
         times = spread(len(capsules), manifest.window, words)
-        self._waiting = {
-            i: _Waiting(at=at, attempts=0, under_way=False, capsule=capsule)
-            for i, (at, capsule) in enumerate(zip(times, capsules, strict=True))
-        }
+        for i, (at, capsule) in enumerate(zip(times, capsules, strict=True)):
+            self._put(i, Waiting(at=at, attempts=0, under_way=False, capsule=capsule))
         self._phase = Phase.SENDING
         return []
 
@@ -245,7 +186,9 @@ class ParticipantSession:
         return [Abstain(Reason.DECLINED, why)]
 
     def _restarted(self, now: int) -> list[Action]:
+        # Not ``_put``: a row says nothing of what is under way.
         self._waiting = {i: replace(one, under_way=False) for i, one in self._waiting.items()}
+        self._order = sorted((one.at, i) for i, one in self._waiting.items())
         manifest = None if self._accepted is None else self._accepted.manifest
         if self._phase is Phase.COMPUTING and manifest is not None and now < manifest.closes_at:
             return [Compute(manifest)]
@@ -260,12 +203,12 @@ class ParticipantSession:
         closes_at = self._accepted.manifest.closes_at
         earliest = now + max(0, event.retry_after_ms)
         if event.final or earliest >= closes_at:
-            del self._waiting[event.package_id]
+            self._drop(event.package_id)
             self._lost += 1
             return
         patience = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(max(one.attempts - 1, 0), 20))
         at = earliest + below(min(patience, closes_at - earliest), words)
-        self._waiting[event.package_id] = replace(one, at=at, under_way=False)
+        self._put(event.package_id, replace(one, at=at, under_way=False))
 
     def _go_on(self, now: int, words: Iterator[int]) -> list[Action]:
         """What time alone brings about: the end of the window, new times, packages that are due."""
@@ -281,23 +224,30 @@ class ParticipantSession:
             return self._close(manifest)
         if self._paused:
             return [Wait(manifest.closes_at)]
-        self._redraw_overdue(manifest.window, now, words)
-        ready = sorted(
-            (one.at, package_id) for package_id, one in self._waiting.items() if not one.under_way and one.at <= now
-        )
         actions: list[Action] = []
-        for at, package_id in ready:
+        for at, package_id in self._due(manifest.window, now, words):
             one = self._waiting[package_id]
-            self._waiting[package_id] = replace(one, attempts=one.attempts + 1, under_way=True)
+            self._put(package_id, replace(one, attempts=one.attempts + 1, under_way=True))
             actions.append(SendPackage(package_id, at, one.capsule))
-        later = [one.at for one in self._waiting.values() if not one.under_way]
-        return [*actions, Wait(min([manifest.closes_at, *later]))]
+        return [*actions, Wait(min(manifest.closes_at, self._next_time()))]
 
-    def _redraw_overdue(self, window: Window, now: int, words: Iterator[int]) -> None:
-        resting = [i for i, one in self._waiting.items() if not one.under_way]
-        times = redraw([self._waiting[i].at for i in resting], window, words, now=now, grace=GRACE_MS)
-        for package_id, at in zip(resting, times, strict=True):
-            self._waiting[package_id] = replace(self._waiting[package_id], at=at)
+    def _due(self, window: Window, now: int, words: Iterator[int]) -> list[tuple[int, int]]:
+        """Time and number of what is to be sent now, in this order. What is long overdue gets another time first."""
+        ready: list[tuple[int, int]] = []
+        overdue: list[int] = []
+        while self._next_time() <= now:
+            at, package_id = heapq.heappop(self._order)
+            if at + GRACE_MS < now:
+                overdue.append(package_id)
+            else:
+                ready.append((at, package_id))
+        for package_id in sorted(overdue):
+            one = self._waiting[package_id]
+            (at,) = redraw([one.at], window, words, now=now, grace=GRACE_MS)
+            self._put(package_id, replace(one, at=at))
+            if at <= now:
+                ready.append((at, package_id))
+        return sorted(ready)
 
     def _close(self, manifest: RoundManifest) -> list[Action]:
         """The end of a round: what was not acknowledged is lost, and forgotten."""
@@ -305,78 +255,21 @@ class ParticipantSession:
         if self._phase is Phase.SENDING:
             self._lost += len(self._waiting)
             finished = [Finished(manifest.round_number, self._acknowledged, self._lost)]
-        self._waiting, self._phase = {}, Phase.IDLE
+        self._drop_all()
+        self._phase = Phase.IDLE
         return finished
 
-    # ── between restarts ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def to_bytes(self) -> bytes:
-        """All that the session must remember. With a true seal nothing in it says what the packages are."""
-        content: dict[str, Any] = {
-            "accepted": None if self._accepted is None else base64_text(self._accepted.envelope),
-            "acknowledged": self._acknowledged,
-            "evidence": [{"envelope": base64_text(data)} for data in self._evidence],
-            "experiment": self._document.digest,
-            "latest": self._latest,
-            "lost": self._lost,
-            "paused": self._paused,
-            "phase": self._phase.value,
-            "type": SESSION_TYPE,
-            "waiting": [
-                {
-                    "at": one.at,
-                    "attempts": one.attempts,
-                    "capsule": base64_text(one.capsule),
-                    "id": package_id,
-                    "under_way": one.under_way,
-                }
-                for package_id, one in sorted(self._waiting.items())
-            ],
-        }
-        return encode_document(content)
-
-    @classmethod
-    def from_bytes(cls, data: bytes, document: ExperimentDocument, *, seal: Seal) -> ParticipantSession:
-        """The session that wrote these bytes. Tell it ``Restarted`` first of all."""
-        fields = Fields(decode_document(data, max_bytes=MAX_SESSION_BYTES), "the session")
-        fields.constant("type", SESSION_TYPE)
-        fields.constant("experiment", document.digest)
-        session = cls(document, seal=seal)
-        if not fields.is_null("accepted"):
-            envelope = fields.base64("accepted", longest=MAX_ENVELOPE_BYTES)
-            session._accepted = accept(envelope, document=document)
-        evidence = fields.inner_list("evidence", longest=2)
-        session._evidence = tuple(one.base64("envelope", longest=MAX_ENVELOPE_BYTES) for one in evidence)
-        phase = fields.text("phase", longest=20)
-        if phase not in {known.value for known in Phase}:
-            raise fields.refuse("phase")
-        session._phase = Phase(phase)
-        session._paused = fields.flag("paused")
-        session._latest = fields.integer("latest", 0)
-        session._acknowledged = fields.integer("acknowledged", 0, MAX_BUDGET)
-        session._lost = fields.integer("lost", 0, MAX_BUDGET)
-        for one in fields.inner_list("waiting", longest=MAX_BUDGET):
-            session._waiting[one.integer("id", 0, document.budget - 1)] = _Waiting(
-                at=one.integer("at", 0),
-                attempts=one.integer("attempts", 0),
-                under_way=one.flag("under_way"),
-                capsule=one.base64("capsule", longest=MAX_CAPSULE_BYTES),
-            )
-            one.done()
-        for rest in (*evidence, fields):
-            rest.done()
-        session._check_whole(data)
-        return session
-
-    def _check_whole(self, data: bytes) -> None:
-        """What was read hangs together, and is written as it was read."""
-        together = len(self._waiting) + self._acknowledged + self._lost
-        sending = self._phase is Phase.SENDING
-        if (
-            (self._phase in (Phase.COMPUTING, Phase.SENDING) and self._accepted is None)
-            or (sending and together != self._document.budget)
-            or (self._waiting and not sending)
-            or (self._phase is Phase.STOPPED) != (len(self._evidence) == 2)
-            or self.to_bytes() != data
-        ):
-            raise MalformedMessageError("the session's parts do not fit together")
+__all__ = [
+    "CLOCK_TOLERANCE_MS",
+    "FIRST_BACKOFF_MS",
+    "GRACE_MS",
+    "LONGEST_BACKOFF_MS",
+    "Changes",
+    "ParticipantSession",
+    "Phase",
+    "Progress",
+    "Seal",
+    "WaitingRow",
+    "unsafe_no_seal",
+]

@@ -12,9 +12,12 @@ PROTOCOL_VERSION = 1
 #: Types of documents; each is also the purpose for which the document is signed.
 EXPERIMENT_TYPE = "secvm-v1-experiment"
 MANIFEST_TYPE = "secvm-v1-manifest"
+ENDING_TYPE = "secvm-v1-ending"
 RELAY_COUNT_TYPE = "secvm-v1-relay-count"
 #: What a device keeps for itself between restarts; never signed, never sent.
 SESSION_TYPE = "secvm-v1-session"
+#: The same without its capsules, which are rows of a database then.
+SESSION_HEADER_TYPE = "secvm-v1-session-header"
 
 #: First line of a tally's bytes. States and weights bring theirs along from ``secvm.learning``.
 TALLY_MAGIC = b"secvm-tally-v1\n"

@@ -60,12 +60,19 @@ def read_settings(path: Path, kind: type[T]) -> T:
         # Only the place: the rest of the message may quote what stands there.
         place = _PLACE.search(str(error))
         raise BadInputError(f"the settings {path} are no TOML" + (f" ({place[0]})" if place else "")) from None
+    return parse_settings(text, kind, f"the settings {path}")
+
+
+def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:
+    """The settings that stand in this JSON, by the same rules; ``where`` begins the sentence of a refusal."""
     try:
         return kind.model_validate_json(text)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            raise BadInputError(f"{where}: no JSON") from None
         sentence = _sentence(_dotted(first["loc"]), first["type"], first["msg"])
-        raise BadInputError(f"the settings {path}: {sentence}") from None
+        raise BadInputError(f"{where}: {sentence}") from None
 
 
 def _dotted(place: Sequence[int | str]) -> str:

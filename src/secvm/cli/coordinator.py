@@ -1,0 +1,59 @@
+"""``secvm coordinator``: set one up, and run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit
+
+app = typer.Typer(
+    help="Run rounds: opens capsules, counts, publishes.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.command()
+def serve(
+    config: Annotated[Path, typer.Option(help="Settings, a TOML file; 'init' writes one.", show_default=False)],
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    What happens is told on stderr, a JSON object a line, and nothing about anybody is in it. Example:
+
+    \b
+        ./secvm coordinator serve --config coordinator/coordinator.toml
+    """
+    from secvm.coordinator.main import serve as serve_coordinator
+
+    serve_coordinator(config)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where its settings and its state shall be.", show_default=False)],
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Write settings and keys for a new coordinator, and show its admin key, once.
+
+    \b
+        ./secvm coordinator init coordinator
+    """
+    from secvm.coordinator.main import SETTINGS_FILE, initialise
+
+    admin_key = initialise(folder)
+    settings = folder / SETTINGS_FILE
+    text = (
+        f"settings   {settings}\n"
+        f"admin key  {admin_key}\n"
+        "\n"
+        "The admin key is shown this once; the coordinator keeps only its SHA-256. Put it into a file that only you\n"
+        f"can read. Look through the settings, then: ./secvm coordinator serve --config {settings}"
+    )
+    emit({"settings": str(settings), "admin_key": admin_key}, output_format, text=text)

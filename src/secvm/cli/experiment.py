@@ -1,0 +1,207 @@
+"""``secvm experiment``: ask a question of many devices, look at the answers, take the model home."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit
+from secvm.errors import BadInputError
+
+if TYPE_CHECKING:
+    from secvm.cli.remote import Remote, TrustedModel
+
+app = typer.Typer(
+    help="Make experiments at a coordinator, watch them, and export their models.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+CoordinatorOption = Annotated[str, typer.Option("--coordinator", help="The coordinator's URL.", show_default=False)]
+KeyOption = Annotated[Path, typer.Option("--admin-key-file", help="File that holds the admin key.", show_default=False)]
+ExperimentArgument = Annotated[str, typer.Argument(help="Its digest, or how it begins.", show_default=False)]
+
+
+@app.command()
+def new(
+    specification: Annotated[Path, typer.Argument(help="What is asked, as TOML or JSON.", show_default=False)],
+    coordinator: CoordinatorOption,
+    admin_key_file: KeyOption,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Make an experiment from a specification.
+
+    docs/how-to/run-an-experiment.md has one to start from.
+    """
+    content = _specification(specification)
+    told = _remote(coordinator, admin_key_file).order("", content)
+    text = f"{told['digest']}  {told['title']}\nbudget {told['budget']} packages, {told['rounds']} rounds"
+    emit(told, output_format, text=text)
+
+
+@app.command("list")
+def list_(coordinator: CoordinatorOption, output_format: FormatOption = Format.TXT) -> None:
+    """List all experiments of a coordinator."""
+    found = _remote(coordinator).experiments()
+    lines = [f"{one['digest'][:16]}  {one['standing']:8}  {one['title']}" for one in found]
+    emit({"experiments": found}, output_format, text="\n".join(lines) or "no experiments")
+
+
+@app.command()
+def show(
+    experiment: ExperimentArgument, coordinator: CoordinatorOption, output_format: FormatOption = Format.TXT
+) -> None:
+    """Show the rounds of an experiment, with test results where there are some."""
+    remote = _remote(coordinator)
+    told = remote.status(remote.find(experiment))
+    emit(told, output_format, text="\n".join(_lines(told)))
+
+
+@app.command()
+def pause(
+    experiment: ExperimentArgument,
+    coordinator: CoordinatorOption,
+    admin_key_file: KeyOption,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Announce no new round; the one that runs ends properly."""
+    _move("pause", experiment, _remote(coordinator, admin_key_file), output_format)
+
+
+@app.command()
+def resume(
+    experiment: ExperimentArgument,
+    coordinator: CoordinatorOption,
+    admin_key_file: KeyOption,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Go on with a paused experiment."""
+    _move("resume", experiment, _remote(coordinator, admin_key_file), output_format)
+
+
+@app.command()
+def stop(
+    experiment: ExperimentArgument,
+    coordinator: CoordinatorOption,
+    admin_key_file: KeyOption,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """End an experiment for good; the round that runs is its last."""
+    _move("stop", experiment, _remote(coordinator, admin_key_file), output_format)
+
+
+@app.command()
+def export(
+    experiment: ExperimentArgument,
+    coordinator: CoordinatorOption,
+    out: Annotated[Path, typer.Option(help="The model file to write.", show_default=False)],
+    vocabulary: Annotated[Path | None, typer.Option(help="The public list of words, where bins are words.")] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Write the newest model as a file that 'secvm predict' reads.
+
+    Signatures and digests are checked first.
+    """
+    from secvm.cli.options import check_outputs
+    from secvm.files import write_atomically
+
+    check_outputs({"--out": out}, inputs=(vocabulary,))
+    remote = _remote(coordinator)
+    digest = remote.find(experiment)
+    found = remote.model(digest)
+    write_atomically(out, model_file(found, vocabulary))
+    over = None if found.ending is None else found.ending.why.value
+    told = {"experiment": digest, "rounds": found.rounds, "ended": over, "out": str(out)}
+    emit(told, output_format, text=f"the model after {found.rounds} rounds is in {out}")
+
+
+def model_file(found: TrustedModel, vocabulary: Path | None) -> bytes:
+    """A trusted model as the bytes of a model file."""
+    from secvm.estimator.model import Model
+
+    return Model(
+        experiment=found.document.experiment,
+        binning=_binning(found, vocabulary),
+        weights=found.weights,
+        presence=found.document.features.presence,
+        rounds=found.rounds,
+    ).to_bytes()
+
+
+def _binning(found: TrustedModel, vocabulary: Path | None) -> Any:
+    from secvm.learning.individual.binning import HashBinning
+    from secvm.people.reader import read_vocabulary
+    from secvm.protocol.experiment_document import HashedBins
+
+    binning = found.document.binning
+    if isinstance(binning, HashedBins):
+        if vocabulary is not None:
+            raise BadInputError("--vocabulary has no meaning here: the experiment hashes its features")
+        if binning.salt is None:
+            raise BadInputError("the experiment's salt is not fixed in it; such models cannot be exported yet")
+        return HashBinning(n_bins=binning.bins, salt=binning.salt, n_hashes=binning.hashes)
+    if vocabulary is None:
+        raise BadInputError("the experiment's bins are the words of a public list: give it as --vocabulary")
+    words = read_vocabulary(vocabulary)
+    if words.digest != binning.digest:
+        raise BadInputError("--vocabulary is not the list that the experiment names")
+    return words
+
+
+def _move(action: str, experiment: str, remote: Remote, output_format: Format) -> None:
+    told = remote.order(f"/{remote.find(experiment)}/{action}")
+    emit(told, output_format, text=f"{told['digest'][:16]}  {told['standing']}")
+
+
+def _remote(url: str, admin_key_file: Path | None = None) -> Remote:
+    from secvm.cli.remote import Remote
+
+    return Remote(url, admin_key_file)
+
+
+def _specification(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadInputError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        content = json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
+    except ValueError:
+        raise BadInputError(f"{path} is no {'JSON' if path.suffix == '.json' else 'TOML'}") from None
+    if not isinstance(content, dict):
+        raise BadInputError(f"{path} is no specification")
+    return content
+
+
+def _lines(told: dict[str, Any]) -> list[str]:
+    lines = [f"{told['title']}", f"{told['experiment'][:16]}  {told['standing']}", ""]
+    lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
+    for one in told["rounds"]:
+        opens = datetime.fromtimestamp(one["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+        people = sum(one["participants"].values()) if "participants" in one else ""
+        lines.append(
+            f"{one['number']:>5}  {one['state']:10}{opens:18}{people:>8}  {_share(one.get('accuracy'))}".rstrip()
+        )
+    tested = [one for one in told["rounds"] if "recall" in one]
+    if tested:
+        lines += ["", f"round {tested[-1]['number']}, by label{'':4}recall               precision            baseline"]
+        lines += [
+            f"  {label:18}{_share(tested[-1]['recall'][label]):21}{_share(tested[-1]['precision'][label]):21}"
+            f"{_share(tested[-1]['baseline'][label], interval=False)}"
+            for label in told["labels"]
+        ]
+    return lines + [""] * bool(told["notes"]) + list(told["notes"])
+
+
+def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:
+    if share is None or share["value"] is None:
+        return ""
+    return f"{share['value']:.3f}" + (f" ({share['low']:.3f}-{share['high']:.3f})" if interval else "")

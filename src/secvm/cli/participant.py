@@ -1,0 +1,241 @@
+"""``secvm participant``: take part in an experiment, look at what is sent, pause, predict, forget.
+
+Rules it keeps: nothing is joined without a yes, which is given to one digest; no command shows a feature or a label,
+but for ``predict``, whose answer is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secvm.cli import participant_vault
+from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.cli.participant_vault import FolderOption, device_folder
+from secvm.errors import BadInputError, RemoteProtocolError
+from secvm.learning.individual.binning import VocabularyBinning
+from secvm.participant.state import DeviceState, Status
+from secvm.participant.vault import Vault
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.runtime.clock import SystemClock
+
+app = typer.Typer(
+    help="Take part with your own data, on your own device.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+ExperimentArgument = Annotated[str, typer.Argument(help="The experiment's digest.", show_default=False)]
+ConfigOption = Annotated[Path, typer.Option("--config", help="The device's settings, a TOML file.", show_default=False)]
+MaybeConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")
+]
+SourceOption = Annotated[
+    str | None, typer.Option("--source", help="A source of the vault, instead of the one that the experiment names.")
+]
+VocabularyOption = Annotated[
+    Path | None, typer.Option("--vocabulary", help="The experiment's list of words, where it has one.")
+]
+
+
+@app.command()
+def join(
+    experiment: ExperimentArgument,
+    config: ConfigOption,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: I have read what it means.")] = False,
+    source: SourceOption = None,
+    vocabulary: VocabularyOption = None,
+) -> None:
+    """Join an experiment, after showing what that means and asking for a yes.
+
+    Which of your features take part, and whether your device trains or tests, is drawn now and never again. The label
+    is your own: give it before with secvm participant label.
+    """
+    from secvm.participant.inspection import what_leaves
+    from secvm.participant.main import make_clock, open_device
+    from secvm.participant.settings import ParticipantSettings
+    from secvm.participant.transport import Transport
+    from secvm.runtime.settings import read_settings
+
+    _check_digest(experiment)
+    settings = read_settings(config, ParticipantSettings)
+    words = _vocabulary(vocabulary)
+
+    async def fetch_and_join() -> bool:
+        from secvm.participant.main import make_transport
+
+        transport = make_transport(settings)
+        try:
+            document, envelope = await _fetch(experiment, transport)
+            agreed = yes or _agrees(document, what_leaves(document))
+            if agreed:
+                device = open_device(settings, transport, make_clock(settings))
+                try:
+                    with Vault(settings.device.folder) as vault:
+                        device.join(experiment, envelope, vault, source=source, vocabulary=words)
+                finally:
+                    device.close()
+            else:
+                state = DeviceState(settings.device.folder)
+                state.decline(experiment, envelope)
+                state.close()
+            return agreed
+        finally:
+            await transport.close()
+
+    async def _fetch(digest: str, transport: Transport) -> tuple[ExperimentDocument, bytes]:
+        fetched = await transport.fetch(f"/v1/experiment/{digest}")
+        if fetched is None:
+            raise BadInputError(
+                "the experiment cannot be fetched", next_step="Is its digest right, and the relay's URL?"
+            )
+        try:
+            return read_published(fetched.content, digest=digest), fetched.content
+        except RemoteProtocolError as fault:
+            raise BadInputError(f"what was fetched is not that experiment: {fault}") from None
+
+    agreed = asyncio.run(fetch_and_join())
+    text = (
+        "Joined. Your device takes part while secvm participant run runs."
+        if agreed
+        else "Not joined. Nothing was sent."
+    )
+    emit({"joined": agreed}, Format.TXT, text=text)
+
+
+@app.command()
+def run(config: ConfigOption) -> None:
+    """Take part: fetch manifests, compute, send, until told to stop.
+
+    Ctrl-C or SIGTERM stops it; what is not sent yet goes on with the next start, if the window is still open.
+    """
+    from secvm.participant.main import run as run_device
+
+    run_device(config)
+
+
+@app.command()
+def inspect(
+    config: MaybeConfigOption = None, folder: FolderOption = None, output_format: FormatOption = Format.TXT
+) -> None:
+    """Show what was sent, what will be, and what is known about the risk."""
+    from secvm.participant.inspection import as_text
+    from secvm.participant.inspection import inspect as look
+
+    state = _state(config, folder)
+    try:
+        found = look(state, now=SystemClock().now())
+    finally:
+        state.close()
+    emit(found, output_format, text=as_text(found))
+
+
+@app.command()
+def predict(
+    experiment: ExperimentArgument,
+    config: MaybeConfigOption = None,
+    folder: FolderOption = None,
+    source: SourceOption = None,
+    vocabulary: VocabularyOption = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Say your label by the last model that your device believes. Nothing is sent."""
+    from secvm.participant.prediction import predict_for
+
+    _check_digest(experiment)
+    words = _vocabulary(vocabulary)
+    state = _state(config, folder)
+    try:
+        with Vault(state.folder) as vault:
+            found = predict_for(experiment, state, vault, state.folder / "models", source=source, vocabulary=words)
+    finally:
+        state.close()
+    emit({"label": found.label, "margin": found.margin, "round": found.round_number}, output_format)
+
+
+@app.command()
+def pause(experiment: ExperimentArgument, config: MaybeConfigOption = None, folder: FolderOption = None) -> None:
+    """Send and fetch nothing more for an experiment, until resumed."""
+    _set(experiment, Status.PAUSED, config, folder)
+    emit({}, Format.TXT, text="Paused. What was sent before cannot be taken back.")
+
+
+@app.command()
+def resume(experiment: ExperimentArgument, config: MaybeConfigOption = None, folder: FolderOption = None) -> None:
+    """Go on with an experiment that was paused."""
+    _set(experiment, Status.JOINED, config, folder)
+    emit({}, Format.TXT, text="Resumed.")
+
+
+@app.command()
+def forget(experiment: ExperimentArgument, config: MaybeConfigOption = None, folder: FolderOption = None) -> None:
+    """Leave an experiment for good, and forget what your device knows of you for it.
+
+    Your label for it goes from the vault as well; your features stay there for other experiments. What was sent cannot
+    be taken back. The device remembers that it took part, and will not join this experiment again.
+    """
+    _check_digest(experiment)
+    state = _state(config, folder)
+    try:
+        if state.record(experiment) is None:
+            raise BadInputError("this device does not know that experiment")
+        state.forget(experiment)
+        with Vault(state.folder) as vault:
+            vault.forget_label(experiment)
+    finally:
+        state.close()
+    emit({}, Format.TXT, text="Forgotten. What was sent before cannot be taken back.")
+
+
+participant_vault.register(app)
+
+
+def _state(config: Path | None, folder: Path | None) -> DeviceState:
+    from secvm.participant.settings import ParticipantSettings
+    from secvm.participant.state import FILE
+    from secvm.runtime.settings import read_settings
+
+    if config is not None and folder is not None:
+        raise BadInputError("--config and --folder exclude each other")
+    found = device_folder(folder) if config is None else read_settings(config, ParticipantSettings).device.folder
+    if not (found / FILE).exists():
+        raise BadInputError(f"{found}: no device has its state here", next_step="Name it with --config or --folder.")
+    return DeviceState(found)
+
+
+def _set(experiment: str, status: Status, config: Path | None, folder: Path | None) -> None:
+    _check_digest(experiment)
+    state = _state(config, folder)
+    try:
+        state.set_status(experiment, status)
+    finally:
+        state.close()
+
+
+def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:
+    note(f"{document.title}\n{document.question}\n")
+    for sentence in sentences:
+        note(f"- {sentence}")
+    if document.test:
+        note("- It is marked as a test: it is not for people's own data.")
+    return typer.confirm("\nTake part?", default=False, err=True)
+
+
+def _vocabulary(path: Path | None) -> VocabularyBinning | None:
+    if path is None:
+        return None
+    from secvm.people.reader import read_vocabulary
+
+    return read_vocabulary(path)
+
+
+def _check_digest(text: str) -> None:
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise BadInputError("an experiment is named by its digest, 64 hexadecimal digits")

@@ -1,0 +1,127 @@
+"""``secvm participant import``, ``label`` and ``show-vault``: what a person puts into the vault, and how much is there.
+
+None of them shows a feature or a label: a terminal scrolls, is shared, and is logged.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit
+from secvm.errors import BadInputError
+from secvm.participant.sources.port import Options
+from secvm.participant.sources.registry import find_source, import_from, list_sources
+from secvm.participant.vault import Vault
+from secvm.runtime.clock import SystemClock
+
+#: Where a person's device keeps everything, below the home.
+DEFAULT_FOLDER = Path(".local/share/secvm")
+
+FolderOption = Annotated[
+    Path | None, typer.Option("--folder", help="The folder of this device.", show_default=f"~/{DEFAULT_FOLDER}")
+]
+
+
+def device_folder(folder: Path | None) -> Path:
+    """The folder that was named, or the usual one."""
+    return Path.home() / DEFAULT_FOLDER if folder is None else folder
+
+
+def import_features(
+    source: Annotated[str | None, typer.Argument(help="A source; --list shows them.", show_default=False)] = None,
+    path: Annotated[
+        Path | None, typer.Argument(help="The file, or a browser profile's folder.", show_default=False)
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the sources and read nothing.")] = False,
+    profile: Annotated[str | None, typer.Option(help="Browsers: which profile, where there are several.")] = None,
+    days: Annotated[int | None, typer.Option(help="Browsers: pages last visited in so many days.")] = None,
+    min_visits: Annotated[int | None, typer.Option(help="Browsers: pages visited so often or more.")] = None,
+    titles: Annotated[bool | None, typer.Option("--titles/--no-titles", help="Browsers: words of titles.")] = None,
+    hosts: Annotated[bool | None, typer.Option("--hosts/--no-hosts", help="Browsers: names of hosts.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any other option of the source.")
+    ] = None,
+    keep_as: Annotated[str | None, typer.Option("--as", help="Keep under this name instead of the source's.")] = None,
+    folder: FolderOption = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Read features of a source on this device into the vault.
+
+    What the source gave before is replaced. Nothing is sent, and nothing of the source is changed: a browser's history
+    is read from a private copy, which is removed. Pages of private windows are not in a history. Example:
+
+    \b
+        ./secvm participant import firefox --days 90
+    """
+    if list_:
+        emit(list_sources(), output_format)
+        return
+    if source is None:
+        raise BadInputError("name a source to read from", next_step="See: secvm participant import --list")
+    found = find_source(source)
+    wishes = {"profile": profile, "days": days, "min-visits": min_visits, "titles": titles, "hosts": hosts}
+    given = {name: _said(wish) for name, wish in wishes.items() if wish is not None}
+    for item in option or []:
+        name, equals, value = item.partition("=")
+        if not equals or name in given:
+            raise BadInputError("--option takes NAME=VALUE, each name once")
+        given[name] = value
+    options = Options(home=Path.home(), now=SystemClock().now(), path=path, given=given)
+    with Vault(device_folder(folder)) as vault:
+        features = import_from(found, options, vault, keep_as=keep_as)
+    name = keep_as or found.name
+    emit(
+        {"source": name, "features": features},
+        output_format,
+        text=f"{features} features are in the vault under the name {name}. Nothing was sent.",
+    )
+
+
+def _said(wish: str | int) -> str:
+    if isinstance(wish, bool):
+        return "yes" if wish else "no"
+    return str(wish)
+
+
+def label(
+    question: Annotated[str, typer.Argument(help="A question's name, or an experiment's digest.", show_default=False)],
+    answer: Annotated[
+        str | None, typer.Option(help="Your label. Without it you are asked: a shell keeps what you type.")
+    ] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget your label for this question.")] = False,
+    folder: FolderOption = None,
+) -> None:
+    """Give your own label for a question, or forget it.
+
+    It stays in the vault on this device. It is used for an experiment that you joined, and for no other.
+    """
+    if forget and answer is not None:
+        raise BadInputError("--answer and --forget exclude each other")
+    if not forget and answer is None:
+        answer = typer.prompt("Your label (not shown)", hide_input=True, err=True)
+    with Vault(device_folder(folder)) as vault:
+        if answer is None:
+            vault.forget_label(question)
+        else:
+            vault.set_label(question, answer)
+    emit({}, Format.TXT, text="Your label is forgotten." if forget else "Your label is kept on this device.")
+
+
+def show_vault(folder: FolderOption = None, output_format: FormatOption = Format.TXT) -> None:
+    """Count what the vault holds, by source.
+
+    Only numbers are shown. The vault is a file that is not encrypted, readable by you alone.
+    """
+    with Vault(device_folder(folder)) as vault:
+        sources, labels = vault.summary(), vault.count_labels()
+    emit({"features": sources, "labels": labels}, output_format)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to ``secvm participant``."""
+    app.command("import")(import_features)
+    app.command("label")(label)
+    app.command("show-vault")(show_vault)

@@ -1,0 +1,148 @@
+"""The operator's API: experiments are made, paused, resumed and stopped here, by whoever has the admin key.
+
+    GET  /admin/experiments                        all of them, with their standing
+    POST /admin/experiments                        a specification (``coordinator.questions``) → a new experiment
+    GET  /admin/experiments/D                      one of them
+    POST /admin/experiments/D/pause|resume|stop    another standing
+
+``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. JSON in
+and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from typing import Any
+
+from secvm.coordinator.books import first_blobs
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.publisher import JSON_MEDIA_TYPE
+from secvm.coordinator.questions import Specification, ask
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.signing import Envelope, SigningKey
+from secvm.errors import BadInputError
+from secvm.protocol.experiment_document import ExperimentDocument, publish
+from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
+from secvm.runtime.clock import Clock
+from secvm.runtime.http_server import Request, Response
+from secvm.runtime.settings import parse_settings
+
+PREFIX = "/admin/experiments"
+#: What may become of an experiment by the operator's word.
+_MOVES: dict[str, dict[Standing, Standing]] = {
+    "pause": {Standing.RUNNING: Standing.PAUSED, Standing.PAUSED: Standing.PAUSED},
+    "resume": {Standing.PAUSED: Standing.RUNNING, Standing.RUNNING: Standing.RUNNING},
+    "stop": {
+        Standing.RUNNING: Standing.STOPPED,
+        Standing.PAUSED: Standing.STOPPED,
+        Standing.STOPPED: Standing.STOPPED,
+    },
+}
+
+
+class Admin:
+    """Answers the operator."""
+
+    def __init__(
+        self,
+        *,
+        store: CoordinatorStore,
+        key: SigningKey,
+        admin_sha256: bytes,
+        grid: Grid,
+        clock: Clock,
+        dice: RandomBytes,
+        wake: Callable[[], None],
+        only_tests: bool = False,
+    ) -> None:
+        """``wake`` tells the driver. ``only_tests``: where the clock is steered, nothing but tests may run."""
+        self._store = store
+        self._key = key
+        self._admin_sha256 = admin_sha256
+        self._grid = grid
+        self._clock = clock
+        self._dice = dice
+        self._wake = wake
+        self._only_tests = only_tests
+
+    def handle(self, request: Request) -> Response:
+        """Answer one request under ``PREFIX``."""
+        if not self._allowed(request):
+            return refusal(401, "this needs the admin key")
+        digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
+        try:
+            if not digest:
+                return self._all(request)
+            found = next((one for one in self._store.experiments() if one.digest == digest), None)
+            if found is None:
+                return refusal(404, "there is no such experiment")
+            if not action:
+                return _answer(_told(found)) if request.method == "GET" else refusal(405, "only GET has a meaning here")
+            return self._move(request, found, action)
+        except BadInputError as fault:
+            return refusal(422, str(fault))
+
+    def _allowed(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
+        return hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer"
+
+    def _all(self, request: Request) -> Response:
+        if request.method == "GET":
+            return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
+        if request.method != "POST":
+            return refusal(405, "only GET and POST have a meaning here")
+        told = parse_settings(request.body, Specification, "the specification")
+        if self._only_tests and not told.test:
+            raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
+        document, own = ask(told, key=self._key.public, grid=self._grid, dice=self._dice, now=self._clock.now())
+        stored = StoredExperiment(
+            digest=document.digest,
+            envelope=publish(document, keys=(self._key,)),
+            settings=own.model_dump_json().encode(),
+            standing=Standing.RUNNING,
+        )
+        self._store.add_experiment(stored, first_blobs(document))
+        self._wake()
+        return _answer(_told(stored), status=201)
+
+    def _move(self, request: Request, found: StoredExperiment, action: str) -> Response:
+        if action not in _MOVES:
+            return refusal(404, "an experiment can be paused, resumed and stopped")
+        if request.method != "POST":
+            return refusal(405, "only POST has a meaning here")
+        standing = _MOVES[action].get(found.standing)
+        if standing is None:
+            return refusal(409, f"the experiment is {found.standing.value}")
+        if standing is not found.standing:
+            self._store.set_standing(found.digest, standing)
+            self._wake()
+        return _answer({**_told(found), "standing": standing.value})
+
+
+def _told(stored: StoredExperiment) -> dict[str, Any]:
+    document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
+    return {
+        "digest": stored.digest,
+        "title": document.title,
+        "standing": stored.standing.value,
+        "rounds": document.rounds,
+        "budget": document.budget,
+        "floor": document.floor,
+        "test": document.test,
+        "settings": json.loads(stored.settings),
+    }
+
+
+def _answer(content: dict[str, Any], *, status: int = 200) -> Response:
+    return Response(status, json.dumps(content).encode(), JSON_MEDIA_TYPE, (("cache-control", "no-store"),))
+
+
+def refusal(status: int, sentence: str) -> Response:
+    """A problem with one sentence for the operator."""
+    content = {"type": "about:blank", "status": status, "detail": sentence}
+    return Response(status, json.dumps(content).encode(), PROBLEM_MEDIA_TYPE, (("cache-control", "no-store"),))

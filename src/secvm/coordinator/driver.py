@@ -1,0 +1,354 @@
+"""The round driver: opens and closes windows, counts, steps, signs what comes next, and forgets.
+
+``step`` does all that is due now and says when to come again. What is due follows from the store and the clock alone;
+nothing is remembered here that a restart would miss. Each change is one transaction that may be asked for twice, so
+after a crash at any point the next driver goes on where this one was, and ends in the same bytes. In order:
+
+ 1. Windows open and close with the clock (``protocol.round_state``).
+ 2. When the last round of an epoch is over, the epoch is closed, what is left sealed is opened, and all is counted.
+ 3. Each of its rounds is concluded: tallied, with the state that follows; or, below the floor, abandoned, and the state
+    stands still.
+ 4. An experiment without a round that runs gets its next manifest; or it is over, because all T rounds are, because
+    test counts no longer get better, or because the operator said so. While it is paused nothing of this happens.
+ 5. What is signed and durable is shown to everyone; nothing else is (``showing``). So how a round ended is told by
+    the manifest after it, or by the ending.
+ 6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key.
+
+There is never a second manifest for a round: it is signed, then stored, then shown, and the store takes one only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from secvm.coordinator.books import Book, Books, LiveRound
+from secvm.coordinator.counting import Counted, RoundToCount, count_epoch
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.present import OpenRound, Present, gateway_key
+from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.showing import show
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
+from secvm.crypto.kem import RandomBytes, X25519PrivateKey
+from secvm.crypto.oblivious import encode_key_configurations
+from secvm.crypto.signing import SigningKey
+from secvm.errors import ArithmeticRangeError, BadExperimentError, ProtocolError
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.blobs import encode_tally
+from secvm.protocol.documents import digest_of
+from secvm.protocol.manifest import last_round, make_manifest, read_relay_count
+from secvm.protocol.received import received_root
+from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
+from secvm.runtime.clock import Clock
+from secvm.runtime.logs import Log
+
+
+class Ingesting(Protocol):
+    """What takes packages in meanwhile."""
+
+    def update(self, present: Present) -> None:
+        """From now on this is what runs."""
+        ...
+
+    async def finish(self, epoch: int) -> None:
+        """Return when nothing of this closed epoch is sealed any more. Twice is once."""
+        ...
+
+
+class Driver:
+    """Drives all rounds of all experiments of one coordinator."""
+
+    def __init__(
+        self,
+        *,
+        store: CoordinatorStore,
+        ingest: Ingesting,
+        publisher: Publisher,
+        clock: Clock,
+        key: SigningKey,
+        grid: Grid,
+        dice: RandomBytes,
+        log: Log | None = None,
+        update: Callable[[Present], None] | None = None,
+    ) -> None:
+        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well."""
+        self._store = store
+        self._ingest = ingest
+        self._publisher = publisher
+        self._clock = clock
+        self._key = key
+        self._grid = grid
+        self._dice = dice
+        self._log = log
+        self._update = ingest.update if update is None else update
+        self._books = Books(store)
+        self._present: Present | None = None
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something has changed that the clock does not tell: an experiment is new, or its standing is another."""
+        self._wake.set()
+
+    def prepare(self) -> None:
+        """Tell what runs and show what is public, before anybody asks; nothing changes."""
+        self._tell_present(self._clock.now())
+        show(self._publisher, self._books, self._key)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Step whenever something is due, until told to stop; never in the middle of a step."""
+        while not stop.is_set():
+            self._wake.clear()
+            at = await self.step()
+            waits: list[asyncio.Future[Any]] = [
+                asyncio.ensure_future(stop.wait()),
+                asyncio.ensure_future(self._wake.wait()),
+            ]
+            if at is not None:
+                waits.append(asyncio.ensure_future(self._clock.sleep_until(at)))
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await wait
+
+    async def step(self) -> int | None:
+        """Do all that is due, and return the instant at which more will be; None if nothing ever."""
+        now = self._clock.now()
+        self._tell_present(now)
+        books = self._books.read()
+        self._turn_clock(books, now)
+        for epoch in self._epochs_over(books, now):
+            await self._conclude_epoch(books, epoch)
+        # Read again: the operator may have spoken meanwhile. From here to the manifests nobody is waited for.
+        books = self._books.read()
+        now = self._clock.now()
+        for book in books:
+            self._go_on(book, now)
+        books = self._books.read()
+        self._keep_a_key(books, now)
+        self._tell_present(now)
+        show(self._publisher, self._books, self._key)
+        self._publisher.put_keys(self._keys_of_now(books, now))
+        await self._publisher.flush()
+        for book in books:
+            self._mark_published(book)
+        self._scrub(now)
+        return self._next_instant(now)
+
+    # ── (1) the clock ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _turn_clock(self, books: list[Book], now: int) -> None:
+        for book in books:
+            for one in book.live:
+                state = one.stored.state
+                times = one.manifest
+                while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
+                    state = advance(state, event)
+                    self._store.set_state(one.stored.experiment, one.stored.number, state)
+                    self._tell("round-" + state.value, one.stored)
+
+    # ── (2), (3) the end of an epoch ─────────────────────────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def _epochs_over(books: list[Book], now: int) -> list[int]:
+        """Epochs with rounds that are not concluded, and none that still runs."""
+        ends: dict[int, int] = {}
+        for book in books:
+            for one in book.live:
+                ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
+        return sorted(epoch for epoch, end in ends.items() if end <= now)
+
+    async def _conclude_epoch(self, books: list[Book], epoch: int) -> None:
+        self._store.close_epoch(epoch)
+        await self._ingest.finish(epoch)
+        # Those that a crashed driver concluded already are counted too: their packages are no strangers' here.
+        ended = [(book, one) for book in books for one in book.rounds if one.stored.epoch == epoch]
+        rounds = [
+            RoundToCount(book.document.experiment_id, book.document.experiment, one.stored.number)
+            for book, one in ended
+        ]
+        counted = await asyncio.to_thread(self._count, epoch, rounds)
+        root = received_root(counted.digests).hex()
+        for (book, one), tally in zip(ended, counted.tallies, strict=True):
+            if one.is_live:
+                await self._conclude(book, one, tally, root)
+
+    def _count(self, epoch: int, rounds: list[RoundToCount]) -> Counted:
+        return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
+
+    async def _conclude(self, book: Book, one: LiveRound, tally: Tally, root: str) -> None:
+        document, digest, number = book.document, book.stored.digest, one.stored.number
+        met = int(tally.participants.sum()) >= document.floor
+        if met:
+            count = self._relay_count(book, one.stored.epoch)
+            try:
+                model = await asyncio.to_thread(book.step, one.manifest.state, tally)
+            except ArithmeticRangeError:
+                # A step that cannot be taken exactly ends this experiment, and no other.
+                self._store.set_standing(digest, Standing.STOPPED)
+                self._tell("step-out-of-range", one.stored)
+                met = False
+            else:
+                blobs = {digest_of(data): data for data in (encode_tally(tally), *model)}
+                last = last_round(tally, relay_count=count, received_root=root)
+                advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
+                self._store.conclude(
+                    digest,
+                    number,
+                    tally=last.tally,
+                    next_state=digest_of(model.state),
+                    blobs={**blobs, **self._books.ended(digest, number, last)},
+                )
+                self._tell("round-tallied", one.stored)
+        if not met:
+            # Nothing is told of how few there were: not their number, nor the relay's.
+            advance(RoundState.CLOSING, RoundEvent.FLOOR_MISSED)
+            last = last_round(None, received_root=root)
+            self._store.conclude(
+                digest,
+                number,
+                tally=None,
+                next_state=one.manifest.state,
+                blobs=self._books.ended(digest, number, last),
+            )
+            self._tell("round-abandoned", one.stored)
+
+    def _relay_count(self, book: Book, epoch: int) -> bytes | None:
+        """The count of the epoch that a relay of the experiment has signed; the first, where there are several."""
+        for deposit in sorted(self._store.deposits(epoch), key=lambda deposit: deposit.relay):
+            with contextlib.suppress(ProtocolError):
+                if read_relay_count(deposit.count, book.document).epoch == epoch:
+                    return deposit.count
+        return None
+
+    # ── (4) what comes next ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _go_on(self, book: Book, now: int) -> None:
+        if book.live or book.stored.standing in (Standing.STOPPED, Standing.FINISHED):
+            return
+        if len(book.rounds) >= book.document.rounds:
+            self._store.set_standing(book.stored.digest, Standing.FINISHED)
+            return
+        if book.stored.standing is Standing.PAUSED:
+            return
+        if book.watch():
+            self._store.set_standing(book.stored.digest, Standing.FINISHED)
+            return
+        try:
+            self._announce(book, now)
+        except BadExperimentError:
+            # Hours and grid no longer meet: somebody has changed the grid.
+            self._store.set_standing(book.stored.digest, Standing.PAUSED)
+
+    def _announce(self, book: Book, now: int) -> None:
+        before = book.rounds[-1] if book.rounds else None
+        opens_at = self._grid.next_opening(
+            book.document.windows, now=now, after=0 if before is None else before.manifest.accept_until
+        )
+        key = self._key_of(self._grid.slot_of(opens_at))
+        model = book.model(before)
+        manifest = make_manifest(
+            book.document,
+            opens_at=opens_at,
+            state=model.state,
+            training_weights=model.training,
+            evaluation_weights=model.evaluation,
+            gateway_keys=encode_key_configurations([gateway_key(key).configuration]),
+            before=None if before is None else before.manifest,
+            last=None if before is None else self._books.how_it_ended(before),
+        )
+        stored = StoredRound(
+            experiment=book.stored.digest,
+            number=manifest.round_number,
+            epoch=key.epoch,
+            state=RoundState.ANNOUNCED,
+            envelope=manifest.signed([self._key]),
+        )
+        self._store.announce(stored, {digest_of(data): data for data in model})
+        self._tell("round-announced", stored)
+
+    def _mark_published(self, book: Book) -> None:
+        """Rounds of which the next manifest, or the ending, is public now."""
+        for number, one in enumerate(book.rounds, start=1):
+            told = number < len(book.rounds) or book.is_over
+            if told and one.stored.state is RoundState.TALLIED:
+                state = advance(one.stored.state, RoundEvent.MANIFEST_SIGNED)
+                self._store.set_state(one.stored.experiment, one.stored.number, state)
+
+    # ── keys and what runs ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _key_of(self, epoch: int) -> StoredKey:
+        return self._store.add_key(StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(self._dice).secret_bytes()))
+
+    def _held_keys(self) -> list[StoredKey]:
+        return list(self._store.keys())
+
+    def _is_over(self, books: list[Book], epoch: int, now: int) -> bool:
+        """Whether an epoch is needed no more: its rounds are concluded, or it had none and has passed."""
+        rounds = [one for book in books for one in book.rounds if one.stored.epoch == epoch]
+        return not any(one.is_live for one in rounds) if rounds else now >= self._grid.end(epoch)
+
+    def _keep_a_key(self, books: list[Book], now: int) -> None:
+        """Fetches are sealed too: also while no round runs there is a key, that of the next slot."""
+        if all(self._is_over(books, key.epoch, now) for key in self._held_keys()):
+            self._key_of(max(0, self._grid.slot_of(now) + 1))
+
+    def _keys_of_now(self, books: list[Book], now: int) -> bytes:
+        """The first key that is still needed, for everybody the same."""
+        keys = [key for key in self._held_keys() if not self._is_over(books, key.epoch, now)]
+        first = min(keys, key=lambda key: key.epoch)
+        return encode_key_configurations([gateway_key(first).configuration])
+
+    def _tell_present(self, now: int) -> None:
+        books = self._books.read()
+        present = Present(
+            rounds=tuple(_open_round(book, one) for book in books for one in book.live),
+            keys=tuple(key for key in self._held_keys() if not self._is_over(books, key.epoch, now)),
+        )
+        if present != self._present:
+            self._present = present
+            self._update(present)
+
+    # ── (6) forgetting, and the next time ────────────────────────────────────────────────────────────────────────────
+
+    def _scrub(self, now: int) -> None:
+        books = self._books.read()
+        for key in self._held_keys():
+            if self._is_over(books, key.epoch, now):
+                self._store.close_epoch(key.epoch)
+                self._store.scrub(key.epoch)
+                if self._log is not None:
+                    self._log.tell("epoch-scrubbed", epoch=key.epoch)
+
+    def _next_instant(self, now: int) -> int | None:
+        books = self._books.read()
+        ends: dict[int, int] = {}
+        instants = []
+        for one in (one for book in books for one in book.live):
+            ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
+            if one.stored.state is RoundState.ANNOUNCED:
+                instants.append(one.manifest.opens_at)
+            elif one.stored.state is RoundState.OPEN:
+                instants.append(one.manifest.closes_at)
+        instants += ends.values()
+        instants += [self._grid.end(key.epoch) for key in self._held_keys() if key.epoch not in ends]
+        return min((at for at in instants if at > now), default=None)
+
+    def _tell(self, event: str, stored: StoredRound) -> None:
+        if self._log is not None:
+            self._log.tell(event, experiment=stored.experiment, round=stored.number, epoch=stored.epoch)
+
+
+def _open_round(book: Book, one: LiveRound) -> OpenRound:
+    return OpenRound(
+        document=book.document,
+        number=one.stored.number,
+        epoch=one.stored.epoch,
+        opens_at=one.manifest.opens_at,
+        closes_at=one.manifest.closes_at,
+        accept_until=one.manifest.accept_until,
+    )

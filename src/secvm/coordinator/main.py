@@ -1,0 +1,189 @@
+"""The coordinator as a program: ``serve`` puts the parts together with the real clock, real dice and real files.
+
+On SIGTERM no more requests are taken, those under way are answered, what they brought is committed, and the driver
+stops between two steps. A kill at any other moment costs no more than that: everything durable is in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from secvm.coordinator.admin import Admin
+from secvm.coordinator.answers import too_large
+from secvm.coordinator.driver import Driver
+from secvm.coordinator.gateway import Gateway
+from secvm.coordinator.ingest import Ingest
+from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
+from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.server import Routes
+from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey
+from secvm.errors import BadInputError
+from secvm.files import write_atomically
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.runtime.clock import Clock, SteeredClock, SystemClock
+from secvm.runtime.http_server import HttpServer, Limits, http_date
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+from secvm.runtime.service import run_service
+from secvm.runtime.settings import make_secret, read_secret, read_settings
+
+STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
+SETTINGS_FILE = "coordinator.toml"
+_ADMIN_KEY_BYTES = 32
+#: A specification is a page or two.
+_ADMIN_BODY_BYTES = 2**18
+
+
+def serve(settings_path: Path) -> None:
+    """Run a coordinator until it is told to stop."""
+    settings = read_settings(settings_path, CoordinatorSettings)
+    run_service(lambda stop: _Coordinator(settings, settings_path.resolve().parent).run(stop))
+
+
+def initialise(folder: Path) -> str:
+    """Settings with comments, a signing key, and an admin key, which is returned and kept nowhere; only its hash is."""
+    try:
+        (folder / "state").mkdir(parents=True, exist_ok=True)
+        (folder / "state").chmod(0o700)
+    except OSError as error:
+        raise BadInputError(f"cannot make {folder}: {error.strerror or 'input/output error'}") from None
+    if (folder / SETTINGS_FILE).exists() or (folder / "state" / KEY_FILE).exists():
+        raise BadInputError(f"there is a coordinator in {folder} already")
+    admin_key = os.urandom(_ADMIN_KEY_BYTES).hex()
+    make_secret(folder / "state" / KEY_FILE, os.urandom(SEED_BYTES))
+    write_atomically(folder / "state" / ADMIN_FILE, hashlib.sha256(admin_key.encode()).hexdigest().encode() + b"\n")
+    write_atomically(folder / SETTINGS_FILE, EXAMPLE.encode())
+    return admin_key
+
+
+class _Coordinator:
+    """One process's parts."""
+
+    def __init__(self, settings: CoordinatorSettings, folder: Path) -> None:
+        self._settings = settings
+        state = folder / settings.state.folder
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._clock: Clock = (
+            SystemClock() if settings.testing is None else SteeredClock(folder / settings.testing.clock)
+        )
+        self._log = Log(sys.stderr, self._clock, "coordinator")
+        self._metrics = Metrics("coordinator")
+        self._key = _signing_key(state)
+        self._admin_sha256 = _admin_sha256(state)
+        _check_grid(state, settings)
+        self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
+        if settings.testing is not None:
+            _check_only_tests(self._store)
+        self._public = None if settings.public is None else folder / settings.public.folder
+
+    async def run(self, stop: asyncio.Event) -> None:
+        settings, grid = self._settings, self._settings.epochs.grid
+        publisher = Publisher(self._store, self._public)
+        ingest = Ingest(self._store, self._clock, metrics=self._metrics)
+        gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock))
+        packages = PackageRoutes(
+            gateway, ingest, self._clock, tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays]
+        )
+        driver = Driver(
+            store=self._store,
+            ingest=ingest,
+            publisher=publisher,
+            clock=self._clock,
+            key=self._key,
+            grid=grid,
+            dice=os.urandom,
+            log=self._log,
+            update=packages.update,
+        )
+        admin = None
+        if self._admin_sha256 is not None:
+            admin = Admin(
+                store=self._store,
+                key=self._key,
+                admin_sha256=self._admin_sha256,
+                grid=grid,
+                clock=self._clock,
+                dice=os.urandom,
+                wake=driver.wake,
+                only_tests=settings.testing is not None,
+            )
+        routes = Routes(packages=packages, administration=admin, publisher=publisher, metrics=self._metrics)
+        server = HttpServer(
+            routes.handle,
+            limits=replace(Limits(), connections=settings.limits.connections),
+            body_limits={
+                **BODY_LIMITS,
+                "/v1/batch": settings.limits.batch_bytes,
+                "/v1/deposit": settings.limits.deposit_bytes,
+                "/admin/experiments": _ADMIN_BODY_BYTES,
+            },
+            date=http_date(self._clock),
+            refusals={413: too_large()},
+        )
+        ingest.start()
+        # Before the first request: what runs and what is public is known, whatever the driver still has to do.
+        driver.prepare()
+        port = await server.start(settings.listen.host, settings.listen.port)
+        self._log.tell("listening", port=port, test=settings.testing is not None)
+        driving = asyncio.create_task(driver.run(stop))
+        try:
+            # If the driver fails, so does the process: whoever runs it starts it again.
+            await driving
+        finally:
+            self._log.tell("stopping")
+            await server.drain()
+            await ingest.close()
+            self._store.close()
+
+
+def _signing_key(state: Path) -> SigningKey:
+    """The key that signs everything; made on first start."""
+    path = state / KEY_FILE
+    if not path.exists():
+        make_secret(path, os.urandom(SEED_BYTES))
+    return SigningKey(read_secret(path, shortest=SEED_BYTES))
+
+
+def _admin_sha256(state: Path) -> bytes | None:
+    try:
+        text = (state / ADMIN_FILE).read_text(encoding="ascii").strip()
+        digest = bytes.fromhex(text)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        digest = b""
+    if len(digest) != hashlib.sha256().digest_size:
+        raise BadInputError(f"{state / ADMIN_FILE} holds no SHA-256")
+    return digest
+
+
+def _check_grid(state: Path, settings: CoordinatorSettings) -> None:
+    """Epochs are numbered by the grid: with another one, a number would mean another time."""
+    wanted = {"origin_ms": settings.epochs.origin_ms, "period_s": settings.epochs.period_s}
+    path = state / GRID_FILE
+    if not path.exists():
+        write_atomically(path, json.dumps(wanted).encode() + b"\n")
+    try:
+        there = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        there = None
+    if there != wanted:
+        raise BadInputError(
+            "origin_ms and period_s of the epochs cannot change once a coordinator has run",
+            next_step=f"{path} says what they were.",
+        )
+
+
+def _check_only_tests(store: CoordinatorStore) -> None:
+    for one in store.experiments():
+        if not ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload).test:
+            raise BadInputError("a steered clock is for test experiments alone, and this coordinator has another")

@@ -1,0 +1,165 @@
+"""Publisher: what a coordinator shows to everyone (docs/protocol.md §19.2), as files and as answers.
+
+ 1. What the driver puts here is in the store already: nothing is seen before it is durable. After a crash the driver
+    puts everything again, and what is missing or old in the folder is written.
+ 2. Files are replaced whole, what a document names before the document: a reader finds the old or the new, never half
+    of one, never nothing.
+ 3. Answers come from memory, blobs from the store with a small cache; neither waits for the folder.
+
+In the folder ``/v1/experiment/D`` is the file ``v1/experiment/D/index``, because ``D`` is a folder there too. Any
+static server can serve it; deploy/ has an example.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.crypto.oblivious import KEYS_MEDIA_TYPE
+from secvm.files import write_atomically
+from secvm.protocol.documents import digest_of
+from secvm.runtime.http_server import Request, Response
+
+JSON_MEDIA_TYPE = "application/json"
+#: Envelopes and blobs: bytes that only programs read.
+BYTES_MEDIA_TYPE = "application/octet-stream"
+#: What has its digest or number in its name never changes.
+_FOR_EVER = "public, max-age=31536000, immutable"
+#: What changes from round to round. A device that gets an old one for so long is still before the next opening.
+_SHORT = "public, max-age=5"
+#: Blobs kept in memory; those of the newest round are asked for by everybody.
+_CACHE_BYTES = 2**26
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One public thing."""
+
+    data: bytes
+    media_type: str
+    #: Whether its content can never be another.
+    lasting: bool
+    tag: str
+
+
+def experiment_path(digest: str) -> str:
+    """Where an experiment is."""
+    return f"/v1/experiment/{digest}"
+
+
+def manifest_path(digest: str, number: int | None) -> str:
+    """Where the manifest of a round is; without a number, the newest."""
+    return f"/v1/experiment/{digest}/manifest/{'latest' if number is None else number}"
+
+
+def blob_path(digest: str) -> str:
+    """Where a blob is."""
+    return f"/v1/blob/{digest}"
+
+
+class Publisher:
+    """Shows what it is given. Put, then ``flush``."""
+
+    def __init__(self, store: CoordinatorStore, folder: Path | None = None) -> None:
+        """Without a folder it only answers."""
+        self._store = store
+        self._folder = folder
+        self._shown: dict[str, Shown] = {}
+        self._blobs: set[str] = set()
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._cached_bytes = 0
+        #: What is not in the folder yet, in order; blobs without their bytes.
+        self._unwritten: list[tuple[str, bytes | None]] = []
+
+    # ── what the driver tells ────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, path: str, data: bytes, *, media_type: str = BYTES_MEDIA_TYPE, lasting: bool = False) -> None:
+        """Show this from now on."""
+        before = self._shown.get(path)
+        if before is not None and before.data == data:
+            return
+        self._shown[path] = Shown(data, media_type, lasting, f'"{digest_of(data)[:32]}"')
+        self._unwritten.append((path, data))
+
+    def put_keys(self, data: bytes) -> None:
+        """The gateway's keys of now."""
+        self.put("/v1/keys", data, media_type=KEYS_MEDIA_TYPE)
+
+    def put_json(self, path: str, data: bytes) -> None:
+        """Something for people and programs, unsigned."""
+        self.put(path, data, media_type=JSON_MEDIA_TYPE)
+
+    def put_blob(self, digest: str) -> None:
+        """Show a blob of the store. What no public document names stays in the store."""
+        if digest not in self._blobs:
+            self._blobs.add(digest)
+            self._unwritten.append((blob_path(digest), None))
+
+    async def flush(self) -> None:
+        """Bring the folder up to date. Blobs go first, the newest version of a file alone is written."""
+        waiting, self._unwritten = self._unwritten, []
+        if self._folder is None:
+            return
+        for path, data in waiting:
+            if data is None:
+                await self._write(path, self._store.blob(path.rpartition("/")[2]), known=True)
+        newest = {path: data for path, data in waiting if data is not None}
+        for path, data in newest.items():
+            await self._write(path, data, known=False)
+
+    async def _write(self, path: str, data: bytes, *, known: bool) -> None:
+        """In a thread: a disk takes its time, and packages arrive meanwhile. ``known``: by its name."""
+        assert self._folder is not None
+        place = self._place(self._folder, path)
+
+        def write() -> None:
+            if place.is_file() and (known or place.read_bytes() == data):
+                return
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(place, data)
+
+        await asyncio.to_thread(write)
+
+    @staticmethod
+    def _place(folder: Path, path: str) -> Path:
+        parts = path.strip("/").split("/")
+        return folder.joinpath(*parts, "index") if parts[:-1] == ["v1", "experiment"] else folder.joinpath(*parts)
+
+    # ── what everybody asks ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def public(self, path: str) -> tuple[bytes, str] | None:
+        """What is at this path, and its media type."""
+        found = self._find(path)
+        return None if found is None else (found.data, found.media_type)
+
+    def handle(self, request: Request) -> Response:
+        """Answer a plain GET or HEAD."""
+        if request.method not in ("GET", "HEAD"):
+            return Response(405, headers=(("allow", "GET, HEAD"),))
+        found = self._find(request.path)
+        if found is None:
+            return Response(404, b"there is nothing here\n", "text/plain", (("cache-control", "no-store"),))
+        headers = (("cache-control", _FOR_EVER if found.lasting else _SHORT), ("etag", found.tag))
+        known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+        if found.tag in known or "*" in known:
+            return Response(304, headers=headers)
+        return Response(200, b"" if request.method == "HEAD" else found.data, found.media_type, headers)
+
+    def _find(self, path: str) -> Shown | None:
+        digest = path.removeprefix("/v1/blob/")
+        if digest != path:
+            return Shown(self._blob(digest), BYTES_MEDIA_TYPE, True, f'"{digest}"') if digest in self._blobs else None
+        return self._shown.get(path)
+
+    def _blob(self, digest: str) -> bytes:
+        data = self._cache.pop(digest, None)
+        if data is None:
+            data = self._store.blob(digest)
+            self._cached_bytes += len(data)
+        self._cache[digest] = data
+        while self._cached_bytes > _CACHE_BYTES and len(self._cache) > 1:
+            self._cached_bytes -= len(self._cache.popitem(last=False)[1])
+        return data

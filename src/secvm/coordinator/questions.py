@@ -1,0 +1,295 @@
+"""From a plain specification to an experiment that can be published.
+
+A specification is a small TOML file (or the same as JSON) in the operator's words; ``Specification`` lists what it may
+hold, and docs/how-to/run-an-experiment.md explains it. Whatever does not fit is told in one sentence. Two things are
+filled in here:
+
+**The salt** comes from dice that are handed in. Nobody else can check that the coordinator did not choose it, so the
+experiment says so in words (``gateway_note``) until public beacons fix salts.
+
+**The budget** B, where none is given. A participant sends exactly B packages in every round, whatever it has to say:
+one tells that it takes part, and the others must hold its update in nearly every round. With F features of H hashes
+each a person fills at most n = F · H + 1 bins, and takes part in m models. Then, on average, at most
+
+    m · n units are sent without thinning,   m · q · n with q,   m · ρ · √n with ρ        (Σ|x| / ‖x‖ ≤ √n, always)
+
+and B leaves room for four standard deviations more: of a person's rounds about one in 30,000 is cut. Without F, or for
+values that are no presence and not thinned by ρ, there is no such bound, and the budget must be given.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Annotated, Literal
+
+import pydantic
+
+from secvm.coordinator.epochs import Grid
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
+from secvm.errors import BadExperimentError, LocalProtocolError
+from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
+from secvm.learning.arithmetic import exact
+from secvm.learning.experiment import Experiment
+from secvm.learning.losses import Loss
+from secvm.learning.thinning import Thinning
+from secvm.protocol.experiment_document import (
+    MAX_BUDGET,
+    ExperimentDocument,
+    FeaturesWanted,
+    HashedBins,
+    Relay,
+    VocabularyBins,
+    Windows,
+)
+from secvm.runtime.settings import Settings
+
+SALT_BYTES = 16
+#: ρ, rounds and train share where nothing is said of them. The paper's share; the others are secvm train's.
+DEFAULT_RHO = Fraction(3)
+DEFAULT_ROUNDS = {"swift": 30, "pegasos": 200}
+#: Standard deviations of the number of units for which a default budget leaves room.
+_ROOM = 4
+SALT_NOTE = "The salt was drawn by the coordinator's own dice; no public beacon vouches for it."
+
+#: A number as TOML or JSON writes it, or exactly, as text such as "7/10".
+Number = int | float | str
+
+
+class FeaturesPart(Settings):
+    """What a device looks at."""
+
+    source: str
+    description: str = ""
+    presence: bool = True
+    #: F: so many of a person's features at most take part, drawn once.
+    per_participant: Annotated[int, pydantic.Field(ge=1)] | None = None
+
+
+class BinningPart(Settings):
+    """Bins by salted hash, or a vocabulary's."""
+
+    bins: int
+    hashes: int = 1
+    #: A public list's digest (docs/protocol.md §2.9): its words are the bins.
+    vocabulary: str | None = None
+
+
+class DescentPart(Settings):
+    """How it learns."""
+
+    rule: Literal["swift", "pegasos"] = "swift"
+    #: ρ for swift, "q=Q" for pegasos, or "none".
+    thinning: Number | None = None
+    #: Of pegasos.
+    lambda_: Annotated[Number | None, pydantic.Field(alias="lambda")] = None
+    averaging: int | None = None
+    step_cap: Number | None = None
+    #: Of swift.
+    decay: Number | None = None
+
+
+class WindowsPart(Settings):
+    """When rounds happen."""
+
+    length_s: int
+    grace_s: int
+    hours: tuple[tuple[int, int], ...] = ((0, 24),)
+    time_zone: str = "UTC"
+    #: An instant in milliseconds; at once, without.
+    first_opening: int | None = None
+
+
+class RelayPart(Settings):
+    """A relay that devices may use, and the key that signs its counts, in hexadecimal."""
+
+    url: str
+    key: str
+
+
+class EarlyStopping(Settings):
+    """The coordinator ends the experiment when test counts no longer get better (``learning``'s ``Plateau``)."""
+
+    #: Rounds in each of the means that are compared.
+    patience: Annotated[int, pydantic.Field(ge=2)] = 10
+    #: Never before so many tallied rounds.
+    at_least: Annotated[int, pydantic.Field(ge=1)] = 20
+
+
+class Specification(Settings):
+    """An experiment in its operator's words."""
+
+    title: str
+    question: str = ""
+    labels: tuple[str, ...]
+    floor: Annotated[int, pydantic.Field(ge=1)]
+    features: FeaturesPart
+    binning: BinningPart
+    windows: WindowsPart
+    descent: DescentPart = DescentPart()
+    loss: str = "hinge"
+    loss_parameter: Number | None = None
+    multiclass: Literal["ovr", "ovo"] = "ovr"
+    #: Label to weight; labels that are not here weigh 1.
+    class_weights: dict[str, Number] = pydantic.Field(default_factory=dict)
+    #: Of a number as the label.
+    target_centre: Number = 0
+    target_spread: Number = 1
+    #: B; computed without.
+    budget: int | None = None
+    train_share: Number = "7/10"
+    rounds: int | None = None
+    relays: tuple[RelayPart, ...] = ()
+    gateway_note: str = ""
+    early_stopping: EarlyStopping | None = None
+    test: bool = False
+
+
+class OwnSettings(Settings):
+    """What only the coordinator needs to know of an experiment (``StoredExperiment.settings``)."""
+
+    early_stopping: EarlyStopping | None = None
+
+
+def ask(
+    told: Specification, *, key: VerifyKey, grid: Grid, dice: RandomBytes, now: int
+) -> tuple[ExperimentDocument, OwnSettings]:
+    """The experiment that was specified, for this coordinator.
+
+    Raises
+    ------
+    BadInputError
+        One sentence about what does not fit.
+    """
+    windows = Windows(
+        length_s=told.windows.length_s,
+        grace_s=told.windows.grace_s,
+        first_opening=now if told.windows.first_opening is None else told.windows.first_opening,
+        hours=told.windows.hours,
+        time_zone=told.windows.time_zone,
+    )
+    document = ExperimentDocument(
+        title=told.title,
+        question=told.question,
+        experiment=_experiment(told),
+        features=FeaturesWanted(
+            source=told.features.source, description=told.features.description, presence=told.features.presence
+        ),
+        binning=_binning(told.binning, dice),
+        windows=windows,
+        floor=told.floor,
+        train_share=exact(told.train_share),
+        rounds=DEFAULT_ROUNDS[told.descent.rule] if told.rounds is None else told.rounds,
+        coordinator_keys=(key,),
+        relays=tuple(Relay(url=relay.url, key=_relay_key(relay)) for relay in told.relays),
+        gateway_note=_note(told),
+        test=told.test,
+    )
+    if told.early_stopping is not None and document.experiment.loss.regression:
+        raise BadExperimentError("early stopping looks at test counts, and a number as the label has none")
+    try:
+        assert document.data
+    except LocalProtocolError as fault:
+        raise BadExperimentError(str(fault)) from None
+    grid.check(windows)
+    return document, OwnSettings(early_stopping=told.early_stopping)
+
+
+def _experiment(told: Specification) -> Experiment:
+    unknown = told.class_weights.keys() - set(told.labels)
+    if unknown:
+        raise BadExperimentError("class_weights names a label that the experiment does not have")
+    weights = tuple(exact(told.class_weights.get(label, 1)) for label in told.labels) if told.class_weights else ()
+    experiment = Experiment(
+        n_bins=told.binning.bins,
+        labels=told.labels,
+        rule=_rule(told.descent),
+        loss=Loss(told.loss, None if told.loss_parameter is None else exact(told.loss_parameter)),
+        thinning=_thinning(told.descent),
+        class_weights=weights,
+        multiclass=told.multiclass,
+        features_per_person=told.features.per_participant,
+        budget=2 if told.budget is None else told.budget,
+        target_centre=exact(told.target_centre),
+        target_spread=exact(told.target_spread),
+    )
+    if told.budget is not None:
+        return experiment
+    return replace(
+        experiment, budget=default_budget(experiment, hashes=told.binning.hashes, presence=told.features.presence)
+    )
+
+
+def default_budget(experiment: Experiment, *, hashes: int, presence: bool) -> int:
+    """B that holds nearly every update; see above."""
+    if experiment.features_per_person is None:
+        raise BadExperimentError("give a budget, or features.per_participant, from which one is computed")
+    if not presence and experiment.thinning.rho is None:
+        raise BadExperimentError("give a budget: values that are no presence have no bound without thinning by rho")
+    bins = experiment.features_per_person * hashes + 1
+    models = int(max(abs(row).sum() for row in experiment.models.signs))
+    most = models * bins
+    if experiment.thinning.active:
+        share = float(experiment.thinning.divisor)
+        mean = models * share * (bins if experiment.thinning.rho is None else math.sqrt(bins))
+        needed = math.ceil(mean + _ROOM * math.sqrt(mean))
+        # Presence also bounds the units themselves.
+        most = min(most, needed) if presence else needed
+    budget = most + 1
+    if budget > MAX_BUDGET:
+        raise BadExperimentError(
+            f"{budget} packages would be needed in every round, and {MAX_BUDGET} are the most: thin, or ask for less"
+        )
+    return max(2, budget)
+
+
+def _rule(told: DescentPart) -> DescentRule:
+    if told.rule == "swift":
+        if not told.lambda_ is told.averaging is told.step_cap is None:
+            raise BadExperimentError("descent.lambda, averaging and step_cap belong to pegasos, not to swift")
+        return Swift() if told.decay is None else Swift(decay=exact(told.decay))
+    if told.decay is not None:
+        raise BadExperimentError("descent.decay belongs to swift, not to pegasos")
+    given = {
+        "lambda_": None if told.lambda_ is None else exact(told.lambda_),
+        "averaging": told.averaging,
+        "step_cap": None if told.step_cap is None else exact(told.step_cap),
+    }
+    return Pegasos(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _thinning(told: DescentPart) -> Thinning:
+    if told.thinning is None:
+        return Thinning(rho=DEFAULT_RHO) if told.rule == "swift" else Thinning()
+    if told.thinning == "none":
+        if told.rule == "swift":
+            raise BadExperimentError("swift over devices needs thinning: its rows are no packages otherwise")
+        return Thinning()
+    if isinstance(told.thinning, str) and told.thinning.startswith("q="):
+        return Thinning(q=exact(told.thinning[2:]))
+    return Thinning(rho=exact(told.thinning))
+
+
+def _binning(told: BinningPart, dice: RandomBytes) -> HashedBins | VocabularyBins:
+    if told.vocabulary is None:
+        return HashedBins(bins=told.bins, hashes=told.hashes, salt=dice(SALT_BYTES))
+    if told.hashes != 1:
+        raise BadExperimentError("a vocabulary is not hashed: binning.hashes must be 1")
+    return VocabularyBins(bins=told.bins, digest=told.vocabulary)
+
+
+def _relay_key(told: RelayPart) -> VerifyKey:
+    try:
+        data = bytes.fromhex(told.key)
+    except ValueError:
+        data = b""
+    if len(data) != PUBLIC_KEY_BYTES:
+        raise BadExperimentError(f"a relay's key must be {2 * PUBLIC_KEY_BYTES} hexadecimal digits")
+    return VerifyKey(data)
+
+
+def _note(told: Specification) -> str:
+    notes = [told.gateway_note] if told.gateway_note else []
+    return " ".join(notes if told.binning.vocabulary is not None else [*notes, SALT_NOTE])

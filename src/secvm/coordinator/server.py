@@ -1,0 +1,50 @@
+"""All routes of a coordinator behind one handler.
+
+/v1/gateway, /v1/fetch, /v1/capsule, /v1/batch, /v1/deposit    ``package_routes``
+/admin/…                                                      ``admin``
+/health, /metrics                                             for whoever runs it
+everything else                                               ``publisher``: the public files
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable
+
+from secvm.coordinator import admin
+from secvm.coordinator.admin import Admin
+from secvm.coordinator.package_routes import PackageRoutes
+from secvm.coordinator.publisher import JSON_MEDIA_TYPE, Publisher
+from secvm.runtime.http_server import Request, Response
+from secvm.runtime.metrics import Metrics
+
+NO_STORE = (("cache-control", "no-store"),)
+
+
+class Routes:
+    """Requests → whoever answers them."""
+
+    def __init__(
+        self, *, packages: PackageRoutes, administration: Admin | None, publisher: Publisher, metrics: Metrics
+    ) -> None:
+        """``administration``: None where no admin key was ever made; then nobody is the operator."""
+        self._packages = packages.routes
+        self._admin = administration
+        self._publisher = publisher
+        self._metrics = metrics
+
+    def handle(self, request: Request) -> Response | Awaitable[Response]:
+        """Answer one request."""
+        route = self._packages.get(request.path)
+        if route is not None:
+            return route(request)
+        if request.path == admin.PREFIX or request.path.startswith(admin.PREFIX + "/"):
+            if self._admin is None:
+                return admin.refusal(403, "no admin key was made for this coordinator")
+            return self._admin.handle(request)
+        if request.path == "/health":
+            return Response(200, json.dumps({"status": "ok"}).encode(), JSON_MEDIA_TYPE, NO_STORE)
+        if request.path == "/metrics":
+            page, media_type = self._metrics.page()
+            return Response(200, page, media_type, NO_STORE)
+        return self._publisher.handle(request)

@@ -1,0 +1,131 @@
+"""A coordinator's settings, from one TOML file. Folders are relative to the file.
+
+[listen]
+host = "127.0.0.1"              # a reverse proxy with TLS stands before it
+port = 8750                     # 0: any that is free; the log says which
+
+[state]
+folder = "state"                # the store, the signing key, the hash of the admin key
+
+[public]
+folder = "public"               # what everybody may see, as static files
+
+[epochs]                        # the grid (docs/protocol.md §19.1); fixed once the first experiment is made
+period_s = 3600
+lead_s = 300
+origin_ms = 0
+
+[[relays]]                      # who may hand batches on
+name = "relay.example"
+token_sha256 = "…"              # SHA-256 of the relay's token, in hexadecimal
+
+[limits]
+connections = 10000
+deposit_bytes = 67108864
+
+[testing]
+clock = "clock"                 # a steered clock; then only experiments marked as a test may run
+
+A key that is not here is refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+
+from secvm.coordinator.epochs import Grid
+from secvm.runtime.settings import Settings
+
+Sha256 = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
+Positive = Annotated[int, pydantic.Field(ge=1)]
+
+
+class ListenPart(Settings):
+    """Where requests arrive."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, pydantic.Field(ge=0, le=65_535)] = 8750
+
+
+class FolderPart(Settings):
+    """A folder."""
+
+    folder: Path
+
+
+class EpochsPart(Settings):
+    """The grid."""
+
+    period_s: Positive
+    lead_s: Annotated[int, pydantic.Field(ge=0)]
+    origin_ms: Annotated[int, pydantic.Field(ge=0)] = 0
+
+    @property
+    def grid(self) -> Grid:
+        """As the driver takes it."""
+        return Grid(period_s=self.period_s, lead_s=self.lead_s, origin_ms=self.origin_ms)
+
+
+class RelayPart(Settings):
+    """A relay that may hand batches on."""
+
+    name: str
+    token_sha256: Sha256
+
+
+class LimitsPart(Settings):
+    """What it puts up with."""
+
+    #: Open connections.
+    connections: Positive = 10_000
+    #: Of a relay's whole epoch: 2^26 bytes are 500,000 packages.
+    deposit_bytes: Positive = 2**26
+    #: Of a relay's batch.
+    batch_bytes: Positive = 2**22
+
+
+class TestingPart(Settings):
+    """For tests alone."""
+
+    #: The file of a steered clock.
+    clock: Path
+
+
+class CoordinatorSettings(Settings):
+    """All of them."""
+
+    state: FolderPart
+    epochs: EpochsPart
+    listen: ListenPart = ListenPart()
+    public: FolderPart | None = None
+    relays: tuple[RelayPart, ...] = ()
+    limits: LimitsPart = LimitsPart()
+    testing: TestingPart | None = None
+
+
+#: What ``secvm coordinator init`` writes.
+EXAMPLE = """\
+# Settings of a SecVM coordinator. Folders are relative to this file.
+
+[listen]
+host = "127.0.0.1"      # a reverse proxy with TLS stands before it
+port = 8750
+
+[state]
+folder = "state"        # the store, the signing key, the hash of the admin key: back it up, show it to nobody
+
+[public]
+folder = "public"       # what everybody may see, as static files
+
+[epochs]                # the grid on which windows open; fixed once the first experiment is made
+period_s = 3600         # a window may open every so many seconds
+lead_s = 300            # the time in which devices fetch the next manifest
+
+# Relays that may hand batches on: SHA-256 of each one's token, in hexadecimal.
+# [[relays]]
+# name = "relay.example"
+# token_sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
+"""

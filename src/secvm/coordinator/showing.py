@@ -1,0 +1,100 @@
+"""What of the books is public: every signed document, every blob that one of them names, and what follows from those.
+
+How a round ended becomes public with the manifest after it, or with the ending; until then its tally and the state
+after it stay in the store. An ending is not stored: its content is, and Ed25519 signs equal content with equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+
+from secvm.coordinator.books import Book, Books
+from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, manifest_path
+from secvm.coordinator.status import TellableRound, status
+from secvm.coordinator.store.port import Standing
+from secvm.crypto.signing import SigningKey
+from secvm.protocol.ending import Ending, Why, make_ending
+from secvm.protocol.manifest import LastRound, RoundManifest
+
+_WHY = {Standing.FINISHED: Why.FINISHED, Standing.STOPPED: Why.STOPPED}
+
+
+def ending_path(digest: str) -> str:
+    """Where the ending of an experiment is, once it is over."""
+    return f"/v1/experiment/{digest}/ending"
+
+
+def show(publisher: Publisher, books: Books, key: SigningKey) -> None:
+    """Put all that is public now. What is there already costs nothing."""
+    read = books.read()
+    for book in read:
+        _show_experiment(publisher, books, book, key)
+    listed = [
+        {"digest": book.stored.digest, "title": book.document.title, "standing": book.stored.standing.value}
+        for book in read
+    ]
+    publisher.put_json("/v1/experiments", _json({"experiments": listed}))
+
+
+def _show_experiment(publisher: Publisher, books: Books, book: Book, key: SigningKey) -> None:
+    digest = book.stored.digest
+    publisher.put(experiment_path(digest), book.stored.envelope, lasting=True)
+    for one in book.rounds:
+        _show_blobs(publisher, one.manifest)
+        publisher.put(manifest_path(digest, one.stored.number), one.stored.envelope, lasting=True)
+    if book.rounds:
+        publisher.put(manifest_path(digest, None), book.rounds[-1].stored.envelope)
+    ending = None
+    if book.is_over and publisher.public(ending_path(digest)) is None:
+        ending = ending_of(books, book)
+        _show_blobs(publisher, ending)
+        publisher.put(ending_path(digest), ending.signed([key]), lasting=True)
+    publisher.put_json(f"{experiment_path(digest)}/status", _status(books, book))
+
+
+def ending_of(books: Books, book: Book) -> Ending:
+    """The ending of an experiment that is over."""
+    before = book.rounds[-1] if book.rounds else None
+    model = book.model(before)
+    return make_ending(
+        book.document,
+        why=_WHY[book.stored.standing],
+        state=model.state,
+        training_weights=model.training,
+        evaluation_weights=model.evaluation,
+        before=None if before is None else before.manifest,
+        last=None if before is None else books.how_it_ended(before),
+    )
+
+
+def _show_blobs(publisher: Publisher, named_in: RoundManifest | Ending) -> None:
+    for digest in (named_in.state, named_in.training_weights, named_in.evaluation_weights):
+        publisher.put_blob(digest)
+    if named_in.last is not None and named_in.last.tally is not None:
+        publisher.put_blob(named_in.last.tally)
+
+
+def _status(books: Books, book: Book) -> bytes:
+    book.watch_told()
+    ends: list[LastRound | None] = [one.manifest.last for one in book.rounds[1:]]
+    if book.rounds:
+        ends.append(books.how_it_ended(book.rounds[-1]) if book.is_over else None)
+    rounds = [
+        TellableRound(
+            number=one.stored.number,
+            state=book.public_state(one),
+            opens_at=one.manifest.opens_at,
+            closes_at=one.manifest.closes_at,
+            accept_until=one.manifest.accept_until,
+            last=last,
+        )
+        for one, last in zip(book.rounds, ends, strict=True)
+    ]
+    return status(book.document, standing=book.stored.standing, rounds=rounds, watchers=book.watchers)
+
+
+def _json(content: dict[str, object]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+__all__ = ["blob_path", "ending_of", "ending_path", "experiment_path", "manifest_path", "show"]

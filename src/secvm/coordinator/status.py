@@ -1,0 +1,119 @@
+"""What is public of an experiment's rounds, as one JSON document for people and programs to read.
+
+Nothing here is more than what signed documents already tell: counts of a round appear when the manifest after it (or
+the ending) is public, and of an abandoned round nothing does. Shares come with 95 % intervals, and with the marginal
+baseline that a guess would reach.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from secvm.coordinator.store.port import Standing
+from secvm.learning.aggregate.convergence import Plateau, TwoCycle
+from secvm.learning.aggregate.scoring import Share, score
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import LastRound
+
+
+@dataclass
+class Watchers:
+    """Is it still learning? Fed with every round that is told, once, in order."""
+
+    two_cycle: TwoCycle = field(default_factory=TwoCycle)
+    #: None where the operator wants no early stopping.
+    plateau: Plateau | None = None
+    #: The last round that was looked at.
+    seen: int = 0
+    stop: bool = False
+
+    def watch(self, number: int, tally: Tally | None) -> None:
+        """Take note of how a round ended."""
+        if number <= self.seen:
+            return
+        self.seen = number
+        if tally is None:
+            return
+        self.two_cycle.watch(tally, number)
+        tested = int(tally.cells.sum())
+        # A round in which nobody tested says nothing about the model.
+        if self.plateau is not None and tested:
+            self.stop = self.plateau.watch(int(np.trace(tally.cells)), tested)
+
+
+@dataclass(frozen=True, slots=True)
+class TellableRound:
+    """A round as far as it is public."""
+
+    number: int
+    state: str
+    opens_at: int
+    closes_at: int
+    accept_until: int
+    #: How it ended, where a signed document tells it.
+    last: LastRound | None
+
+
+def status(
+    document: ExperimentDocument, *, standing: Standing, rounds: Sequence[TellableRound], watchers: Watchers
+) -> bytes:
+    """The document, as JSON."""
+    content: dict[str, Any] = {
+        "experiment": document.digest,
+        "title": document.title,
+        "standing": standing.value,
+        "rounds_planned": document.rounds,
+        "labels": list(document.experiment.labels),
+        "floor": document.floor,
+        "budget": document.budget,
+        "test": document.test,
+        "rounds": [_told(one, document) for one in rounds],
+        "notes": _notes(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds),
+    }
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _told(one: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "number": one.number,
+        "state": one.state,
+        "opens_at": one.opens_at,
+        "closes_at": one.closes_at,
+        "accept_until": one.accept_until,
+    }
+    if one.last is None or one.last.tally is None:
+        return told
+    labels = document.experiment.labels
+    told["participants"] = dict(zip(labels, one.last.participants, strict=True))
+    if document.experiment.loss.regression:
+        return told
+    found = score(np.array(one.last.cells, dtype=np.int64))
+    told["cells"] = [list(row) for row in one.last.cells]
+    told["accuracy"] = _share(found.accuracy)
+    for name in ("recall", "precision", "baseline"):
+        told[name] = {label: _share(share) for label, share in zip(labels, getattr(found, name), strict=True)}
+    return told
+
+
+def _share(share: Share) -> dict[str, Any]:
+    """Null where nobody was counted: JSON has no NaN."""
+    low, high = share.interval
+    value = None if math.isnan(share.value) else share.value
+    return {"value": value, "low": low, "high": high, "hits": share.hits, "of": share.of}
+
+
+def _notes(watchers: Watchers, *, early: bool) -> list[str]:
+    notes = [
+        f"rounds {first} to {last} swing between two models: a larger lambda, a step cap or swift would help"
+        for first, last in watchers.two_cycle.spells
+    ]
+    if early:
+        notes.append("test results no longer got better: finished early")
+    return notes

@@ -1,0 +1,202 @@
+"""Device: one person, and all experiments they take part in.
+
+It has no loop of its own. A host asks ``wake_at``, calls ``wake`` when it is time, carries out the jobs that come back,
+each with ``carry_out``, and calls ``flush`` now and then. So one loop can carry one device or hundreds, and a test can
+carry one by hand.
+
+ 1. At most ``parallel_sends`` capsules of a device are under way at once, all experiments together.
+ 2. Before anything is sent, the device looks whether another process has written its state: a pause holds at once.
+ 3. Where ``only_tests`` is set (a steered clock), experiments that are none are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from secvm.errors import BadInputError, LocalProtocolError
+from secvm.learning.individual.binning import VocabularyBinning
+from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
+from secvm.participant.joining import pin_person
+from secvm.participant.membership import Due, Membership, Surroundings
+from secvm.participant.models import ModelShelf
+from secvm.participant.sealing import gateway_seal
+from secvm.participant.state import DeviceState, Record, Status
+from secvm.participant.traffic import Traffic
+from secvm.participant.transport import OVERHEAD_BYTES, Transport, relay_for
+from secvm.participant.vault import Vault
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.session_memory import NEVER
+
+#: About a hundred rounds of a hundred packages.
+DAILY_BYTES = 50_000_000
+PARALLEL_SENDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a device may use."""
+
+    #: Bytes sent and fetched in a day.
+    daily_bytes: int = DAILY_BYTES
+    #: Capsules under way at once.
+    parallel_sends: int = PARALLEL_SENDS
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send one capsule."""
+
+    membership: Membership
+    due: Due
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Fetch or compute for one experiment."""
+
+    membership: Membership
+
+
+Job = Send | Work
+
+
+class Device:
+    """One person's device. ``close`` it."""
+
+    def __init__(
+        self,
+        state: DeviceState,
+        transport: Transport,
+        *,
+        now: Callable[[], int],
+        random_bytes: RandomBytes,
+        dice_for: DiceFor | None = None,
+        shelf: ModelShelf | None = None,
+        limits: Limits | None = None,
+        only_tests: bool = False,
+    ) -> None:
+        self.state = state
+        self.memberships: dict[str, Membership] = {}
+        self._transport = transport
+        self._now = now
+        self._dice_for = dice_for or safe_dice(random_bytes)
+        self._limits = limits or Limits()
+        self._only_tests = only_tests
+        self._traffic = Traffic(state, daily_bytes=self._limits.daily_bytes)
+        self._around = Surroundings(
+            state=state,
+            transport=transport,
+            shelf=shelf or ModelShelf(state.folder / "models"),
+            traffic=self._traffic,
+            words=system_words(random_bytes),
+            seal=gateway_seal(random_bytes),
+        )
+        self._under_way = 0
+        self._look()
+
+    def __repr__(self) -> str:
+        return "Device(...)"
+
+    # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def join(
+        self,
+        digest: str,
+        envelope: bytes,
+        vault: Vault,
+        *,
+        source: str | None = None,
+        vocabulary: VocabularyBinning | None = None,
+    ) -> None:
+        """Take part: the person has agreed to the experiment of this digest."""
+        document = read_published(envelope, digest=digest)
+        self._check(document)
+        known = self.state.record(digest)
+        if known is not None and known.status is not Status.DECLINED:
+            # Before anything is drawn.
+            raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
+        person = pin_person(document, vault, self._dice_for(document), source=source, vocabulary=vocabulary)
+        self.state.join(digest, envelope, person)
+        self._look()
+
+    def _check(self, document: ExperimentDocument) -> None:
+        self._transport.check(document)
+        if self._only_tests and not document.test:
+            raise LocalProtocolError("with a clock for tests, only experiments that are marked as a test can be joined")
+
+    # ── what the host asks ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def wake_at(self) -> int:
+        """When there is something to do next, if nothing happens before."""
+        return min((membership.wake_at for membership in self.memberships.values()), default=NEVER)
+
+    def wake(self) -> list[Job]:
+        """What is to be done now. Each job wants ``carry_out``, once."""
+        now, jobs = self._now(), list[Job]()
+        self.look()
+        for membership in list(self.memberships.values()):
+            membership.tick(now)
+            if membership.wants_work(now):
+                membership.begin_work()
+                jobs.append(Work(membership))
+            while self._under_way < self._limits.parallel_sends and (due := membership.next_send(now)) is not None:
+                self._under_way += 1
+                jobs.append(Send(membership, due))
+        return jobs
+
+    async def carry_out(self, job: Job) -> None:
+        """Do one job, and tell its session."""
+        if isinstance(job, Work):
+            await job.membership.work(self._now)
+            return
+        try:
+            # It may have stood in a queue; a pause or a window's end holds also then.
+            self.look()
+            if not job.membership.may_send(job.due, self._now()):
+                return
+            relay = relay_for(job.due.capsule, job.membership.document.relays)
+            self._traffic.add(len(job.due.capsule) + OVERHEAD_BYTES, self._now())
+            result = await self._transport.send(job.due.capsule, relay)
+            job.membership.sent(job.due, result, self._now())
+        finally:
+            self._under_way -= 1
+
+    def look(self) -> None:
+        """See what another process has decided: joined, paused, resumed, forgotten."""
+        if self.state.changed_elsewhere():
+            self._look()
+
+    def flush(self, *, durable: bool = False) -> None:
+        """Write what has changed since the last time, in one transaction."""
+        unwritten = [membership for membership in self.memberships.values() if membership.unwritten]
+        if unwritten or self._traffic.unwritten:
+            with self.state.writing(durable=durable):
+                for membership in unwritten:
+                    membership.write()
+                self._traffic.write()
+
+    def close(self) -> None:
+        """Write everything, and let go of the files."""
+        self.look()
+        self.flush(durable=True)
+        self.state.close()
+
+    def _look(self) -> None:
+        now = self._now()
+        records = {record.digest: record for record in self.state.records()}
+        for digest in list(self.memberships):
+            if records[digest].status not in (Status.JOINED, Status.PAUSED):
+                self.memberships.pop(digest).leave()
+        for digest, record in records.items():
+            if digest in self.memberships:
+                self.memberships[digest].set_status(record.status, now)
+            elif record.status in (Status.JOINED, Status.PAUSED):
+                self._take_up(record, now)
+
+    def _take_up(self, record: Record, now: int) -> None:
+        document = read_published(record.envelope, digest=record.digest)
+        self._check(document)
+        dice = self._dice_for(document)
+        self.memberships[record.digest] = Membership(self._around, record, document, dice, now=now)

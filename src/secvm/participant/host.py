@@ -1,0 +1,191 @@
+"""Host: one event loop that carries one device, or hundreds of them for a test.
+
+A heap holds when each device wants to be woken; whatever happens to a device puts it in anew, and entries that are out
+of date are passed over. Due times are met to within ``STEP_MS``, so that many devices share one turn of the loop. What
+need not be on the disk at once is written for all devices every ``FLUSH_MS``.
+
+When it is to stop: nothing new is begun, what is under way gets a few seconds, everything is written and synced. What
+was not answered by then is sent again after the next start: the same bytes, which count once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from secvm.participant.device import Device, Job
+from secvm.runtime.clock import Clock
+from secvm.runtime.logs import Log
+
+#: No turn of the loop is shorter.
+STEP_MS = 5
+FLUSH_MS = 1000
+#: How often devices that sleep look whether a person has paused, joined or forgotten.
+LOOK_MS = 2000
+#: Jobs under way at once, all devices together.
+PARALLEL_JOBS = 256
+#: How long the last answers are waited for, in seconds of the machine.
+_DRAIN_S = 5.0
+_COUNTED = ("devices", "ended", "abstaining", "waiting", "acknowledged", "lost")
+_COUNTED_PER_ROUND = ("joined", "done", "waiting", "acknowledged", "lost")
+
+
+class Host:
+    """Carries devices until it is told to stop."""
+
+    def __init__(
+        self, devices: Sequence[Device], *, clock: Clock, log: Log | None = None, parallel_jobs: int = PARALLEL_JOBS
+    ) -> None:
+        self._devices = list(devices)
+        self._clock = clock
+        self._log = log
+        self._parallel = parallel_jobs
+        self._heap: list[tuple[int, int]] = []
+        self._wanted = [-1] * len(self._devices)
+        self._running: set[asyncio.Task[None]] = set()
+        self._backlog: deque[tuple[int, Job]] = deque()
+        self._sleeps_until = 0
+        self._poked = asyncio.Event()
+        self._fault: BaseException | None = None
+        self._stopping = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Carry the devices until ``stop`` is set. A fault of ours in any of them ends the whole, loudly."""
+        watching = asyncio.create_task(self._watch(stop))
+        flush_at = look_at = self._clock.now()
+        for index in range(len(self._devices)):
+            self._schedule(index)
+        try:
+            while not stop.is_set() and self._fault is None:
+                now = self._clock.now()
+                self._wake_due(now)
+                if now >= flush_at:
+                    self._flush()
+                    flush_at = now + FLUSH_MS
+                if now >= look_at:
+                    self._look()
+                    look_at = now + LOOK_MS
+                await self._sleep(min(flush_at, look_at, self._next()))
+        finally:
+            self._stopping = True
+            watching.cancel()
+            await self._drain()
+            for device in self._devices:
+                device.close()
+        if self._fault is not None:
+            raise self._fault
+
+    def status(self) -> dict[str, Any]:
+        """Counts, by experiment: who takes part, and per round who joined and what is still waiting."""
+        found: dict[str, Any] = {}
+        for device in self._devices:
+            for digest, membership in device.memberships.items():
+                one = found.setdefault(digest, {**dict.fromkeys(_COUNTED, 0), "rounds": {}})
+                one["devices"] += 1
+                one["ended"] += membership.ended
+                one["abstaining"] += membership.abstains
+                for counts in membership.counts():
+                    row = one["rounds"].setdefault(counts.round_number, dict.fromkeys(_COUNTED_PER_ROUND, 0))
+                    row["joined"] += 1
+                    row["done"] += counts.done
+                    for name in ("waiting", "acknowledged", "lost"):
+                        row[name] += getattr(counts, name)
+                        one[name] += getattr(counts, name)
+        return found
+
+    # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._poked.set()
+
+    def _wake_due(self, now: int) -> None:
+        while self._next() <= now:
+            _, index = heapq.heappop(self._heap)
+            self._wanted[index] = -1
+            self._attend(index)
+
+    def _attend(self, index: int) -> None:
+        """Let one device begin what it can, and note when it wants to be woken."""
+        if self._stopping:
+            return
+        for job in self._devices[index].wake():
+            if len(self._running) < self._parallel:
+                self._begin(index, job)
+            else:
+                self._backlog.append((index, job))
+        self._schedule(index)
+
+    def _begin(self, index: int, job: Job) -> None:
+        task = asyncio.create_task(self._devices[index].carry_out(job))
+        self._running.add(task)
+        task.add_done_callback(lambda done: self._ended(index, done))
+
+    def _ended(self, index: int, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = self._fault or task.exception()
+            self._poked.set()
+            return
+        if self._stopping:
+            return
+        if self._backlog:
+            self._begin(*self._backlog.popleft())
+        try:
+            self._attend(index)
+        except BaseException as fault:  # noqa: BLE001  (a callback cannot raise; ``run`` does it)
+            self._fault = self._fault or fault
+            self._poked.set()
+
+    def _schedule(self, index: int) -> None:
+        at = self._devices[index].wake_at
+        if at != self._wanted[index]:
+            self._wanted[index] = at
+            heapq.heappush(self._heap, (at, index))
+            if at < self._sleeps_until:
+                self._poked.set()
+
+    def _next(self) -> int:
+        """The next time at which a device wants something; entries out of date are dropped."""
+        while self._heap and self._wanted[self._heap[0][1]] != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else 2**62
+
+    async def _sleep(self, until: int) -> None:
+        until = max(until, self._clock.now() + STEP_MS)
+        # Poked only for what is earlier by more than a step: the rest shares the next turn.
+        self._sleeps_until = until - STEP_MS
+        sleeping = asyncio.ensure_future(self._clock.sleep_until(until))
+        poked = asyncio.ensure_future(self._poked.wait())
+        await asyncio.wait({sleeping, poked}, return_when=asyncio.FIRST_COMPLETED)
+        for one in (sleeping, poked):
+            one.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await one
+        self._poked.clear()
+        self._sleeps_until = 0
+
+    # ── now and then ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _flush(self) -> None:
+        for device in self._devices:
+            device.flush()
+
+    def _look(self) -> None:
+        for index, device in enumerate(self._devices):
+            device.look()
+            self._schedule(index)
+
+    async def _drain(self) -> None:
+        self._backlog.clear()
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=_DRAIN_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        if self._log is not None:
+            self._log.tell("stopped", participants=len(self._devices))

@@ -1,0 +1,160 @@
+"""What a device has sent, what it will send, and what is known about the risk, for the person whose device it is.
+
+Numbers come from the state and from public documents. What a package said is nowhere to be shown: it was forgotten when
+it was sealed. The risk is stated by the law that counts (one round, someone who knows all features and guesses the
+label): d'² = q · bins · (1/V₊ + 1/V₋) with V± people of each label whose packages count, the probability q that a
+package is sent, and AUC = Φ(d'/√2) if backgrounds were independent.
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from statistics import NormalDist
+from typing import Any
+
+from secvm.learning.individual.contribution import Individual
+from secvm.learning.individual.update import squared_norm
+from secvm.participant.sealing import gateway_seal
+from secvm.participant.state import DeviceState, Record, Status
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.session import ParticipantSession
+
+NO_GUARANTEE = (
+    "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"
+    " the coordinator, can use them to guess at you."
+)
+
+
+def inspect(state: DeviceState, *, now: int) -> dict[str, Any]:
+    """Everything about every experiment that the device knows, as values."""
+    return {record.digest: _inspect_one(state, record, now) for record in state.records()}
+
+
+def leakage(document: ExperimentDocument, participants: tuple[int, ...], *, keep: float) -> dict[str, float] | None:
+    """d'² and AUC of one round with so many train participants per label; None where the law says nothing."""
+    if len(participants) < 2:
+        return None
+    # With several labels, the two rarest: the pair that is easiest to tell apart.
+    first, second = sorted(participants)[:2]
+    squared = inf if first == 0 else keep * document.experiment.n_bins * (1 / first + 1 / second)
+    return {"d_squared": squared, "auc": NormalDist().cdf(sqrt(squared / 2)) if squared < inf else 1.0}
+
+
+def what_leaves(document: ExperimentDocument) -> list[str]:
+    """In sentences: what taking part means."""
+    windows, experiment = document.windows, document.experiment
+    sample = experiment.features_per_person
+    looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
+    return [
+        f"It looks at: {document.features.description} (source '{document.features.source}'), {looked_at}.",
+        (
+            f"In every round your device sends exactly {document.budget} sealed packages of one size, at random times"
+            f" within {windows.length_s} seconds; in at most {document.rounds} rounds."
+        ),
+        (
+            "One package says that someone with your label takes part. With probability"
+            f" {float(document.train_share):g} your device trains (a package names one of {experiment.n_bins} bins and"
+            " a sign), else it tests (a package names your label and the predicted one). The rest say nothing."
+        ),
+        (
+            "A relay knows that you take part, and not what you send. The coordinator knows what was sent, and not"
+            " by whom. If both work together, this does not hold."
+        ),
+        NO_GUARANTEE,
+    ]
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """What ``inspect`` found, in plain words."""
+    if not found:
+        return "This device takes part in nothing. Nothing was sent, and nothing will be."
+    lines: list[str] = []
+    for digest, one in found.items():
+        lines += [f"{one['title']}", f"  experiment {digest}", f"  {one['status']}: {one['means']}"]
+        lines += [f"  {sentence}" for sentence in (*one["leaves"], *one["told"], *one["risk"])]
+        lines += [f"  abstained in round {number}: {sentence}" for number, _, sentence in one["abstentions"]]
+        lines.append("")
+    return "\n".join(lines)
+
+
+_MEANS = {
+    Status.JOINED: "your device takes part.",
+    Status.PAUSED: "nothing is fetched or sent until you resume.",
+    Status.FORGOTTEN: "what your device knew of you for this experiment is gone. What was sent cannot be taken back.",
+    Status.DECLINED: "you said no, and nothing was ever sent.",
+}
+
+
+def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]:
+    document = read_published(record.envelope, digest=record.digest)
+    history = state.history(record.digest)
+    session = _session(state, record, document)
+    acknowledged, lost = sum(one.acknowledged for one in history), sum(one.lost for one in history)
+    waiting = 0
+    if session is not None and session.progress.waiting:
+        waiting = session.progress.waiting
+        acknowledged, lost = acknowledged + session.progress.acknowledged, lost + session.progress.lost
+    told = [
+        f"It took part in {len(history)} rounds: {acknowledged} packages were acknowledged, {lost} were given up.",
+        f"{waiting} sealed packages of the running round are still to be sent."
+        if waiting
+        else "Nothing waits to be sent.",
+    ]
+    if record.cohort is not None:
+        told.append(f"Your device was drawn to {record.cohort.name.lower()}, once and for all rounds.")
+    if record.ending is not None:
+        told.append("The experiment is over.")
+    accepted = None if session is None else session.accepted
+    risk, numbers = _risk(
+        document, accepted.manifest.last.participants if accepted and accepted.manifest.last else (), record
+    )
+    return {
+        "title": document.title,
+        "status": record.status.value,
+        "means": _MEANS[record.status],
+        "rounds": [
+            {"round": one.round_number, "packages": one.packages, "acknowledged": one.acknowledged, "lost": one.lost}
+            for one in history
+        ],
+        "waiting": waiting,
+        "acknowledged": acknowledged,
+        "lost": lost,
+        "bytes_today": state.traffic(now // 86_400_000),
+        "evidence": len(state.evidence(record.digest)),
+        "ended": record.ending is not None,
+        "leakage": numbers,
+        "leaves": what_leaves(document),
+        "told": told,
+        "risk": risk,
+        "abstentions": state.abstentions(record.digest),
+    }
+
+
+def _session(state: DeviceState, record: Record, document: ExperimentDocument) -> ParticipantSession | None:
+    parts = state.session_parts(record.digest)
+    if parts is None:
+        return None
+    # Only looked at: it is told nothing, so its seal is never used.
+    return ParticipantSession.from_parts(*parts, document, seal=gateway_seal(bytes))
+
+
+def _risk(
+    document: ExperimentDocument, participants: tuple[int, ...], record: Record
+) -> tuple[list[str], dict[str, float] | None]:
+    found = leakage(document, participants, keep=_keep(document, record.person))
+    if found is None:
+        return ["How many take part is not known on this device yet, so the risk has no number."], None
+    return [
+        (
+            f"In the last published round {sum(participants)} people trained. Someone who knows your features and"
+            f" wants your label would, in one such round, have d'² = {found['d_squared']:.3g}, an AUC of"
+            f" {found['auc']:.2f} (0.50 is a coin, 1.00 is certainty). It adds up over rounds."
+        )
+    ], found
+
+
+def _keep(document: ExperimentDocument, person: Individual | None) -> float:
+    """The probability with which one of this person's units is sent; 1 where it is not known."""
+    if person is None or not document.experiment.thinning.active:
+        return 1.0
+    return int(document.experiment.thinning.keep53([squared_norm(person.vector)])[0]) / 2**53

@@ -1,0 +1,85 @@
+"""What is fixed when a person joins an experiment: cohort, sample of features, bins, label. Drawn once, never again.
+
+The experiment says which source of features it looks at, how many of them, and how they become bins; all of that is in
+the document whose digest the person agreed to, and no manifest can change it. The label is the person's own answer.
+"""
+
+from __future__ import annotations
+
+from secvm.errors import BadInputError
+from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, bin_features
+from secvm.learning.individual.cohort import draw_cohort
+from secvm.learning.individual.contribution import Individual
+from secvm.learning.individual.dice import Dice
+from secvm.learning.individual.features import KeptOnDevice, sample_features
+from secvm.learning.individual.update import fixed_target
+from secvm.participant.vault import Vault
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
+
+
+def pin_person(
+    document: ExperimentDocument,
+    vault: Vault,
+    dice: Dice,
+    *,
+    source: str | None = None,
+    vocabulary: VocabularyBinning | None = None,
+) -> Individual:
+    """The person as this experiment will see it, from the vault.
+
+    ``source`` is another of the vault's sources than the experiment names, if the person wants so.
+
+    Raises
+    ------
+    BadInputError
+        Something is missing. The sentence names no feature and no label.
+    """
+    binning = binning_of(document, vocabulary)
+    name = source or document.features.source
+    features = vault.features(name).value
+    if not features:
+        raise BadInputError(
+            f"the vault has no features of the source '{name}'", next_step="See: secvm participant import --help"
+        )
+    answer = vault.label(document.digest)
+    if answer is None:
+        raise BadInputError(
+            "the vault has no label for this experiment", next_step="See: secvm participant label --help"
+        )
+    sample = sample_features(features, document.experiment.features_per_person, dice)
+    label, target = _label(document, answer)
+    return Individual(
+        vector=bin_features(sample, binning, presence=document.features.presence),
+        label=label,
+        target=target,
+        cohort=draw_cohort(document.train_share, dice),
+    )
+
+
+def binning_of(document: ExperimentDocument, vocabulary: VocabularyBinning | None = None) -> Binning:
+    """How features become bins."""
+    told = document.binning
+    if isinstance(told, HashedBins):
+        if told.salt is None:
+            raise BadInputError("this experiment's salt comes from a beacon, which this version cannot check")
+        return HashBinning(n_bins=told.bins, salt=told.salt, n_hashes=told.hashes)
+    if vocabulary is None:
+        raise BadInputError("this experiment needs its list of words", next_step="Give it with --vocabulary FILE.")
+    if vocabulary.digest != told.digest:
+        raise BadInputError("this is not the list of words that the experiment names")
+    return vocabulary
+
+
+def _label(document: ExperimentDocument, answer: KeptOnDevice[str]) -> tuple[int, int]:
+    """Index of the label, and the number in fixed point where the label is one."""
+    experiment = document.experiment
+    if not experiment.loss.regression:
+        if answer.value not in experiment.labels:
+            raise BadInputError("the label in the vault is none of this experiment's")
+        return experiment.labels.index(answer.value), 0
+    try:
+        number = float(answer.value)
+    except ValueError:
+        # Without the cause, which would quote the label.
+        number = float("nan")
+    return 0, fixed_target(number, centre=experiment.target_centre, spread=experiment.target_spread)

@@ -1,0 +1,167 @@
+"""The program on a person's device: the one place that picks the real clock, the system's dice, and files.
+
+``run`` goes on until it is told to stop; then it sends nothing new, writes everything and ends. The next start goes on
+where this one stopped. For tests one process can carry many people of a file, each with a folder, a vault and a state
+of its own; they join what the settings name, and only experiments that are marked as a test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from pathlib import Path
+
+from secvm.errors import BadInputError, RemoteProtocolError
+from secvm.participant.device import Device, Limits
+from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
+from secvm.participant.host import Host
+from secvm.participant.models import ModelShelf
+from secvm.participant.settings import ParticipantSettings, TestingSettings
+from secvm.participant.state import DeviceState
+from secvm.participant.status_page import serve_status
+from secvm.participant.transport import RelayTransport, Transport, UnsafeDirectTransport, http_session
+from secvm.participant.vault import Vault
+from secvm.people.reference import iter_people
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.runtime.clock import Clock, SteeredClock, SystemClock
+from secvm.runtime.logs import Log
+from secvm.runtime.service import run_service
+from secvm.runtime.settings import read_settings
+
+#: Connections of one process; a person's device needs one or two.
+_CONNECTIONS = 64
+#: How long an experiment is asked for again that test people are to join, and how often.
+_PATIENCE_S, _EVERY_S = 60.0, 0.2
+
+
+def run(settings_path: Path) -> None:
+    """Run a device, or the devices of many test people, until SIGTERM or SIGINT."""
+    settings = read_settings(settings_path, ParticipantSettings)
+    run_service(lambda stop: serve(settings, stop))
+
+
+async def serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
+    """Carry the devices of these settings until ``stop`` is set."""
+    clock = make_clock(settings)
+    log = Log(sys.stderr, clock, party="participant")
+    transport = make_transport(settings)
+    try:
+        devices = await open_devices(settings, transport, clock, stop)
+        host = Host(devices, clock=clock, log=log)
+        page = None if settings.status is None else await serve_status(settings.status.listen, host.status)
+        log.tell("started", participants=len(devices))
+        try:
+            await host.run(stop)
+        finally:
+            if page is not None:
+                page.close()
+    finally:
+        await transport.close()
+
+
+def make_clock(settings: ParticipantSettings) -> Clock:
+    """The machine's clock, or the one that a test steers."""
+    steered = settings.testing.clock if settings.testing else None
+    return SystemClock() if steered is None else SteeredClock(steered)
+
+
+def make_transport(settings: ParticipantSettings) -> Transport:
+    """The way that the settings name. Only where a loop runs."""
+    session = http_session(_CONNECTIONS)
+    if settings.coordinator is not None:
+        return UnsafeDirectTransport(session, settings.coordinator.unsafe_direct_url)
+    assert settings.relay is not None
+    return RelayTransport(session, settings.relay.urls, os.urandom)
+
+
+def open_device(
+    settings: ParticipantSettings,
+    transport: Transport,
+    clock: Clock,
+    *,
+    folder: Path | None = None,
+    number: int = 0,
+    shelf: ModelShelf | None = None,
+) -> Device:
+    """The device in the settings' folder, or that of one test person."""
+    testing = settings.testing
+    traffic = settings.traffic
+    return Device(
+        DeviceState(folder or settings.device.folder),
+        transport,
+        now=clock.now,
+        random_bytes=os.urandom,
+        dice_for=_dice(testing, number),
+        shelf=shelf,
+        limits=Limits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
+        only_tests=testing is not None,
+    )
+
+
+async def open_devices(
+    settings: ParticipantSettings, transport: Transport, clock: Clock, stop: asyncio.Event
+) -> list[Device]:
+    """All devices of this process; people of a test join what they have not joined yet."""
+    testing = settings.testing
+    if testing is None or testing.people is None:
+        return [open_device(settings, transport, clock)]
+    _allow_files(8 * testing.count + 256)
+    wanted = [await _experiment(digest, transport, stop) for digest in testing.join]
+    if None in wanted:
+        return []
+    shelf = ModelShelf(settings.device.folder / "models")
+    devices = []
+    people = itertools.islice(enumerate(iter_people(testing.people)), testing.first, testing.first + testing.count)
+    for number, person in people:
+        assert person.label is not None  # the reader has asked for it
+        folder = settings.device.folder / f"{number:06d}"
+        device = open_device(settings, transport, clock, folder=folder, number=number, shelf=shelf)
+        devices.append(device)
+        for found in wanted:
+            assert found is not None
+            document, envelope = found
+            if device.state.record(document.digest) is None:
+                with Vault(folder) as vault:
+                    vault.put(document.features.source, person.features)
+                    vault.set_label(document.digest, person.label)
+                    device.join(document.digest, envelope, vault)
+    return devices
+
+
+async def _experiment(
+    digest: str, transport: Transport, stop: asyncio.Event
+) -> tuple[ExperimentDocument, bytes] | None:
+    """An experiment's document and envelope; its coordinator may still be starting. None: told to stop."""
+    deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+    while not stop.is_set():
+        fetched = await transport.fetch(f"/v1/experiment/{digest}")
+        if fetched is not None:
+            try:
+                return read_published(fetched.content, digest=digest), fetched.content
+            except RemoteProtocolError as fault:
+                raise BadInputError(f"the experiment cannot be believed: {fault}") from None
+        if asyncio.get_running_loop().time() > deadline:
+            raise BadInputError("the experiment that the test's people are to join cannot be fetched")
+        await asyncio.sleep(_EVERY_S)
+    return None
+
+
+def _dice(testing: TestingSettings | None, number: int) -> DiceFor:
+    if testing is None or testing.seed is None:
+        return safe_dice(os.urandom)
+    return unsafe_seeded_dice(testing.seed.encode(), number)
+
+
+def _allow_files(count: int) -> None:
+    """Three files for each device, and sockets: more than many systems allow at first."""
+    if os.name != "posix":
+        return
+    import resource  # noqa: PLC0415  (not on every system)
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard)
+        )

@@ -1,0 +1,43 @@
+"""When a device asks for the next manifest: at a phase that says nothing about it.
+
+A device that asks every ten minutes has a pseudonym: its time modulo ten minutes. So every asking has a fresh random
+time: after the last known round is over for good, within the experiment's grace; and when there is nothing newer, after
+a random while around a bound that doubles up to a quarter of the window. A manifest must be there before the window
+opens, so whoever runs a coordinator leaves several graces between a round's end and the next opening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from secvm.protocol.experiment_document import Windows
+from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.schedule import below
+
+#: Where an experiment takes nothing late, askings spread over this.
+_SHORTEST_MS = 1000
+
+
+class Polling:
+    """The times of one device's askings in one experiment."""
+
+    def __init__(self, windows: Windows, words: Iterator[int]) -> None:
+        self._spread = 1000 * windows.grace_s or _SHORTEST_MS
+        self._longest = max(self._spread, 1000 * windows.length_s // 4)
+        self._words = words
+        self._missed = 0
+
+    def first(self, now: int) -> int:
+        """After joining, or after coming back."""
+        self._missed = 0
+        return now + below(self._spread, self._words)
+
+    def after(self, manifest: RoundManifest, now: int) -> int:
+        """When the round of this manifest is over."""
+        return self.first(max(now, manifest.accept_until))
+
+    def again(self, now: int) -> int:
+        """There was nothing newer: between half and one and a half of the bound, which doubles."""
+        bound = min(self._spread << min(self._missed, 30), self._longest)
+        self._missed += 1
+        return now + bound // 2 + below(bound, self._words)

@@ -1,0 +1,85 @@
+"""Settings of a device, as they stand in its TOML file; docs/how-to/take-part.md explains each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
+from secvm.runtime.settings import Settings
+
+
+class DeviceSettings(Settings):
+    """[device]"""
+
+    #: Where the device keeps vault, state and models. With [testing] people: where the folders of all of them are.
+    folder: Path
+
+
+class RelaySettings(Settings):
+    """[relay]"""
+
+    #: The relays through which public files are fetched. Packages take those that the experiment names.
+    urls: tuple[str, ...] = Field(min_length=1)
+
+
+class CoordinatorSettings(Settings):
+    """[coordinator], instead of [relay]: everything goes straight there. Test experiments only."""
+
+    unsafe_direct_url: str
+
+
+class TrafficSettings(Settings):
+    """[traffic]"""
+
+    #: Bytes in a day, sent and fetched; a round that would go beyond is not begun.
+    daily_bytes: int = Field(default=DAILY_BYTES, ge=1)
+    #: Capsules of one device under way at once.
+    parallel_sends: int = Field(default=PARALLEL_SENDS, ge=1, le=1000)
+
+
+class StatusSettings(Settings):
+    """[status]"""
+
+    #: Address and port on this machine where counts are shown.
+    listen: str
+
+
+class TestingSettings(Settings):
+    """[testing]: for experiments that are marked as a test, and no others."""
+
+    #: A file that tells the time, instead of the machine's clock.
+    clock: Path | None = None
+    #: The seed of the dice that decide what is learnt.
+    seed: str | None = None
+    #: A file of people: the host carries a device for each of ``count`` of them, from number ``first`` on.
+    people: Path | None = None
+    first: int = Field(default=0, ge=0)
+    count: int = Field(default=1, ge=1, le=10_000)
+    #: Digests of experiments that these people join by themselves.
+    join: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _people_are_named(self) -> Self:
+        if self.people is None and (self.join or self.first or self.count != 1):
+            raise ValueError("first, count and join belong to people")
+        return self
+
+
+class ParticipantSettings(Settings):
+    """The whole file."""
+
+    device: DeviceSettings
+    relay: RelaySettings | None = None
+    coordinator: CoordinatorSettings | None = None
+    traffic: TrafficSettings = TrafficSettings()
+    status: StatusSettings | None = None
+    testing: TestingSettings | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.relay is None) == (self.coordinator is None):
+            raise ValueError("needs either [relay] or [coordinator]")
+        return self

@@ -1,0 +1,81 @@
+"""Which sources there are: the built-in ones, and those of plug-ins.
+
+A plug-in is a Python package with an entry point in the group ``secvm.sources`` that leads to a ``Source`` or to
+something that makes one when called without arguments. It is imported only when sources are listed or it is asked for
+by name. A built-in source cannot be replaced: its name is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from typing import TypeVar
+
+from secvm.errors import BadInputError, SecVMError
+from secvm.participant.sources.chromium import Chromium
+from secvm.participant.sources.firefox import Firefox
+from secvm.participant.sources.own_files import Lines, PeopleFile, Table
+from secvm.participant.sources.port import Options, Source
+from secvm.participant.vault import Vault
+
+T = TypeVar("T")
+
+#: The group of plug-ins' entry points.
+GROUP = "secvm.sources"
+_BUILT_IN: tuple[Source, ...] = (Firefox(), Chromium(), PeopleFile(), Table(), Lines())
+
+
+def list_sources() -> dict[str, str]:
+    """Every source by name, with its sentence; of a plug-in that cannot be loaded, that."""
+    sentences = {source.name: source.about for source in _BUILT_IN}
+    for name in sorted(entry.name for entry in metadata.entry_points(group=GROUP)):
+        if name in sentences:
+            continue
+        try:
+            sentences[name] = find_source(name).about
+        except BadInputError:
+            sentences[name] = "A plug-in that cannot be loaded."
+    return sentences
+
+
+def find_source(name: str) -> Source:
+    """The source of a name."""
+    for source in _BUILT_IN:
+        if source.name == name:
+            return source
+    entries = metadata.entry_points(group=GROUP, name=name)
+    if not entries:
+        raise BadInputError("there is no source of this name", next_step="See: secvm participant import --list")
+    return _guarded(lambda: _made(entries[name].load()), f"the plug-in of the source '{name}' cannot be loaded")
+
+
+def _made(found: object) -> Source:
+    if isinstance(found, type) or (callable(found) and not isinstance(found, Source)):
+        found = found()
+    if not isinstance(found, Source):
+        raise TypeError
+    return found
+
+
+def import_from(source: Source, options: Options, vault: Vault, *, keep_as: str | None = None) -> int:
+    """Read a source and keep what it gives in the vault, in place of what it gave before; say how many features.
+
+    A source that gives nothing is an error, and the vault stays as it is: a wrong path must not empty it.
+    """
+    features = _guarded(lambda: source.read(options), f"the source '{source.name}' failed")
+    there = sum(1 for value in features.values() if value)
+    if not there:
+        raise BadInputError("the source gave no features; the vault is as it was")
+    vault.put(keep_as or source.name, features)
+    return there
+
+
+def _guarded(action: Callable[[], T], sentence: str) -> T:
+    """Call what may be a stranger's: its complaint becomes one sentence, because its own may quote what it read."""
+    try:
+        return action()
+    except SecVMError:
+        raise
+    except Exception as error:  # noqa: BLE001  (whatever a plug-in raises)
+        kind = type(error).__name__
+    raise BadInputError(f"{sentence} ({kind})")

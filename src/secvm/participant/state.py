@@ -1,0 +1,395 @@
+"""What one device must not forget, in SQLite: which experiments it takes part in, and what is still to be sent.
+
+**What must be on the disk, and when.** Packages of a round are sealed once. If a device sent some, lost its capsules in
+a power cut and sealed the round again, it would send *other* content for the same round: packages would count twice,
+and two drawings of the same secret would leave the device. So the commit that stores fresh capsules, with the manifest
+they answer, is synced to the disk (``synchronous = FULL``) before the first of them is sent.
+
+Everything later is cheap: that a capsule was acknowledged, a new time for a retry, counts. If a power cut loses it, the
+device sends the same bytes again, and the same bytes count once. So these are written together now and then, and not
+synced (``synchronous = NORMAL``, in write-ahead mode: such commits may be lost, in order, from the last one; nothing is
+damaged). A process that is merely killed loses only what was not written yet.
+
+**What is pinned.** Cohort, label and binned vector are drawn and fixed when the person joins. A new sample of features
+in every round, or at every restart, would empty a history bit by bit.
+
+**What is forgotten.** A capsule: when it is acknowledged, or at the end of its window. Vector, label, session and
+capsules of an experiment: with ``forget``, overwritten with zeros (``secure_delete``), the log emptied. Cohort and
+counts stay: who forgets cannot join again to be drawn anew. No content of a package is kept, and no time but those
+still to come.
+
+The folder is the person's alone (0700), the file too (0600). Two processes may have it open: one that runs, and a
+command that pauses or forgets; ``changed_elsewhere`` tells the first.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from secvm.errors import BadInputError
+from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.contribution import Individual
+from secvm.learning.package import Cohort
+from secvm.protocol.events import Abstain, Finished
+from secvm.protocol.session import Changes, WaitingRow
+
+FILE = "state.sqlite"
+#: "SecS", in the file's header.
+_APPLICATION = 0x53656353
+_VERSION = 1
+#: How long to wait for the other process, which writes for milliseconds.
+_PATIENCE_S = 10.0
+#: Days of traffic that are kept.
+_DAYS_KEPT = 7
+
+_SCHEMA = f"""
+-- Changes: status, and ending once. With forget: label, target and vector go.
+CREATE TABLE experiment (
+    digest TEXT PRIMARY KEY, envelope BLOB NOT NULL, status TEXT NOT NULL,
+    cohort TEXT, label INTEGER, target INTEGER, vector BLOB, ending BLOB
+) WITHOUT ROWID;
+-- A session without its capsules. Goes with forget.
+CREATE TABLE session (experiment TEXT PRIMARY KEY, header BLOB NOT NULL) WITHOUT ROWID;
+-- Sealed and not acknowledged yet. Goes with the acknowledgement, the window or forget.
+CREATE TABLE capsule (
+    experiment TEXT NOT NULL, id INTEGER NOT NULL, at INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    capsule BLOB NOT NULL, PRIMARY KEY (experiment, id)
+) WITHOUT ROWID;
+-- The last model that this device believes: whose blob lies beside this file.
+CREATE TABLE model (experiment TEXT PRIMARY KEY, round INTEGER NOT NULL, weights TEXT NOT NULL) WITHOUT ROWID;
+-- How many packages left the device, never which. Stays.
+CREATE TABLE history (
+    experiment TEXT NOT NULL, round INTEGER NOT NULL, packages INTEGER NOT NULL,
+    acknowledged INTEGER NOT NULL, lost INTEGER NOT NULL, PRIMARY KEY (experiment, round)
+) WITHOUT ROWID;
+-- Why nothing was sent. Stays.
+CREATE TABLE abstention (
+    experiment TEXT NOT NULL, round INTEGER NOT NULL, reason TEXT NOT NULL, sentence TEXT NOT NULL,
+    PRIMARY KEY (experiment, round, reason)
+) WITHOUT ROWID;
+-- Signed bytes that convince others. Stays.
+CREATE TABLE evidence (experiment TEXT NOT NULL, envelope BLOB NOT NULL, UNIQUE (experiment, envelope));
+-- Bytes sent and fetched, by day. Goes after a week.
+CREATE TABLE traffic (day INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+"""
+
+
+class Status(StrEnum):
+    """What the person has decided about an experiment."""
+
+    JOINED = "joined"
+    PAUSED = "paused"
+    FORGOTTEN = "forgotten"
+    DECLINED = "declined"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One experiment on this device."""
+
+    digest: str
+    status: Status
+    #: As it was served.
+    envelope: bytes = field(repr=False)
+    cohort: Cohort | None
+    #: The person as the experiment sees it, pinned when they joined; None: never joined, or forgotten.
+    person: Individual | None
+    #: The statement that the experiment is over, as it was served.
+    ending: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundHistory:
+    """What left the device in one round."""
+
+    round_number: int
+    packages: int
+    acknowledged: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Which model a device believes."""
+
+    #: The round it was published with.
+    round_number: int
+    #: Digest of the evaluation weights.
+    weights: str
+
+
+class DeviceState:
+    """The state of one device. ``close`` it; writes happen inside ``writing``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._db = _open(self._path)
+        self._durable = True
+        self._version = self._data_version()
+
+    def __repr__(self) -> str:
+        return "DeviceState(...)"
+
+    @property
+    def folder(self) -> Path:
+        """Where this device keeps its things."""
+        return self._path.parent
+
+    def close(self) -> None:
+        self._db.close()
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another process has written since this was last asked."""
+        before, self._version = self._version, self._data_version()
+        return before != self._version
+
+    @contextmanager
+    def writing(self, *, durable: bool) -> Iterator[None]:
+        """One transaction. ``durable``: on the disk when this ends; else it may be lost in a power cut."""
+        if durable != self._durable:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
+        with _transaction(self._db):
+            yield
+
+    # ── experiments ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def records(self) -> list[Record]:
+        """All experiments that this device knows."""
+        query = "SELECT digest, status, envelope, cohort, label, target, vector, ending FROM experiment ORDER BY digest"
+        return [_read_record(row) for row in self._db.execute(query).fetchall()]
+
+    def record(self, digest: str) -> Record | None:
+        """One of them."""
+        return next((record for record in self.records() if record.digest == digest), None)
+
+    def join(self, digest: str, envelope: bytes, person: Individual) -> None:
+        """Take part from now on; what is pinned here stays. Only once: see ``forget``."""
+        with self.writing(durable=True):
+            ((known,),) = self._db.execute(
+                "SELECT count(*) FROM experiment WHERE digest = ? AND status <> ?", (digest, Status.DECLINED)
+            ).fetchall()
+            if known:
+                raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
+            self._db.execute(
+                "INSERT OR REPLACE INTO experiment VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+                (
+                    digest,
+                    envelope,
+                    Status.JOINED,
+                    person.cohort.name,
+                    person.label,
+                    person.target,
+                    _write_vector(person.vector),
+                ),
+            )
+
+    def decline(self, digest: str, envelope: bytes) -> None:
+        """Remember that the person said no."""
+        with self.writing(durable=True):
+            self._db.execute(
+                "INSERT OR IGNORE INTO experiment VALUES (?, ?, ?, NULL, NULL, NULL, NULL, NULL)",
+                (digest, envelope, Status.DECLINED),
+            )
+
+    def set_status(self, digest: str, status: Status) -> None:
+        """Pause or resume."""
+        with self.writing(durable=True):
+            changed = self._db.execute(
+                "UPDATE experiment SET status = ? WHERE digest = ? AND status IN (?, ?)",
+                (status, digest, Status.JOINED, Status.PAUSED),
+            ).rowcount
+        if not changed:
+            raise BadInputError("this device does not take part in that experiment")
+
+    def forget(self, digest: str) -> None:
+        """Forget the person in this experiment for ever. Cohort and counts stay, and so does the decision."""
+        with self.writing(durable=True):
+            self._db.execute(
+                "UPDATE experiment SET status = ?, label = NULL, target = NULL, vector = NULL WHERE digest = ?",
+                (Status.FORGOTTEN, digest),
+            )
+            for table in ("session", "capsule", "model"):
+                self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (digest,))  # noqa: S608  (our own names)
+        # The log may still hold the pages as they were.
+        busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise BadInputError(
+                "forgotten, but another process reads the state, so its log still holds what was there before",
+                next_step="Run the command again when the other process is done.",
+            )
+
+    # ── sessions, inside ``writing`` ─────────────────────────────────────────────────────────────────────────────────
+
+    def session_parts(self, digest: str) -> tuple[bytes, list[WaitingRow]] | None:
+        """Header and capsules of a session, if it was ever stored."""
+        found = self._db.execute("SELECT header FROM session WHERE experiment = ?", (digest,)).fetchone()
+        if found is None:
+            return None
+        rows = self._db.execute("SELECT id, at, attempts, capsule FROM capsule WHERE experiment = ?", (digest,))
+        return found[0], [WaitingRow(*row) for row in rows.fetchall()]
+
+    def put_session(self, digest: str, changes: Changes) -> None:
+        """Apply changes, unless another process has forgotten the experiment meanwhile."""
+        found = self._db.execute("SELECT status FROM experiment WHERE digest = ?", (digest,)).fetchone()
+        if found is None or found[0] not in (Status.JOINED, Status.PAUSED):
+            return
+        if changes.header is not None:
+            self._db.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (digest, changes.header))
+        self._db.executemany(
+            "DELETE FROM capsule WHERE experiment = ? AND id = ?", [(digest, i) for i in changes.removed]
+        )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO capsule VALUES (?, ?, ?, ?, ?)",
+            [(digest, row.package_id, row.at, row.attempts, row.capsule) for row in changes.put],
+        )
+
+    def put_joined(self, digest: str, round_number: int, packages: int) -> None:
+        """A round's packages are sealed."""
+        self._db.execute("INSERT OR IGNORE INTO history VALUES (?, ?, ?, 0, 0)", (digest, round_number, packages))
+
+    def put_finished(self, digest: str, finished: Finished) -> None:
+        """A round is over for this device."""
+        self._db.execute(
+            "UPDATE history SET acknowledged = ?, lost = ? WHERE experiment = ? AND round = ?",
+            (finished.acknowledged, finished.lost, digest, finished.round_number),
+        )
+
+    def put_abstention(self, digest: str, round_number: int, abstain: Abstain) -> None:
+        """Why nothing was sent, and what shows it."""
+        row = (digest, round_number, abstain.reason.name, abstain.sentence)
+        self._db.execute("INSERT OR REPLACE INTO abstention VALUES (?, ?, ?, ?)", row)
+        self._db.executemany(
+            "INSERT OR IGNORE INTO evidence VALUES (?, ?)", [(digest, data) for data in abstain.evidence]
+        )
+
+    def put_model(self, digest: str, model: Model) -> None:
+        """The model that this device believes now."""
+        self._db.execute("INSERT OR REPLACE INTO model VALUES (?, ?, ?)", (digest, model.round_number, model.weights))
+
+    def put_ending(self, digest: str, envelope: bytes) -> None:
+        """The experiment is over."""
+        self._db.execute("UPDATE experiment SET ending = ? WHERE digest = ?", (envelope, digest))
+
+    def put_traffic(self, day: int, count: int) -> None:
+        """So many bytes more."""
+        self._db.execute(
+            "INSERT INTO traffic VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET bytes = bytes + excluded.bytes",
+            (day, count),
+        )
+        self._db.execute("DELETE FROM traffic WHERE day < ?", (day - _DAYS_KEPT,))
+
+    # ── looking back ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def history(self, digest: str) -> list[RoundHistory]:
+        """The rounds in which this device took part."""
+        query = "SELECT round, packages, acknowledged, lost FROM history WHERE experiment = ? ORDER BY round"
+        return [RoundHistory(*row) for row in self._db.execute(query, (digest,)).fetchall()]
+
+    def abstentions(self, digest: str) -> list[tuple[int, str, str]]:
+        """Round, reason, sentence."""
+        query = "SELECT round, reason, sentence FROM abstention WHERE experiment = ? ORDER BY round, reason"
+        return self._db.execute(query, (digest,)).fetchall()
+
+    def evidence(self, digest: str) -> list[bytes]:
+        """Signed bytes that contradict each other, or the experiment."""
+        query = "SELECT envelope FROM evidence WHERE experiment = ? ORDER BY rowid"
+        return [row[0] for row in self._db.execute(query, (digest,)).fetchall()]
+
+    def model(self, digest: str) -> Model | None:
+        """The last model that this device believes."""
+        found = self._db.execute("SELECT round, weights FROM model WHERE experiment = ?", (digest,)).fetchone()
+        return None if found is None else Model(*found)
+
+    def traffic(self, day: int) -> int:
+        """Bytes of one day."""
+        found = self._db.execute("SELECT bytes FROM traffic WHERE day = ?", (day,)).fetchone()
+        return 0 if found is None else int(found[0])
+
+    def _data_version(self) -> int:
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _read_record(row: tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, bytes | None]) -> Record:
+    digest, status, envelope, cohort_name, label, target, vector, ending = row
+    cohort = None if cohort_name is None else Cohort[cohort_name]
+    person = None
+    if cohort is not None and vector is not None and label is not None and target is not None:
+        person = Individual(vector=_read_vector(vector), label=label, target=target, cohort=cohort)
+    return Record(digest, Status(status), envelope, cohort, person, ending)
+
+
+def _write_vector(vector: BinnedVector) -> bytes:
+    numbers = [vector.n_bins, *(number for pair in vector.values.items() for number in pair)]
+    return struct.pack(f"<{len(numbers)}q", *numbers)
+
+
+def _read_vector(data: bytes) -> BinnedVector:
+    n_bins, *numbers = struct.unpack(f"<{len(data) // 8}q", data)
+    return BinnedVector(values=dict(zip(numbers[::2], numbers[1::2], strict=True)), n_bins=n_bins)
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
+            raise BadInputError(
+                f"{path.parent}: others may look into this folder, so no state is kept in it",
+                next_step=f"Close it to others: chmod 700 {path.parent}",
+            )
+        # SQLite gives its log the permissions of the file.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, cached_statements=64)
+    except (OSError, sqlite3.Error):
+        raise BadInputError(f"{path}: the state cannot be opened") from None
+    try:
+        _prepare(db, path)
+    except sqlite3.Error:
+        db.close()
+        raise BadInputError(f"{path}: this is no state of a device, or it is damaged") from None
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA secure_delete = ON")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA temp_store = MEMORY")
+    if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+        with _transaction(db):
+            # Looked at again: of two that open a new state at once, one makes it.
+            if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    db.execute(statement)
+    if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
+        raise BadInputError(f"{path}: this is no state of a device")
+    if db.execute("PRAGMA user_version").fetchone() != (_VERSION,):
+        raise BadInputError(f"{path}: the state was made by another version of this program")
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # SQLite ends it by itself on a full disk, for one
+            db.execute("ROLLBACK")
+        raise

@@ -1,0 +1,276 @@
+"""The vault: one person's features and labels, in SQLite, on the person's own device.
+
+Rules it keeps:
+
+ 1. The folder is the person's alone (0700), and so is the file (0600). A folder that is open to others is refused.
+ 2. A source's features are replaced as a whole: a reader sees the old ones or the new ones, never a mixture.
+ 3. What is read comes out as ``KeptOnDevice``, which does not print itself; neither does the vault. Errors say one
+    sentence without a feature or a label in it.
+ 4. What is replaced or forgotten is overwritten with zeros (``secure_delete``), and the write-ahead log, which may
+    still hold it, is emptied before the call returns.
+
+**The vault is not encrypted.** Whoever can read this person's files, or has the disk, can read it, as they can read the
+browser's own history. Disk encryption helps; so does ``forget``. A disk or file system that keeps old blocks by itself
+(flash memory, snapshots, backups) may still hold what was forgotten here.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from secvm.errors import BadInputError
+from secvm.learning.individual.binning import utf8
+from secvm.learning.individual.features import KeptOnDevice
+from secvm.learning.rows import MAX_UNITS
+from secvm.people.person import MAX_VALUE
+
+#: "SecV", in the header of the file: another program's database is not taken for a vault.
+_APPLICATION = 0x53656356
+_VERSION = 1
+#: How long one command waits for another that writes; a write takes milliseconds.
+_PATIENCE_S = 10.0
+#: A name or a label longer than this is no answer to a question.
+_MAX_TEXT_BYTES = 1000
+
+_SCHEMA = f"""
+CREATE TABLE features (
+    source TEXT NOT NULL, feature TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (source, feature)
+) WITHOUT ROWID;
+CREATE TABLE labels (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+"""
+
+
+class Vault:
+    """One person's features, by source, and labels, by question. ``close`` it, or use it in a ``with``."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._path = Path(folder) / "vault.db"
+        self._db = _open(self._path)
+
+    def __repr__(self) -> str:
+        return "Vault(...)"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, source: str, features: Mapping[str, int]) -> None:
+        """Replace all that this source gave before; features of value 0 are absent.
+
+        Raises
+        ------
+        BadInputError
+            When a name or a value cannot be used; then the vault is as it was.
+        """
+        _check_text(source, "the name of a source")
+        rows = [(source, feature, value) for feature, value in features.items() if _checked(feature, value)]
+        with self._writing() as db:
+            db.execute("DELETE FROM features WHERE source = ?", (source,))
+            ((others,),) = db.execute("SELECT coalesce(sum(abs(value)), 0) FROM features").fetchall()
+            if others + sum(abs(value) for _, _, value in rows) >= MAX_UNITS:
+                raise BadInputError(f"a person has {MAX_UNITS} units or more, too many to count exactly")
+            db.executemany("INSERT INTO features VALUES (?, ?, ?)", rows)
+
+    def features(self, source: str | None = None) -> KeptOnDevice[dict[str, int]]:
+        """The features of one source, or of all: what two sources both have is added."""
+        # The sum of what one source has is its value.
+        query = (
+            "SELECT feature, sum(value) FROM features WHERE :source IS NULL OR source = :source"
+            " GROUP BY feature HAVING sum(value) <> 0"
+        )
+        with _told(self._path):
+            return KeptOnDevice(dict(self._db.execute(query, {"source": source}).fetchall()))
+
+    def summary(self) -> dict[str, int]:
+        """How many features each source gave, and nothing else."""
+        with _told(self._path):
+            query = "SELECT source, count(*) FROM features GROUP BY source ORDER BY source"
+            return dict(self._db.execute(query).fetchall())
+
+    # ── labels ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def set_label(self, name: str, value: str) -> None:
+        """Keep the person's own answer: ``name`` is a question's name or an experiment's digest."""
+        _check_text(name, "the name of a label")
+        _check_text(value, "a label")
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO labels VALUES (?, ?)", (name, value))
+
+    def label(self, name: str) -> KeptOnDevice[str] | None:
+        """The person's answer, or none if they gave none."""
+        if not _is_text(name):
+            return None
+        with _told(self._path):
+            found = self._db.execute("SELECT value FROM labels WHERE name = ?", (name,)).fetchone()
+        return None if found is None else KeptOnDevice(str(found[0]))
+
+    def count_labels(self) -> int:
+        """How many questions the person has answered."""
+        with _told(self._path):
+            return int(self._db.execute("SELECT count(*) FROM labels").fetchone()[0])
+
+    # ── forgetting ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def forget(self, source: str | None = None) -> None:
+        """Forget what one source gave, or with ``None`` everything, labels included."""
+        with self._writing() as db:
+            if source is None:
+                db.execute("DELETE FROM features")
+                db.execute("DELETE FROM labels")
+            else:
+                db.execute("DELETE FROM features WHERE source = ?", (source,))
+
+    def forget_label(self, name: str) -> None:
+        """Forget the person's answer to one question."""
+        with self._writing() as db:
+            db.execute("DELETE FROM labels WHERE name = ?", (name,))
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, after which nothing of what it replaced is left in the log."""
+        with _told(self._path):
+            with _transaction(self._db):
+                yield self._db
+            busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise BadInputError(
+                f"{self._path}: changed, but another program reads it, so the log still holds what was there before",
+                next_step="Run the command again when the other program is done.",
+            )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    trouble: str
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
+            raise BadInputError(
+                f"{path.parent}: others may look into this folder, so no vault is kept in it",
+                next_step=f"Close it to others: chmod 700 {path.parent}",
+            )
+        # SQLite gives its log the permissions of the file, so this one call decides for all three.
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.name == "posix":
+                os.fchmod(file, 0o600)
+        finally:
+            os.close(file)
+    except OSError as error:
+        trouble = error.strerror or "input/output error"
+    else:
+        with _told(path):
+            return _connect(path)
+    # Raised outside the handler, so that no other exception travels along.
+    raise BadInputError(f"{path}: the vault cannot be opened ({trouble})")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
+    try:
+        _prepare(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    # First a look: another program's database is left as it is.
+    is_vault, is_empty = _look(db)
+    if not is_vault and not is_empty:
+        raise BadInputError(f"{path}: the file is a database, but no vault")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA secure_delete = ON")
+    db.execute("PRAGMA synchronous = FULL")
+    # Sorting a large history must not leave it in a folder of temporary files.
+    db.execute("PRAGMA temp_store = MEMORY")
+    if not is_vault:
+        with _transaction(db):
+            # Looked at again: of two that open a new vault at once, one makes it.
+            if _look(db)[1]:
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    db.execute(statement)
+    if db.execute("PRAGMA user_version").fetchone() != (_VERSION,):
+        raise BadInputError(f"{path}: the vault was made by another version of this program")
+
+
+def _look(db: sqlite3.Connection) -> tuple[bool, bool]:
+    """Whether the file says that it is a vault, and whether it is empty."""
+    is_vault = db.execute("PRAGMA application_id").fetchone() == (_APPLICATION,)
+    is_empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    return is_vault, is_empty
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # SQLite ends it by itself on a full disk, for one
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Make one sentence of what SQLite complains about; its own words may quote what is kept."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+    else:
+        return
+    reasons = {
+        "SQLITE_NOTADB": "the file is no vault",
+        "SQLITE_CORRUPT": "the vault is damaged",
+        "SQLITE_FULL": "the disk is full",
+        "SQLITE_BUSY": "another program keeps the vault busy",
+        "SQLITE_READONLY": "the vault may not be written by this user",
+    }
+    raise BadInputError(f"{path}: {reasons.get(name, 'the vault cannot be read or written')}") from None
+
+
+def _is_text(text: object) -> bool:
+    if not isinstance(text, str):
+        return False
+    try:
+        return 0 < len(utf8(text)) <= _MAX_TEXT_BYTES and text.isprintable()
+    except BadInputError:
+        return False
+
+
+def _check_text(text: str, what: str) -> None:
+    if not _is_text(text):
+        raise BadInputError(f"{what} must be printable text of 1 to {_MAX_TEXT_BYTES} bytes")
+
+
+def _checked(feature: object, value: object) -> bool:
+    """Whether the feature is there; a bad one is an error that does not name it."""
+    if not isinstance(feature, str):
+        raise BadInputError("a feature is not text")
+    utf8(feature)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadInputError("a feature's value is not an integer")
+    if abs(value) > MAX_VALUE:
+        raise BadInputError(f"a feature's value lies beyond {MAX_VALUE}")
+    return value != 0

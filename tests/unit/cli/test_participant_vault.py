@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from secvm.cli import participant_vault
+from secvm.errors import BadInputError
+from secvm.participant.vault import Vault
+
+APP = typer.Typer()
+participant_vault.register(APP)
+
+
+def run(*arguments: str | Path, answer: str | None = None) -> str:
+    told = CliRunner().invoke(APP, [str(word) for word in arguments], input=answer)
+    if told.exception is not None:
+        raise told.exception
+    return told.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "device"
+
+
+def test_import_then_show_counts_and_shows_no_feature(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "words.csv").write_text("quokka\nnumbat\n")
+    told = run("import", "csv", tmp_path / "words.csv", "--folder", folder)
+    assert told == "2 features are in the vault under the name csv. Nothing was sent.\n"
+    told = run("import", "csv", tmp_path / "words.csv", "--as", "diary", "--option", "split=yes", "--folder", folder)
+    assert run("label", "sex", "--answer", "wombat", "--folder", folder) == "Your label is kept on this device.\n"
+    shown = run("show-vault", "--folder", folder)
+    assert shown.split() == ["features", "csv", "2", "diary", "2", "labels", "1"]
+    assert run("show-vault", "--folder", folder, "--format", "json") == '{"features":{"csv":2,"diary":2},"labels":1}\n'
+
+
+def test_import_lists_the_sources(folder: Path) -> None:
+    told = run("import", "--list")
+    assert [line.split()[0] for line in told.splitlines()][:5] == ["firefox", "chromium", "people", "csv", "jsonl"]
+    assert not folder.exists()
+
+
+def test_label_is_asked_for_without_being_shown(folder: Path) -> None:
+    told = run("label", "sex", "--folder", folder, answer="wombat\n")
+    assert told.endswith("Your label is kept on this device.\n")
+    assert "wombat" not in told
+    with Vault(folder) as vault:
+        label = vault.label("sex")
+        assert label is not None
+        assert label.value == "wombat"
+    assert run("label", "sex", "--forget", "--folder", folder) == "Your label is forgotten.\n"
+    with Vault(folder) as vault:
+        assert vault.label("sex") is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["import"], "name a source to read from"),
+        (["import", "netscape"], "there is no source of this name"),
+        (["import", "csv", "x", "--days", "3"], "this source has no option 'days'"),
+        (["import", "csv", "x", "--option", "split"], "--option takes NAME=VALUE, each name once"),
+        (["import", "firefox", "x", "--days", "3", "--option", "days=4"], "--option takes NAME=VALUE, each name once"),
+        (["import", "firefox", "x", "--no-titles", "--no-hosts"], "without titles and without hosts nothing is left"),
+        (["label", "sex", "--forget", "--answer", "x"], "--answer and --forget exclude each other"),
+    ],
+)
+def test_bad_usage_is_one_sentence(arguments: list[str], sentence: str, folder: Path) -> None:
+    with pytest.raises(BadInputError, match=sentence):
+        run(*arguments, "--folder", folder)

@@ -1,0 +1,160 @@
+"""One loop carries many devices: each on its own, counted together, stopped cleanly, started again where it was."""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from secvm.errors import BadInputError
+from secvm.participant.device import Device
+from secvm.participant.host import Host
+from secvm.participant.models import ModelShelf
+from secvm.participant.state import DeviceState, Status
+from secvm.participant.status_page import serve_status
+from secvm.participant.vault import Vault
+from secvm.testing.transport import Fate
+from tests.unit.participant.world import BUDGET, FEATURES, World
+
+
+def devices(world: World, count: int) -> list[Device]:
+    """Many people on one host, with one shelf."""
+    shelf, made = ModelShelf(world.folder / "models"), []
+    for i in range(count):
+        folder = world.folder / f"{i}"
+        with Vault(folder) as vault:
+            vault.put("words", FEATURES)
+            vault.set_label(world.of.digest, "ab"[i % 2])
+            device = Device(DeviceState(folder), world.net, now=world.clock.now, random_bytes=os.urandom, shelf=shelf)
+            if device.state.record(world.of.digest) is None:
+                device.join(world.of.digest, world.net.files[f"/v1/experiment/{world.of.digest}"], vault)
+        made.append(device)
+    return made
+
+
+async def move(world: World, *, until: int) -> None:
+    """Let the time pass from one waking to the next, with turns for everybody between."""
+    while True:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        following = world.clock.next_waking()
+        if following is None or following >= until:
+            world.clock.advance(max(0, until - world.clock.now()))
+            return
+        world.clock.advance(max(1, following - world.clock.now()))
+
+
+async def hosted(world: World, host: Host, *, until: int) -> None:
+    stop = asyncio.Event()
+    running = asyncio.create_task(host.run(stop))
+    await move(world, until=until)
+    stop.set()
+    await running
+
+
+def test_many_devices_send_their_budget_each_and_are_counted(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    host = Host(devices(world, 5), clock=world.clock, parallel_jobs=3)
+    manifest = world.publish(1)
+    asyncio.run(hosted(world, host, until=manifest.accept_until))
+    assert len(world.net.seen) == len(world.net.arrived) == 5 * BUDGET
+    assert all(manifest.opens_at <= one.at < manifest.closes_at for one in world.net.seen)
+    one = host.status()[world.of.digest]
+    assert one == {
+        "devices": 5,
+        "ended": 0,
+        "abstaining": 0,
+        "waiting": 0,
+        "acknowledged": 5 * BUDGET,
+        "lost": 0,
+        "rounds": {1: {"joined": 5, "done": 5, "waiting": 0, "acknowledged": 5 * BUDGET, "lost": 0}},
+    }
+    # Weights by digest were fetched once for all, manifests by each alone.
+    asked = Counter(path for path, _ in world.net.fetches)
+    assert [count for path, count in asked.items() if path.startswith("/v1/blob/")] == [1]
+    assert asked[f"/v1/experiment/{world.of.digest}/manifest/latest"] == 5
+
+
+def test_host_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    manifest = world.publish(1)
+    middle = (manifest.opens_at + manifest.closes_at) // 2
+    asyncio.run(hosted(world, Host(devices(world, 3), clock=world.clock), until=middle))
+    assert 0 < len(world.net.seen) < 3 * BUDGET
+    again = Host(devices(world, 3), clock=world.clock)
+    status = again.status()[world.of.digest]
+    assert status["waiting"] + status["acknowledged"] == 3 * BUDGET
+    asyncio.run(hosted(world, again, until=manifest.accept_until))
+    # Stopped cleanly, nothing had to be sent twice.
+    assert len(world.net.seen) == len(world.net.arrived) == 3 * BUDGET
+
+
+def test_stop_does_not_wait_for_ever_for_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secvm.participant.host._DRAIN_S", 0.0)
+    world = World(tmp_path)
+    world.net.script = iter([Fate.HANGS] * BUDGET)
+    manifest = world.publish(1)
+    asyncio.run(hosted(world, Host(devices(world, 1), clock=world.clock), until=manifest.closes_at - 1))
+    assert len(world.net.seen) == BUDGET
+    again = Host(devices(world, 1), clock=world.clock)
+    assert again.status()[world.of.digest]["waiting"] == BUDGET
+    for device in again._devices:
+        device.close()
+
+
+def test_pause_by_another_process_is_seen(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    host = Host(devices(world, 1), clock=world.clock)
+    manifest = world.publish(1)
+    middle = (manifest.opens_at + manifest.closes_at) // 2
+
+    async def scenario() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(host.run(stop))
+        await move(world, until=middle)
+        other = DeviceState(world.folder / "0")
+        other.set_status(world.of.digest, Status.PAUSED)
+        other.close()
+        sent = len(world.net.seen)
+        await move(world, until=manifest.closes_at)
+        assert len(world.net.seen) == sent
+        stop.set()
+        await running
+
+    asyncio.run(scenario())
+
+
+def test_fault_of_ours_ends_the_host_loudly_and_saves_the_others(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    made = devices(world, 2)
+
+    async def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    made[0].carry_out = fail  # type: ignore[method-assign]
+    host = Host(made, clock=world.clock)
+    manifest = world.publish(1)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(hosted(world, host, until=manifest.opens_at))
+
+
+def test_status_page_tells_counts_to_this_machine_only() -> None:
+    async def scenario() -> None:
+        with pytest.raises(BadInputError, match="this machine only"):
+            await serve_status("0.0.0.0:0", dict)
+        with pytest.raises(BadInputError, match="this machine only"):
+            await serve_status("localhost", dict)
+        server = await serve_status("127.0.0.1:0", lambda: {"d": {"devices": 3}})
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK")
+        assert json.loads(body) == {"d": {"devices": 3}}
+        writer.close()
+        await writer.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(scenario())

@@ -1,0 +1,203 @@
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from secvm.errors import BadInputError
+from secvm.participant.sources.chromium import chromium_profiles
+from secvm.participant.sources.firefox import firefox_profiles
+from secvm.participant.sources.port import Options
+from secvm.participant.sources.registry import find_source
+from tests.unit.participant.histories import DAY, NOW, Visited, make
+
+BROWSERS = pytest.mark.parametrize("browser", ["firefox", "chromium"])
+
+PAGES = [
+    Visited("https://www.example.org/a", "Quokka photos", visits=5, last=NOW - 2 * DAY),
+    Visited("https://example.org/b", "quokka news", last=NOW - 40 * DAY),
+    Visited("https://example.net/", None, visits=2, last=NOW - 400 * DAY),
+    Visited("https://frame.example/", "hidden frame", hidden=1),
+    Visited("https://bookmark.example/", "never visited", visits=0, last=None),
+    Visited("http://localhost:8000/", "draft of a letter"),
+    Visited("file:///home/me/letter.html", "letter"),
+    Visited(b"https://blob.example/", b"blob"),
+    Visited("https://example.com/", b"blob title"),
+]
+
+
+def read(browser: str, path: Path | None, **given: str) -> dict[str, int]:
+    return read_below(Path("/nowhere"), browser, path, **given)
+
+
+def read_below(home: Path, browser: str, path: Path | None = None, **given: str) -> dict[str, int]:
+    wishes = {name.replace("_", "-"): value for name, value in given.items()}
+    return find_source(browser).read(Options(home=home, now=NOW, path=path, given=wishes))
+
+
+@BROWSERS
+def test_title_words_and_hosts_of_visited_pages(browser: str, tmp_path: Path) -> None:
+    file = make(browser, tmp_path, PAGES)
+    expected = {
+        "host:example.org": 2,
+        "host:example.net": 1,
+        "host:example.com": 1,
+        "quokka": 2,
+        "photos": 1,
+        "news": 1,
+    }
+    assert read(browser, file) == expected
+    assert read(browser, tmp_path) == expected, "a profile's folder will do"
+
+
+@BROWSERS
+def test_options_narrow_what_is_read(browser: str, tmp_path: Path) -> None:
+    file = make(browser, tmp_path, PAGES)
+    assert read(browser, file, days="30", hosts="no") == {"quokka": 1, "photos": 1}
+    assert read(browser, file, days="40", titles="no") == {"host:example.org": 2, "host:example.com": 1}
+    assert read(browser, file, min_visits="2", titles="no") == {"host:example.org": 1, "host:example.net": 1}
+    assert read(browser, file, local="yes", days="1", hosts="no") == {"draft": 1, "of": 1, "letter": 1}
+
+
+@BROWSERS
+def test_window_reaches_back_to_the_millisecond(browser: str, tmp_path: Path) -> None:
+    pages = [
+        Visited("https://example.org/in", "inside", last=NOW - 7 * DAY),
+        Visited("https://example.org/out", "outside", last=NOW - 7 * DAY - 1),
+    ]
+    assert read(browser, make(browser, tmp_path, pages), days="7", hosts="no") == {"inside": 1}
+
+
+@BROWSERS
+def test_title_that_is_no_utf8_is_read_around_what_is_broken(browser: str, tmp_path: Path) -> None:
+    file = make(browser, tmp_path, [Visited("https://example.org/", "placeholder")])
+    table = {"firefox": "moz_places", "chromium": "urls"}[browser]
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(f"UPDATE {table} SET title = CAST(x'71756f6b6b61ff6e6577' AS TEXT)")
+        db.commit()
+    assert read(browser, file, hosts="no") == {"quokka": 1, "new": 1}
+
+
+@BROWSERS
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"days": "0"}, "days must be a whole number, 1 or more"),
+        ({"days": "1" * 5000}, "days must be a whole number, 1 or more"),
+        ({"min_visits": "²"}, "min-visits must be a whole number, 1 or more"),
+        ({"titles": "maybe"}, "titles must be yes or no"),
+        ({"titles": "no", "hosts": "no"}, "without titles and without hosts nothing is left to read"),
+        ({"dayz": "3"}, "this source has no option 'dayz'"),
+        ({"profile": "Default"}, "a path and a profile exclude each other: both say what to read"),
+    ],
+)
+def test_bad_options_are_one_sentence(browser: str, given: dict[str, str], sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError) as caught:
+        read(browser, make(browser, tmp_path, PAGES), **given)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(("browser", "other"), [("firefox", "chromium"), ("chromium", "firefox")])
+def test_another_browsers_history_is_one_sentence(browser: str, other: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="the database is not laid out as expected"):
+        read(browser, make(other, tmp_path, PAGES))
+
+
+# ── profiles ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+INI = """\
+[Install4F96D1932A9F858E]
+Default=abc.default-release
+
+[Profile1]
+Name=default
+IsRelative=1
+Path=old.default
+Default=1
+
+[Profile0]
+Name=default-release
+IsRelative=1
+Path=abc.default-release
+
+[Profile2]
+Name=100% mine
+IsRelative=0
+Path={elsewhere}
+
+[General]
+StartWithLastProfile=1
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (".mozilla/firefox", "firefox"),
+        (".config/mozilla/firefox", "firefox"),
+        ("snap/firefox/common/.mozilla/firefox", "firefox-snap"),
+        (".var/app/org.mozilla.firefox/.mozilla/firefox", "firefox-flatpak"),
+        ("Library/Application Support/Firefox", "firefox"),
+        ("AppData/Roaming/Mozilla/Firefox", "firefox"),
+    ],
+)
+def test_firefox_is_found_by_its_profiles_ini(place: str, name: str, tmp_path: Path) -> None:
+    make("firefox", tmp_path / place / "abc.default-release", [Visited("https://example.org/", "quokka")])
+    (tmp_path / place / "old.default").mkdir()  # a profile that was never used: no history
+    (tmp_path / place / "profiles.ini").write_text(INI.format(elsewhere=tmp_path / "elsewhere"), encoding="utf-8")
+    assert [profile.name for profile in firefox_profiles(tmp_path)] == [f"{name}/default-release"]
+    assert read_below(tmp_path, "firefox", hosts="no") == {"quokka": 1}
+    make("firefox", tmp_path / "elsewhere", [Visited("https://example.org/", "numbat")])
+    with pytest.raises(BadInputError, match="there are 2 profiles; say which one") as caught:
+        read_below(tmp_path, "firefox")
+    assert caught.value.next_step == f"One of: {name}/default-release, {name}/100% mine."
+    assert read_below(tmp_path, "firefox", hosts="no", profile="100% mine") == {"numbat": 1}
+    assert read_below(tmp_path, "firefox", hosts="no", profile=f"{name}/default-release") == {"quokka": 1}
+
+
+@pytest.mark.parametrize("content", [b"no ini file", b"\xff\xfe[Profile0]", b"[Profile0]\n", b""])
+def test_broken_profiles_ini_lists_nothing(content: bytes, tmp_path: Path) -> None:
+    folder = tmp_path / ".mozilla/firefox"
+    folder.mkdir(parents=True)
+    (folder / "profiles.ini").write_bytes(content)
+    assert firefox_profiles(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (".config/chromium", "chromium"),
+        ("snap/chromium/common/chromium", "chromium"),
+        (".config/google-chrome", "chrome"),
+        ("Library/Application Support/Google/Chrome", "chrome"),
+        ("AppData/Local/Google/Chrome/User Data", "chrome"),
+        ("AppData/Local/Microsoft/Edge/User Data", "edge"),
+        ("Library/Application Support/Microsoft Edge", "edge"),
+        (".config/BraveSoftware/Brave-Browser", "brave"),
+    ],
+)
+def test_chromium_and_its_kin_are_found(place: str, name: str, tmp_path: Path) -> None:
+    make("chromium", tmp_path / place / "Default", [Visited("https://example.org/", "quokka")])
+    make("chromium", tmp_path / place / "Guest Profile", [Visited("https://example.org/", "guest")])
+    (tmp_path / place / "Crashpad").mkdir()
+    assert [profile.name for profile in chromium_profiles(tmp_path)] == [f"{name}/Default"]
+    assert read_below(tmp_path, "chromium", hosts="no") == {"quokka": 1}
+    make("chromium", tmp_path / place / "Profile 1", [Visited("https://example.org/", "numbat")])
+    assert read_below(tmp_path, "chromium", hosts="no", profile="Profile 1") == {"numbat": 1}
+    with pytest.raises(BadInputError, match="there is no profile of this name"):
+        read_below(tmp_path, "chromium", profile="Profile 2")
+
+
+def test_same_profile_of_two_browsers_must_be_named_in_full(tmp_path: Path) -> None:
+    make("chromium", tmp_path / ".config/chromium/Default", [Visited("https://example.org/", "quokka")])
+    make("chromium", tmp_path / ".config/google-chrome/Default", [Visited("https://example.org/", "numbat")])
+    with pytest.raises(BadInputError, match="there are 2 profiles") as caught:
+        read_below(tmp_path, "chromium", profile="Default")
+    assert caught.value.next_step == "One of: chromium/Default, chrome/Default."
+    assert read_below(tmp_path, "chromium", hosts="no", profile="chrome/Default") == {"numbat": 1}
+
+
+@BROWSERS
+def test_home_without_a_browser_is_one_sentence(browser: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="was found where it usually lies"):
+        read_below(tmp_path, browser)

@@ -1,0 +1,231 @@
+"""Transports over real sockets: what leaves a device, what it takes for an answer, and what it does not read."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
+from secvm.errors import LocalProtocolError
+from secvm.participant.transport import (
+    Fetched,
+    RelayTransport,
+    SendResult,
+    Transport,
+    UnsafeDirectTransport,
+    http_session,
+)
+from secvm.protocol.experiment_document import Relay
+from secvm.protocol.sealed_requests import FetchRequest, fetch_answer, read_request
+from tests.unit.participant.world import BUDGET, World, real_document
+from tests.unit.protocol.helpers import RELAY, START, document
+
+SERVER_TIME = 1_767_225_601_000
+
+
+class TinyRelay:
+    """A relay and the gateway behind it, in one small server."""
+
+    def __init__(self) -> None:
+        self.key = GatewayKey(1, X25519PrivateKey(os.urandom(32)))
+        self.files: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.answers: list[web.Response] = []
+        self.key_requests = 0
+        self.url = ""
+        self.date = formatdate(SERVER_TIME / 1000, usegmt=True)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.requests.append((request.method, request.path, dict(request.headers), body))
+        if request.path == "/r/keys":
+            self.key_requests += 1
+            data = encode_key_configurations([self.key.configuration])
+            return web.Response(body=data, content_type="application/ohttp-keys")
+        if request.path == "/r/fetch":
+            return self.fetch(body)
+        if request.path.startswith("/v1/experiment"):
+            return web.Response(body=self.files.get(request.path, b""), headers={"Date": self.date})
+        return self.answers.pop(0) if self.answers else web.Response(status=202)
+
+    def fetch(self, body: bytes) -> web.Response:
+        (opened,) = GatewayKeys([self.key]).open_batch([body])
+        if isinstance(opened, Exception):
+            return web.Response(status=400, content_type="application/problem+json")
+        asked = read_request(opened.request)
+        assert isinstance(asked, FetchRequest)
+        found = self.files.get(asked.path)
+        answer = fetch_answer(404 if found is None else 200, found or b"", self.date)
+        return web.Response(body=opened.seal_response(answer, os.urandom), content_type="message/ohttp-res")
+
+
+def over_sockets(
+    scenario: Callable[[TinyRelay, Transport, Relay], Awaitable[None]], *, direct: bool = False
+) -> TinyRelay:
+    relay = TinyRelay()
+
+    async def main() -> None:
+        application = web.Application(client_max_size=2**24)
+        application.router.add_route("*", "/{path:.*}", relay.handle)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        relay.url = f"http://127.0.0.1:{port}/r"
+        session = http_session(4)
+        transport: Transport = (
+            UnsafeDirectTransport(session, f"http://127.0.0.1:{port}")
+            if direct
+            else RelayTransport(session, [relay.url], os.urandom)
+        )
+        try:
+            await scenario(relay, transport, Relay(url=relay.url, key=RELAY.public))
+        finally:
+            await transport.close()
+            await runner.cleanup()
+
+    asyncio.run(main())
+    return relay
+
+
+def test_package_is_one_post_with_nothing_but_what_http_needs() -> None:
+    async def scenario(_: TinyRelay, transport: Transport, way: Relay) -> None:
+        for i in range(3):
+            assert await transport.send(b"capsule %d" % i, way) == SendResult(acknowledged=True)
+
+    relay = over_sockets(scenario)
+    assert [(method, path, body) for method, path, _, body in relay.requests] == [
+        ("POST", "/r", b"capsule %d" % i) for i in range(3)
+    ]
+    for _, _, headers, _ in relay.requests:
+        assert set(headers) == {"Host", "Content-Type", "Content-Length"}
+        assert headers["Content-Type"] == "message/ohttp-req"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (web.Response(status=202), SendResult(acknowledged=True)),
+        (web.Response(body=b"sealed", content_type="message/ohttp-res"), SendResult(acknowledged=True)),
+        (web.Response(body=b"<html>welcome</html>", content_type="text/html"), SendResult(acknowledged=False)),
+        (web.Response(status=503, headers={"Retry-After": "7"}), SendResult(acknowledged=False, retry_after_ms=7000)),
+        (web.Response(status=429, headers={"Retry-After": "x"}), SendResult(acknowledged=False)),
+        (web.Response(status=302, headers={"Location": "/r/keys"}), SendResult(acknowledged=False)),
+        (web.Response(status=400), SendResult(acknowledged=False, final=True)),
+        (web.Response(status=410), SendResult(acknowledged=False, final=True)),
+        (web.Response(status=500), SendResult(acknowledged=False)),
+    ],
+    ids=lambda value: str(value.status) if isinstance(value, web.Response) else "",
+)
+def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected: SendResult) -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        relay.answers.append(answer)
+        assert await transport.send(b"capsule", way) == expected
+
+    relay = over_sockets(scenario)
+    # A redirect is not followed.
+    assert len(relay.requests) == 1
+
+
+def test_cookies_are_not_kept() -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        relay.answers.append(web.Response(status=202, headers={"Set-Cookie": "who=you"}))
+        await transport.send(b"one", way)
+        await transport.send(b"two", way)
+
+    assert all("Cookie" not in headers for _, _, headers, _ in over_sockets(scenario).requests)
+
+
+def test_relay_that_is_not_there_is_a_failure_and_no_error() -> None:
+    async def main() -> None:
+        transport = RelayTransport(http_session(1), ["http://127.0.0.1:1/r"], os.urandom)
+        way = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
+        assert await transport.send(b"capsule", way) == SendResult(acknowledged=False)
+        assert await transport.fetch("/v1/experiments") is None
+        await transport.close()
+
+    asyncio.run(main())
+
+
+def test_fetch_is_sealed_and_brings_the_servers_time() -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
+        relay.files["/v1/experiment/x"] = b"content"
+        assert await transport.fetch("/v1/experiment/x") == Fetched(b"content", SERVER_TIME)
+        assert await transport.fetch("/v1/experiment/y") is None
+
+    relay = over_sockets(scenario)
+    assert relay.key_requests == 1
+    # Nobody on the way reads what is asked for.
+    assert all(b"experiment" not in body and "experiment" not in path for _, path, _, body in relay.requests)
+
+
+def test_fetch_asks_for_keys_again_when_the_gateway_has_new_ones() -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
+        relay.files["/v1/experiment/x"] = b"content"
+        assert await transport.fetch("/v1/experiment/x") is not None
+        relay.key = GatewayKey(2, X25519PrivateKey(os.urandom(32)))
+        assert await transport.fetch("/v1/experiment/x") is not None
+
+    assert over_sockets(scenario).key_requests == 2
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_answer_longer_than_asked_for_is_not_read(direct: bool) -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
+        relay.files["/v1/experiment/x"] = bytes(100_000)
+        assert await transport.fetch("/v1/experiment/x", most=10_000) is None
+        assert await transport.fetch("/v1/experiment/x", most=100_000) is not None
+
+    over_sockets(scenario, direct=direct)
+
+
+def test_direct_way_takes_public_paths_and_capsules_as_they_are() -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        relay.files["/v1/experiment/x"] = b"content"
+        assert await transport.fetch("/v1/experiment/x") == Fetched(b"content", SERVER_TIME)
+        assert await transport.send(b"capsule", way) == SendResult(acknowledged=True)
+
+    relay = over_sockets(scenario, direct=True)
+    assert [path for _, path, _, _ in relay.requests] == ["/v1/experiment/x", "/v1/capsule"]
+
+
+def test_direct_way_is_refused_for_people() -> None:
+    async def main() -> None:
+        transport = UnsafeDirectTransport(http_session(1), "http://127.0.0.1:1")
+        with pytest.raises(LocalProtocolError, match="marked as a test"):
+            transport.check(real_document())
+        transport.check(document(test=True, relays=()))
+        through = RelayTransport(http_session(1), ["http://127.0.0.1:1"], os.urandom)
+        through.check(real_document())
+        with pytest.raises(LocalProtocolError, match="no relay"):
+            through.check(document(test=True, relays=()))
+        await transport.close()
+        await through.close()
+
+    asyncio.run(main())
+
+
+def test_whole_round_through_a_relay_over_sockets(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        world.of = document(experiment=world.of.experiment, test=True, relays=(way,))
+        world.key = relay.key
+        world.serve(world.of)
+        relay.files, relay.date = world.net.files, formatdate((START - 50_000) / 1000, usegmt=True)
+        manifest = world.publish(1)
+        world.transport = transport
+        device = world.joined()
+        await world.drive(device, until=manifest.accept_until)
+        device.close()
+
+    relay = over_sockets(scenario)
+    capsules = [body for method, path, _, body in relay.requests if path == "/r" and method == "POST"]
+    assert len(capsules) == len(set(capsules)) == BUDGET
+    assert len({len(capsule) for capsule in capsules}) == 1

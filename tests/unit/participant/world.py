@@ -1,0 +1,229 @@
+"""A small world for the tests of devices: a coordinator that publishes, a network in memory, a clock that is moved."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
+from secvm.learning.experiment import Experiment
+from secvm.learning.package import Package
+from secvm.participant.device import Device, Send
+from secvm.participant.state import DeviceState
+from secvm.participant.transport import Fetched, SendResult, Transport
+from secvm.participant.vault import Vault
+from secvm.protocol.codec import decode
+from secvm.protocol.documents import digest_of
+from secvm.protocol.ending import Why, make_ending
+from secvm.protocol.experiment_document import ExperimentDocument, Relay, publish
+from secvm.protocol.manifest import LastRound, RoundManifest, last_round, make_manifest
+from secvm.protocol.sealed_requests import package_in
+from secvm.testing.clock import ManualClock
+from secvm.testing.transport import Fate, MemoryTransport
+from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, RELAY, START, document, opening, tally
+
+BUDGET = 8
+EXPERIMENT = Experiment(n_bins=20, labels=("a", "b"), budget=BUDGET)
+#: A feature and a label that nothing may ever show.
+SECRET = "xylophonesecret"
+FEATURES = {SECRET: 1, "tree": 2, "house": 1, "river": 1}
+RELAYS = tuple(Relay(url=f"https://relay{i}.example/r", key=RELAY.public) for i in range(3))
+
+
+def real_document(**changes: Any) -> ExperimentDocument:
+    """An experiment for people; its labels are told by nothing else in this world."""
+    return document(**{"experiment": EXPERIMENT, "relays": RELAYS, **changes})
+
+
+class Crash(BaseException):
+    """The device dies here."""
+
+
+class Points:
+    """Counts the moments at which a device may die, and lets it die at one of them."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.passed = 0
+
+    def pass_by(self) -> None:
+        self.passed += 1
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                raise Crash
+
+
+class MortalState(DeviceState):
+    """A state whose device may die before and after every commit; and a disk that forgets what was not synced."""
+
+    def __init__(self, folder: Path, points: Points) -> None:
+        super().__init__(folder)
+        self._points = points
+        self.save()
+
+    def save(self) -> None:
+        """What would be left after a power cut."""
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        kept = self.folder.with_name(self.folder.name + " synced")
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(self.folder, kept, ignore=shutil.ignore_patterns("*-shm"))
+
+    @contextmanager
+    def writing(self, *, durable: bool) -> Iterator[None]:
+        self._points.pass_by()
+        with super().writing(durable=durable):
+            yield
+        if durable:
+            self.save()
+        self._points.pass_by()
+
+
+class MortalTransport(MemoryTransport):
+    """A network on which the device may die before and after each request."""
+
+    def __init__(self, now: Callable[[], int], points: Points) -> None:
+        super().__init__(now)
+        self._points = points
+
+    async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
+        self._points.pass_by()
+        result = await super().send(capsule, relay)
+        self._points.pass_by()
+        return result
+
+    async def fetch(self, path: str, *, most: int = 2**30) -> Fetched | None:
+        self._points.pass_by()
+        fetched = await super().fetch(path, most=most)
+        self._points.pass_by()
+        return fetched
+
+
+class World:
+    """Everything around one device."""
+
+    def __init__(self, folder: Path, of: ExperimentDocument | None = None, *, now: int = START - 100_000) -> None:
+        self.of = of or real_document()
+        self.folder = folder / "device"
+        self.clock = ManualClock(now)
+        self.points = Points()
+        self.net = MortalTransport(self.clock.now, self.points)
+        #: What devices use; a test may put another in its place.
+        self.transport: Transport = self.net
+        self.key = GatewayKey(1, X25519PrivateKey(os.urandom(32)))
+        self.before: dict[str, RoundManifest] = {}
+        self.serve(self.of)
+
+    # ── the coordinator ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def serve(self, of: ExperimentDocument) -> bytes:
+        envelope = publish(of, keys=(COORDINATOR,))
+        self.net.files[f"/v1/experiment/{of.digest}"] = envelope
+        return envelope
+
+    def publish(self, number: int, of: ExperimentDocument | None = None, **changes: Any) -> RoundManifest:
+        of = of or self.of
+        rule = of.experiment.rule
+        state = of.experiment.start()
+        before = self.before.get(of.digest) if number > 1 else None
+        last: LastRound | None = None if before is None else last_round(tally(20, 30))
+        blobs = [rule.training_weights(state).to_bytes(), rule.evaluation_weights(state).to_bytes()]
+        told: dict[str, Any] = {
+            "opens_at": opening(number),
+            "state": state.to_bytes(),
+            "training_weights": blobs[0],
+            "evaluation_weights": blobs[1],
+            "gateway_keys": encode_key_configurations([self.key.configuration]),
+            "before": before,
+            "last": last,
+        }
+        manifest = make_manifest(of, **{**told, **changes})
+        self.before[of.digest] = manifest
+        for blob in blobs:
+            self.net.files[f"/v1/blob/{digest_of(blob)}"] = blob
+        self.net.files[f"/v1/experiment/{of.digest}/manifest/latest"] = manifest.signed([COORDINATOR])
+        return manifest
+
+    def end(self, weights: bytes) -> None:
+        of = self.of
+        ending = make_ending(
+            of,
+            why=Why.FINISHED,
+            state=of.experiment.start().to_bytes(),
+            training_weights=weights,
+            evaluation_weights=weights,
+            before=self.before[of.digest],
+            last=last_round(tally(20, 30)),
+        )
+        self.net.files[f"/v1/blob/{digest_of(weights)}"] = weights
+        self.net.files[f"/v1/experiment/{of.digest}/ending"] = ending.signed([COORDINATOR])
+
+    def opened(self, *, at_least: int = 0) -> list[tuple[Package, int, bytes]]:
+        """Package, round and experiment of every distinct capsule that left the device."""
+        keys, found = GatewayKeys([self.key]), []
+        for capsule in dict.fromkeys(one.capsule for one in self.net.seen):
+            opened = keys.open(capsule)
+            assert isinstance(opened, OpenedRequest)
+            addressed = decode(package_in(opened.request))
+            found.append((addressed.package, addressed.round_number, addressed.experiment_id))
+        assert len(found) >= at_least
+        return found
+
+    def distinct(self, number: int = 1) -> int:
+        """Distinct capsules of a round that left the device."""
+        return Counter(round_number for _, round_number, _ in self.opened())[number]
+
+    # ── the device ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self, **changes: Any) -> Device:
+        """The device of this folder, as its process would begin."""
+        told: dict[str, Any] = {"now": self.clock.now, "random_bytes": os.urandom}
+        return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
+
+    def fill(self, *documents: ExperimentDocument, label: str = "b") -> None:
+        with Vault(self.folder) as vault:
+            vault.put("words", FEATURES)
+            for of in documents or (self.of,):
+                vault.set_label(of.digest, label)
+
+    def joined(self, **changes: Any) -> Device:
+        """A device that has joined the experiment."""
+        self.fill()
+        device = self.start(**changes)
+        self.join(device)
+        return device
+
+    def join(self, device: Device, of: ExperimentDocument | None = None) -> None:
+        of = of or self.of
+        with Vault(self.folder) as vault:
+            device.join(of.digest, self.net.files[f"/v1/experiment/{of.digest}"], vault)
+
+    def cut_power(self, device: Device) -> None:
+        """All that was not synced is gone."""
+        device.state.close()
+        kept = self.folder.with_name(self.folder.name + " synced")
+        shutil.rmtree(self.folder)
+        shutil.copytree(kept, self.folder)
+        self.folder.chmod(0o700)
+
+    async def drive(self, device: Device, *, until: int) -> None:
+        """Let the device live up to this instant, one moment after the other."""
+        while True:
+            while jobs := device.wake():
+                for job in jobs:
+                    await device.carry_out(job)
+            following = max(device.wake_at, self.clock.now() + 1)
+            if following >= until:
+                self.clock.advance(max(0, until - self.clock.now()))
+                return
+            self.clock.advance(following - self.clock.now())
+
+
+__all__ = ["BUDGET", "FEATURES", "LENGTH_S", "SECRET", "START", "Crash", "Fate", "Send", "World", "real_document"]
