@@ -1,8 +1,8 @@
 """A small federation that is disturbed while it works, held to the same rounds played offline.
 
-Real processes over loopback, people of the generator, seeded learning dice. Who disturbs is handed in (``testing.kills``,
-or nobody). What must come out does not depend on it: the state of ``OfflineTraining`` over the same people, dice and
-attendance, byte for byte.
+Real processes over loopback, people of the generator, seeded learning dice. Who disturbs is handed in
+(``testing.kills``, or nobody). What must come out does not depend on it: the state of ``OfflineTraining`` over the same
+people, dice and attendance, byte for byte.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def run_disturbed(
     descent: str = "swift",
     disturb: Disturb | None = None,
     wait_for_packages: bool = True,
+    before_closing: Callable[[], None] | None = None,
+    after_round: Callable[[], None] | None = None,
 ) -> Outcome:
     """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away."""
     plan = Plan(participants=participants, rounds=rounds, hosts=2, seed=seed, bins=60, descent=descent)
@@ -68,17 +70,21 @@ def run_disturbed(
     hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(participants)]
     tallies, counted, state = [], [], ""
     # Longer than any process takes to come back, also on a busy machine.
-    with Federation(
-        folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=PACE, patience_s=120
-    ) as federation:
+    with Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=PACE, patience_s=120) as federation:
         federation.start_servers()
         federation.begin(plan.specification(experiment))
         if disturb is not None:
             disturb(federation)
         for number in range(1, rounds + 1):
             federation.play_round(
-                number, attending=participants, budget=experiment.budget, wait_for_packages=wait_for_packages
+                number,
+                attending=participants,
+                budget=experiment.budget,
+                wait_for_packages=wait_for_packages,
+                before_closing=before_closing,
             )
+            if after_round is not None:
+                after_round()
             served = federation.following(number)
             assert served is not None
             payload = Envelope.from_bytes(served).payload

@@ -2,9 +2,9 @@
 
 A device that asks every ten minutes has a pseudonym: its time modulo ten minutes. So every asking has a fresh random
 time: after the last known round is over for good, within the experiment's grace; and when there is nothing newer, after
-a random while around a bound that doubles up to a quarter of the window. When nobody answers it asks again sooner, after a
-random while that grows to the grace. A manifest must be there before the window
-opens, so whoever runs a coordinator leaves several graces between a round's end and the next opening.
+a random while around a bound that doubles up to a quarter of the window. When nobody answers it asks again sooner,
+after a random while that grows to the grace. A manifest must be there before the window opens, so whoever runs a
+coordinator leaves several graces between a round's end and the next opening.
 """
 
 from __future__ import annotations

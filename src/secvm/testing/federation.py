@@ -113,6 +113,8 @@ class Federation:
             limit=ORIGIN_MS - 1000 * self.pace.lead_s,
         )
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
+        #: Whether a round's window is open just now.
+        self.window_open = False
         self._admin_key = ""
         self._relay_key = ""
         #: What the hosts said last, so that one that is away does not take back what it had.
@@ -172,6 +174,10 @@ class Federation:
     def restart(self, name: str) -> None:
         """Start one process again; its state is what it had written."""
         self.children.restart(name)
+
+    def port(self, name: str) -> int:
+        """Where a process listens, on loopback."""
+        return self._ports[name]
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -307,12 +313,14 @@ class Federation:
         )
         self.clock.leap_to(opens)
         waited = 0.0
+        self.window_open = True
         if wait_for_packages:
             waited = self.clock.creep_to(
                 closes, until=all_acknowledged, what="acknowledgements", progress=lambda: counts, look=look
             )
         else:
             self.clock.run_to(closes, until=lambda: True, what="the window to close", look=look)
+        self.window_open = False
         if before_closing is not None:
             before_closing()
         epoch = self.epoch(number)

@@ -5,7 +5,8 @@
 Whatever the clock waits for, a process may die meanwhile: while devices join, in the window, between deposit and tally,
 while the next manifest is signed. Sometimes two die together, sometimes all, sometimes one that is just coming up. Then
 they are left in peace for a random moment, 0.3 seconds in the mean: without any, nobody would ever get anywhere. The
-federation's time stands still while somebody is away, so that nobody is late because of it.
+federation's time stands still while somebody is away, so that nobody is late because of it; unless ``holds_time()``
+says no, and the window closes on whoever is not there.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ class Kills:
         dice: random.Random,
         *,
         pause_s: float,
+        holds_time: Callable[[], bool] = lambda: True,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._federation = federation
         self._dice = dice
         self._pause_s = pause_s
+        self._holds_time = holds_time
         self._monotonic = monotonic
         self._sleep = sleep
         self._next = monotonic() + dice.expovariate(1 / pause_s)
@@ -44,7 +47,7 @@ class Kills:
         if self._monotonic() < self._next:
             return
         federation = self._federation
-        go_on = federation.clock.freeze()
+        go_on = federation.clock.freeze() if self._holds_time() else lambda: None
         everybody = [COORDINATOR, RELAY, *federation.host_names]
         again = True
         while again:

@@ -120,7 +120,9 @@ class PatientClock:
             if after != before:
                 before, changed = after, now
             elif self.now() < last:
-                self._steering.steer(limit=min(last, self.now() + max(1, (instant - self.now()) // _PARTS)), rate=self.rate)
+                self._steering.steer(
+                    limit=min(last, self.now() + max(1, (instant - self.now()) // _PARTS)), rate=self.rate
+                )
             if now - changed > self._patience_s:
                 raise PatienceLostError(f"waited in vain for {what}")
         waited += self._monotonic() - begun
