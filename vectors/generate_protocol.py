@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +28,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.documents import encode_document
+from secvm.protocol.ending import Ending, Why, make_ending
 from secvm.protocol.experiment_document import (
     Beacon,
     ExperimentDocument,
@@ -38,9 +40,10 @@ from secvm.protocol.experiment_document import (
 )
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.problems import PROBLEMS
+from secvm.protocol.received import bucket_bits, receipt, received_root, side_by_side
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
-from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
+from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]
 COORDINATOR, SECOND, RELAY, STRANGER = (SigningKey(bytes([i]) * 32) for i in (1, 2, 3, 4))
@@ -418,6 +421,100 @@ def bad_manifests() -> JSON:
     }
 
 
+def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
+    """Endings after each of the rounds, and before the first."""
+    of, (first, second, _) = document(), rounds()
+    start = of.experiment.start()
+    state = of.experiment.step(start, tally())
+
+    def ending(why: Why, after: RoundManifest | None, **more: Any) -> Ending:
+        left = state if after is second or more.get("last") is not None else start
+        return make_ending(
+            of,
+            why=why,
+            state=left.to_bytes(),
+            training_weights=of.experiment.rule.training_weights(left).to_bytes(),
+            evaluation_weights=of.experiment.rule.evaluation_weights(left).to_bytes(),
+            before=after,
+            **more,
+        )
+
+    return {
+        "finished after round 1": (
+            ending(Why.FINISHED, first, last=last_round(tally(), received_root="ef" * 32)),
+            first,
+        ),
+        "stopped after round 2, which was abandoned": (ending(Why.STOPPED, second, last=last_round(None)), second),
+        "stopped before round 1": (ending(Why.STOPPED, None), None),
+    }
+
+
+def ending() -> JSON:
+    """How experiments end."""
+    return {
+        "description": "Endings of the experiment, each accepted after the manifest `last`, or after none.",
+        "experiment": document().data.decode(),
+        "cases": [
+            {
+                "note": note,
+                "last": None if before is None else before.signed([COORDINATOR]).hex(),
+                "text": made.data.decode(),
+                "digest": made.digest,
+                "bytes": made.signed([COORDINATOR]).hex(),
+            }
+            for note, (made, before) in endings().items()
+        ],
+    }
+
+
+def bad_endings() -> JSON:
+    """Endings that a device must not believe after round 1."""
+    first, second, _ = rounds()
+    made = endings()["finished after round 1"][0]
+    count = RelayCount(epoch=7, clients=8, capsules=40).to_signed_bytes(STRANGER)
+
+    def put(**fields: object) -> bytes:
+        return encode_document({**json.loads(made.data), **fields})
+
+    signed: dict[str, tuple[str, bytes]] = {
+        "no canonical document": ("malformed", made.data + b"\n"),
+        "an unknown key": ("malformed", put(x=None)),
+        "a log, of which nothing is known yet": ("malformed", put(log={})),
+        "another type": ("malformed", put(type=MANIFEST_TYPE)),
+        "an unknown reason": ("malformed", put(why="bored")),
+        "no last round, though there was one": ("malformed", put(last=None)),
+        "a round before the first": ("malformed", put(round=-1)),
+        "another experiment": ("inconsistent", put(experiment="00" * 32)),
+        "a round beyond the last": ("inconsistent", put(round=31)),
+        "another manifest": ("inconsistent", put(manifest=second.digest)),
+        "an abandoned round that changed the state": ("inconsistent", replace(made, last=last_round(None)).data),
+        "no round, though one was accepted": ("inconsistent", put(round=0, manifest=None, last=None)),
+        "a stranger's count as the relay's": (
+            "signature",
+            replace(made, last=last_round(tally(), relay_count=count)).data,
+        ),
+    }
+    cases = [
+        {"why": why, "fault": fault, "bytes": sign(data, purpose=ENDING_TYPE, keys=[COORDINATOR]).hex()}
+        for why, (fault, data) in signed.items()
+    ]
+    cases += [
+        {"why": "a stranger's signature", "fault": "signature", "bytes": made.signed([STRANGER]).hex()},
+        {
+            "why": "signed as a manifest",
+            "fault": "signature",
+            "bytes": sign(made.data, purpose=MANIFEST_TYPE, keys=[COORDINATOR]).hex(),
+        },
+    ]
+    return {
+        "description": "Endings that must be refused after `last` (round 1) was accepted; `good` must be taken.",
+        "experiment": document().data.decode(),
+        "last": first.signed([COORDINATOR]).hex(),
+        "good": made.signed([COORDINATOR]).hex(),
+        "cases": cases,
+    }
+
+
 # ── schedule and problems ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -470,6 +567,91 @@ def problems() -> JSON:
         "cases": [
             {"name": p.name, "uri": p.uri, "status": p.status, "retry": p.retry, "text": p.to_bytes().decode()}
             for p in PROBLEMS.values()
+        ],
+    }
+
+
+def received() -> JSON:
+    """Digests of received capsules, the root over them, and receipts."""
+    cases = []
+    for count in (0, 1, 2, 31, 32, 33, 64, 65, 200):
+        # One bucket has more than its share, and the last ones are empty.
+        capsules = [f"capsule {i}".encode() for i in range(count)]
+        digests = sorted(
+            hashlib.sha256(capsule).digest() if i % 5 else b"\0\0" + hashlib.sha256(capsule).digest()[2:]
+            for i, capsule in enumerate(capsules)
+        )
+        packed = side_by_side(digests)
+        told = digests[count // 3] if digests else None
+        proof = None if told is None else receipt(packed, told)
+        cases.append(
+            {
+                "count": count,
+                "digests": packed.hex(),
+                "bits": bucket_bits(count),
+                "root": received_root(packed).hex(),
+                "digest": None if told is None else told.hex(),
+                "bucket": None if proof is None else proof.bucket.hex(),
+                "path": None if proof is None else [node.hex() for node in proof.path],
+            }
+        )
+    return {
+        "description": "Digests of the capsules of an epoch, the received root over them, and the receipt of one.",
+        "cases": cases,
+    }
+
+
+def bad_receipts() -> JSON:
+    """Receipts that must be refused."""
+    digests = sorted(hashlib.sha256(f"capsule {i}".encode()).digest() for i in range(70))
+    packed = side_by_side(digests)
+    root, digest = received_root(packed), digests[40]
+    good = receipt(packed, digest)
+    bucket, path = good.bucket, list(good.path)
+    other = receipt(packed, digests[0])
+    in_bucket = [bucket[at : at + 32] for at in range(0, len(bucket), 32)]
+    swapped = b"".join([in_bucket[1], in_bucket[0], *in_bucket[2:]])
+    whole = hashlib.sha256(b"\x00" + packed).digest()
+    inputs: dict[str, tuple[bytes, bytes, bytes, list[bytes]]] = {
+        "another root": (bytes(32), digest, bucket, path),
+        "a digest that was not received": (root, bytes([digest[0]]) + bytes(31), bucket, path),
+        "a digest too short": (root, digest[:31], bucket, path),
+        "the bucket of another digest": (root, digest, other.bucket, list(other.path)),
+        "a digest left out of the bucket": (root, digest, bucket.replace(in_bucket[0], b"", 1), path),
+        "half a digest in the bucket": (root, digest, bucket[:-1], path),
+        "an empty bucket": (root, digest, b"", path),
+        "a bucket not in order": (root, digest, swapped, path),
+        "a digest twice in the bucket": (root, digest, in_bucket[0] + bucket, path),
+        "a path too short": (root, digest, bucket, path[:-1]),
+        "a path too long": (root, digest, bucket, [*path, bytes(32)]),
+        "a path of 33 nodes": (root, digest, digest, [bytes(32)] * 33),
+        "a path in the wrong order": (root, digest, bucket, path[::-1]),
+        "half a node in the path": (root, digest, bucket, [path[0][:16], *path[1:]]),
+        "no path at all, and all digests": (root, digest, packed, []),
+        "digests of other buckets, under a root made for them": (
+            hashlib.sha256(b"\x01" + bytes(32) + whole).digest(),
+            digests[-1],
+            packed,
+            [bytes(32)],
+        ),
+    }
+    return {
+        "description": "Receipts that must be refused; `good` is one that must be taken.",
+        "good": {
+            "root": root.hex(),
+            "digest": digest.hex(),
+            "bucket": bucket.hex(),
+            "path": [node.hex() for node in path],
+        },
+        "cases": [
+            {
+                "why": why,
+                "root": root_.hex(),
+                "digest": digest_.hex(),
+                "bucket": bucket_.hex(),
+                "path": [node.hex() for node in path_],
+            }
+            for why, (root_, digest_, bucket_, path_) in inputs.items()
         ],
     }
 
@@ -532,7 +714,7 @@ def sealed_requests() -> JSON:
 FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
-        *(packages, experiment_document, envelope, manifest, schedule, problems, sealed_requests),
-        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests),
+        *(packages, experiment_document, envelope, manifest, ending, schedule, problems, received, sealed_requests),
+        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_endings, bad_receipts),
     )
 }

@@ -19,7 +19,6 @@ from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import Ingest
 from secvm.coordinator.package_routes import PackageRoutes
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.server import http_date
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -38,7 +37,7 @@ from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Windows
 from secvm.protocol.manifest import AcceptedManifest, accept
 from secvm.protocol.sealed_requests import package_request
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http_server import Request, Response, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.simulation.test_sealed_rounds import BINS, BUDGET, PEOPLE, ROUNDS, SALT, SEED, offline
@@ -55,7 +54,7 @@ class Deployment:
         self.clock = clock
         self.publisher = Publisher(store)
         self.ingest = Ingest(store, clock, metrics=Metrics("coordinator"))
-        gateway = Gateway(dice=os.urandom, public=self.publisher.public, date=http_date)
+        gateway = Gateway(dice=os.urandom, public=self.publisher.public, date=http_date(clock))
         tokens = [hashlib.sha256(TOKEN.encode()).digest()]
         self.routes = PackageRoutes(gateway, self.ingest, clock, tokens=tokens)
         self.driver = Driver(

@@ -1,4 +1,4 @@
-"""The kinds of coordinator store. A new one (PostgreSQL) is one more entry in ``KINDS``, and all suites run on it too."""
+"""The kinds of coordinator store. A new one (PostgreSQL) is one more entry in ``KINDS``: all suites run on it too."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import settings
@@ -23,96 +23,95 @@ GROUPS = st.lists(st.binary(min_size=1, max_size=8), max_size=3)
 BLOCKS = st.lists(st.integers(0, 255), max_size=3).map(lambda fill: block(*fill))
 
 
-def machine_of(kind: Kind) -> type[RuleBasedStateMachine]:
-    class Machine(RuleBasedStateMachine):
-        def __init__(self) -> None:
-            super().__init__()
-            self.folder = tempfile.TemporaryDirectory()
-            self.model: CoordinatorStore = MemoryStore()
-            self.store = kind.make(Path(self.folder.name))
+class StoreMachine(RuleBasedStateMachine):
+    kind: ClassVar[Kind]
 
-        def teardown(self) -> None:
-            self.store.close()
-            self.folder.cleanup()
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.model: CoordinatorStore = MemoryStore()
+        self.store = self.kind.make(Path(self.folder.name))
 
-        def both(self, act: Callable[[CoordinatorStore], Any]) -> None:
-            assert outcome(act, self.store) == outcome(act, self.model)
+    def teardown(self) -> None:
+        self.store.close()
+        self.folder.cleanup()
 
-        @rule()
-        def reopen(self) -> None:
-            self.store = kind.reopen(self.store, Path(self.folder.name))
+    def both(self, act: Callable[[CoordinatorStore], Any]) -> None:
+        assert outcome(act, self.store) == outcome(act, self.model)
 
-        @rule(name=EXPERIMENTS)
-        def add_experiment(self, name: str) -> None:
-            self.both(lambda s: s.add_experiment(experiment(name), {name: name.encode()}))
+    @rule()
+    def reopen(self) -> None:
+        self.store = self.kind.reopen(self.store, Path(self.folder.name))
 
-        @rule(name=EXPERIMENTS, standing=st.sampled_from(Standing))
-        def set_standing(self, name: str, standing: Standing) -> None:
-            self.both(lambda s: s.set_standing(name, standing))
+    @rule(name=EXPERIMENTS)
+    def add_experiment(self, name: str) -> None:
+        self.both(lambda s: s.add_experiment(experiment(name), {name: name.encode()}))
 
-        @rule(name=EXPERIMENTS, number=NUMBERS, epoch=EPOCHS, envelope=st.sampled_from([b"m", b"n"]))
-        def announce(self, name: str, number: int, epoch: int, envelope: bytes) -> None:
-            given = announced(number, of=name, epoch=epoch, envelope=envelope)
-            self.both(lambda s: s.announce(given, {f"{name}{number}": envelope}))
+    @rule(name=EXPERIMENTS, standing=st.sampled_from(Standing))
+    def set_standing(self, name: str, standing: Standing) -> None:
+        self.both(lambda s: s.set_standing(name, standing))
 
-        @rule(name=EXPERIMENTS, number=NUMBERS, state=st.sampled_from(RoundState))
-        def set_state(self, name: str, number: int, state: RoundState) -> None:
-            self.both(lambda s: s.set_state(name, number, state))
+    @rule(name=EXPERIMENTS, number=NUMBERS, epoch=EPOCHS, envelope=st.sampled_from([b"m", b"n"]))
+    def announce(self, name: str, number: int, epoch: int, envelope: bytes) -> None:
+        given = announced(number, of=name, epoch=epoch, envelope=envelope)
+        self.both(lambda s: s.announce(given, {f"{name}{number}": envelope}))
 
-        @rule(name=EXPERIMENTS, number=NUMBERS)
-        def run_to_closing(self, name: str, number: int) -> None:
-            for state in (RoundState.OPEN, RoundState.CLOSING):
-                self.both(lambda s, state=state: s.set_state(name, number, state))  # type: ignore[misc]
+    @rule(name=EXPERIMENTS, number=NUMBERS, state=st.sampled_from(RoundState))
+    def set_state(self, name: str, number: int, state: RoundState) -> None:
+        self.both(lambda s: s.set_state(name, number, state))
 
-        @rule(name=EXPERIMENTS, number=NUMBERS, tally=st.sampled_from([None, "t", "u"]))
-        def conclude(self, name: str, number: int, tally: str | None) -> None:
-            blobs = {} if tally is None else {tally: tally.encode()}
-            self.both(lambda s: s.conclude(name, number, tally=tally, next_state="s", blobs=blobs))
+    @rule(name=EXPERIMENTS, number=NUMBERS)
+    def run_to_closing(self, name: str, number: int) -> None:
+        for state in (RoundState.OPEN, RoundState.CLOSING):
+            self.both(lambda s, state=state: s.set_state(name, number, state))  # type: ignore[misc]
 
-        @rule(epoch=EPOCHS, private=st.binary(min_size=1, max_size=4))
-        def add_key(self, epoch: int, private: bytes) -> None:
-            self.both(lambda s: s.add_key(StoredKey(epoch, epoch, private)))
+    @rule(name=EXPERIMENTS, number=NUMBERS, tally=st.sampled_from([None, "t", "u"]))
+    def conclude(self, name: str, number: int, tally: str | None) -> None:
+        blobs = {} if tally is None else {tally: tally.encode()}
+        self.both(lambda s: s.conclude(name, number, tally=tally, next_state="s", blobs=blobs))
 
-        @rule(epoch=EPOCHS, groups=GROUPS)
-        def append_sealed(self, epoch: int, groups: list[bytes]) -> None:
-            self.both(lambda s: s.append_sealed(epoch, groups))
+    @rule(epoch=EPOCHS, private=st.binary(min_size=1, max_size=4))
+    def add_key(self, epoch: int, private: bytes) -> None:
+        self.both(lambda s: s.add_key(StoredKey(epoch, epoch, private)))
 
-        @rule(epoch=EPOCHS, data=BLOCKS)
-        def append_opened(self, epoch: int, data: bytes) -> None:
-            self.both(lambda s: s.append_opened(epoch, data))
+    @rule(epoch=EPOCHS, groups=GROUPS)
+    def append_sealed(self, epoch: int, groups: list[bytes]) -> None:
+        self.both(lambda s: s.append_sealed(epoch, groups))
 
-        @rule(epoch=EPOCHS, limit=st.integers(0, 3), data=BLOCKS)
-        def open_oldest(self, epoch: int, limit: int, data: bytes) -> None:
-            numbers = [number for number, _ in self.model.sealed(epoch, limit)]
-            self.both(lambda s: s.replace_sealed(epoch, numbers, data))
+    @rule(epoch=EPOCHS, data=BLOCKS)
+    def append_opened(self, epoch: int, data: bytes) -> None:
+        self.both(lambda s: s.append_opened(epoch, data))
 
-        @rule(epoch=EPOCHS, numbers=st.lists(st.integers(1, 12), max_size=3), data=BLOCKS)
-        def open_any(self, epoch: int, numbers: list[int], data: bytes) -> None:
-            self.both(lambda s: s.replace_sealed(epoch, numbers, data))
+    @rule(epoch=EPOCHS, limit=st.integers(0, 3), data=BLOCKS)
+    def open_oldest(self, epoch: int, limit: int, data: bytes) -> None:
+        numbers = [number for number, _ in self.model.sealed(epoch, limit)]
+        self.both(lambda s: s.replace_sealed(epoch, numbers, data))
 
-        @rule(epoch=EPOCHS, relay=st.sampled_from(["r", "q"]), count=st.binary(max_size=4), groups=GROUPS)
-        def deposit(self, epoch: int, relay: str, count: bytes, groups: list[bytes]) -> None:
-            self.both(lambda s: s.deposit(Deposit(epoch, relay, count), groups))
+    @rule(epoch=EPOCHS, numbers=st.lists(st.integers(1, 12), max_size=3), data=BLOCKS)
+    def open_any(self, epoch: int, numbers: list[int], data: bytes) -> None:
+        self.both(lambda s: s.replace_sealed(epoch, numbers, data))
 
-        @rule(epoch=EPOCHS)
-        def close_epoch(self, epoch: int) -> None:
-            self.both(lambda s: s.close_epoch(epoch))
+    @rule(epoch=EPOCHS, relay=st.sampled_from(["r", "q"]), count=st.binary(max_size=4), groups=GROUPS)
+    def deposit(self, epoch: int, relay: str, count: bytes, groups: list[bytes]) -> None:
+        self.both(lambda s: s.deposit(Deposit(epoch, relay, count), groups))
 
-        @rule(epoch=EPOCHS)
-        def scrub(self, epoch: int) -> None:
-            self.both(lambda s: s.scrub(epoch))
+    @rule(epoch=EPOCHS)
+    def close_epoch(self, epoch: int) -> None:
+        self.both(lambda s: s.close_epoch(epoch))
 
-        @invariant()
-        def all_is_equal(self) -> None:
-            self.both(lambda s: (s.experiments(), s.keys()))
-            for name in ("e", "f"):
-                self.both(lambda s, name=name: s.rounds(name))  # type: ignore[misc]
-            for epoch in (1, 2, 3):
-                self.both(lambda s, epoch=epoch: (s.sealed(epoch, 99), list(s.opened(epoch)), s.deposits(epoch)))  # type: ignore[misc]
-            for digest in ("e", "e1", "f2", "t", "u"):
-                self.both(lambda s, digest=digest: s.blob(digest))  # type: ignore[misc]
+    @rule(epoch=EPOCHS)
+    def scrub(self, epoch: int) -> None:
+        self.both(lambda s: s.scrub(epoch))
 
-    return Machine
+    @invariant()
+    def all_is_equal(self) -> None:
+        self.both(lambda s: (s.experiments(), s.keys()))
+        for name in ("e", "f"):
+            self.both(lambda s, name=name: s.rounds(name))  # type: ignore[misc]
+        for epoch in (1, 2, 3):
+            self.both(lambda s, epoch=epoch: (s.sealed(epoch, 99), list(s.opened(epoch)), s.deposits(epoch)))  # type: ignore[misc]
+        for digest in ("e", "e1", "f2", "t", "u"):
+            self.both(lambda s, digest=digest: s.blob(digest))  # type: ignore[misc]
 
 
 def outcome(act: Callable[[CoordinatorStore], Any], store: CoordinatorStore) -> object:
@@ -125,4 +124,5 @@ def outcome(act: Callable[[CoordinatorStore], Any], store: CoordinatorStore) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "memory"], ids=lambda kind: kind.name)
 def test_store_does_what_the_memory_store_does(kind: Kind) -> None:
-    run_state_machine_as_test(machine_of(kind), settings=settings(max_examples=100, stateful_step_count=40))
+    machine = type("Machine", (StoreMachine,), {"kind": kind})
+    run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40))

@@ -19,7 +19,9 @@ from secvm.errors import (
     RemoteProtocolError,
 )
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
+from secvm.protocol import received
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
+from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import RoundManifest, accept, read_tally
 from secvm.protocol.problems import PROBLEMS, read_problem
@@ -175,6 +177,33 @@ def check_bad_manifests(content: JSON) -> None:
         assert type(caught.value) is FAULTS[case["fault"]], case["why"]
 
 
+def check_ending(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    for case in content["cases"]:
+        told, data = json.loads(case["text"]), bytes.fromhex(case["bytes"])
+        assert hashlib.sha256(case["text"].encode()).hexdigest() == case["digest"]
+        last = None if case["last"] is None else accept(bytes.fromhex(case["last"]), document=document)
+        ending = accept_ending(data, document=document, last=last)
+        assert ending.data == case["text"].encode() == Envelope.from_bytes(data).payload
+        assert (told["round"], told["manifest"]) == (
+            (0, None) if last is None else (ending.round_number, ending.manifest)
+        )
+        assert last is None or told["manifest"] == hashlib.sha256(last.manifest.data).hexdigest()
+        assert told["why"] == ending.why.value
+        # It can be believed without any manifest as well.
+        assert accept_ending(data, document=document) == ending
+
+
+def check_bad_endings(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    last = accept(bytes.fromhex(content["last"]), document=document)
+    accept_ending(bytes.fromhex(content["good"]), document=document, last=last)
+    for case in content["cases"]:
+        with pytest.raises(RemoteProtocolError) as caught:
+            accept_ending(bytes.fromhex(case["bytes"]), document=document, last=last)
+        assert type(caught.value) is FAULTS[case["fault"]], case["why"]
+
+
 def check_schedule(content: JSON) -> None:
     for case in content["cases"]:
         opens_at, closes_at = case["opens_at"], case["closes_at"]
@@ -193,6 +222,42 @@ def check_schedule(content: JSON) -> None:
             j = next(w for w in rest if w < 2**64 - 2**64 % (i + 1)) % (i + 1)
             order[i], order[j] = order[j], order[i]
         assert order == case["order"] == shuffle(range(case["count"]), iter(words))
+
+
+def check_received(content: JSON) -> None:
+    for case in content["cases"]:
+        packed, bits = bytes.fromhex(case["digests"]), case["bits"]
+        digests = [packed[at : at + 32] for at in range(0, len(packed), 32)]
+        assert digests == sorted(set(digests))
+        assert len(digests) == case["count"]
+        # The smallest number of buckets, a power of two, in which at most 32 lie on average.
+        assert case["count"] <= 32 * 2**bits
+        assert bits == 0 or case["count"] > 32 * 2 ** (bits - 1)
+        buckets = [b""] * 2**bits
+        for digest in digests:
+            buckets[int(f"{int.from_bytes(digest, 'big'):0256b}"[:bits] or "0", 2)] += digest
+        level = [hashlib.sha256(b"\x00" + bucket).digest() for bucket in buckets]
+        while len(level) > 1:
+            level = [hashlib.sha256(b"\x01" + level[i] + level[i + 1]).digest() for i in range(0, len(level), 2)]
+        assert level[0].hex() == case["root"] == received.received_root(packed).hex()
+        assert received.bucket_bits(case["count"]) == bits
+        if case["digest"] is not None:
+            digest, path = bytes.fromhex(case["digest"]), tuple(bytes.fromhex(node) for node in case["path"])
+            assert digest in digests
+            assert len(path) == bits
+            assert received.receipt(packed, digest) == received.Receipt(bytes.fromhex(case["bucket"]), path)
+            received.check_receipt(level[0], digest, bytes.fromhex(case["bucket"]), path)
+
+
+def check_bad_receipts(content: JSON) -> None:
+    def check(case: JSON) -> None:
+        root, digest, bucket = (bytes.fromhex(case[name]) for name in ("root", "digest", "bucket"))
+        received.check_receipt(root, digest, bucket, [bytes.fromhex(node) for node in case["path"]])
+
+    check(content["good"])
+    for case in content["cases"]:
+        with pytest.raises(MalformedMessageError):
+            check(case)
 
 
 def check_problems(content: JSON) -> None:

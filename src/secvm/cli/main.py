@@ -44,12 +44,12 @@ COMMANDS: dict[str, Command] = {
     "train": Command("secvm.cli.train:train", "Train on a file of people, offline."),
     "evaluate": Command("secvm.cli.predict:evaluate", "Compare a model's answers with the labels of a file."),
     "predict": Command("secvm.cli.predict:predict", "Say the label of every person of a file."),
-    "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
     "experiment": Command(
         "secvm.cli.experiment:app", "Make experiments at a coordinator, watch them, and export their models."
     ),
     "coordinator": Command("secvm.cli.coordinator:app", "Run rounds: opens capsules, counts, publishes."),
     "participant": Command("secvm.cli.participant:app", "Take part with your own data, on your own device."),
+    "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
     "bench": Command("secvm.cli.bench:bench", "Run a benchmark, or list them."),
     "test": Command("secvm.cli.dev:run_tests", "Run all tests; further arguments go to pytest."),
     "dev": Command("secvm.cli.dev:app", "Commands for people who change the code."),

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.coordinator._kernels import plan as p
-from secvm.coordinator._kernels.dispatch import Name, kernels
+from secvm.coordinator._kernels.dispatch import Name, Seen, kernels
 from secvm.coordinator.records import check_block, view_words
 from secvm.errors import LocalProtocolError
 from secvm.learning.aggregate.tally import Tally
@@ -57,7 +58,7 @@ class KindCounts:
         return self.train + self.test + self.train_participants + self.test_participants + self.null
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Counted:
     """What an epoch came to."""
 
@@ -69,8 +70,14 @@ class Counted:
     distinct: int
     #: Distinct capsules whose package was not counted, by name of the problem; only those that occurred.
     refused: dict[str, int]
-    #: The distinct digests, ascending, n x 32 bytes. They are forgotten with the epoch; only their root stays.
-    digests: NDArray[np.uint8] = field(repr=False)
+    seen: Seen = field(repr=False, compare=False)
+
+    @cached_property
+    def digests(self) -> NDArray[np.uint8]:
+        """The distinct digests, ascending, n x 32 bytes: sorted when they are asked for. They are forgotten with the
+        epoch; only their root stays.
+        """
+        return self.seen.take_sorted()
 
 
 def count_epoch(
@@ -99,7 +106,7 @@ def count_epoch(
         received=received,
         distinct=len(seen),
         refused={name: count for name, count in zip(p.REFUSALS, plan.refused.tolist(), strict=True) if count},
-        digests=seen.take_sorted(),
+        seen=seen,
     )
 
 

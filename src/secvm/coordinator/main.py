@@ -15,12 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from secvm.coordinator.admin import Admin
+from secvm.coordinator.answers import too_large
 from secvm.coordinator.driver import Driver
 from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import Ingest
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.server import Routes, http_date
+from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -29,7 +30,7 @@ from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
-from secvm.runtime.http_server import HttpServer, Limits
+from secvm.runtime.http_server import HttpServer, Limits, http_date
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.service import run_service
@@ -88,7 +89,7 @@ class _Coordinator:
         settings, grid = self._settings, self._settings.epochs.grid
         publisher = Publisher(self._store, self._public)
         ingest = Ingest(self._store, self._clock, metrics=self._metrics)
-        gateway = Gateway(dice=os.urandom, public=publisher.public, date=lambda: http_date(self._clock.now()))
+        gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock))
         packages = PackageRoutes(
             gateway, ingest, self._clock, tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays]
         )
@@ -125,7 +126,8 @@ class _Coordinator:
                 "/v1/deposit": settings.limits.deposit_bytes,
                 "/admin/experiments": _ADMIN_BODY_BYTES,
             },
-            date=lambda: http_date(self._clock.now()),
+            date=http_date(self._clock),
+            refusals={413: too_large()},
         )
         ingest.start()
         # Before the first request: what runs and what is public is known, whatever the driver still has to do.

@@ -26,7 +26,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from secvm.coordinator.epochs import Grid, time_zone
+from secvm.coordinator.epochs import Grid
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadExperimentError, LocalProtocolError
@@ -173,8 +173,6 @@ def ask(
         hours=told.windows.hours,
         time_zone=told.windows.time_zone,
     )
-    time_zone(windows.time_zone)
-    grid.check(windows)
     document = ExperimentDocument(
         title=told.title,
         question=told.question,
@@ -198,6 +196,7 @@ def ask(
         assert document.data
     except LocalProtocolError as fault:
         raise BadExperimentError(str(fault)) from None
+    grid.check(windows)
     return document, OwnSettings(early_stopping=told.early_stopping)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable
-from email.utils import formatdate
 
 from secvm.coordinator import admin
 from secvm.coordinator.admin import Admin
@@ -49,8 +48,3 @@ class Routes:
             page, media_type = self._metrics.page()
             return Response(200, page, media_type, NO_STORE)
         return self._publisher.handle(request)
-
-
-def http_date(instant: int) -> str:
-    """An instant as HTTP writes dates."""
-    return formatdate(instant // 1000, usegmt=True)

@@ -124,14 +124,31 @@ class Table:
         return Verdict.NEW
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Begun:
+    """What is known of an epoch that had begun before: its key, what each client sent, and which capsules there are."""
+
+    key: bytes
+    sent: Mapping[bytes, int]
+    digests: Collection[bytes]
+
+
 class Admission:
     """The table of now. When an epoch ends, its table is forgotten with its key."""
 
-    def __init__(self, epochs: Epochs, allowance: Allowance, dice: RandomBytes) -> None:
+    def __init__(
+        self,
+        epochs: Epochs,
+        allowance: Allowance,
+        dice: RandomBytes,
+        begun: Callable[[int], Begun | None] = lambda _epoch: None,
+    ) -> None:
+        """``begun``: what a store has of an epoch, asked for once when the epoch becomes that of now."""
         self._epochs = epochs
         self._allowance = allowance
         self._dice = dice
         self._table: Table | None = None
+        self._begun = begun
         #: No capsule is put into an epoch before this one, even if somebody sets the clock back.
         self.lowest = 0
 
@@ -139,14 +156,9 @@ class Admission:
         """Of the epoch to which this moment belongs."""
         epoch = max(self._epochs.at(now), self.lowest)
         if self._table is None or self._table.epoch != epoch:
-            self.lowest = epoch
-            self._table = Table(epoch, self._dice(KEY_BYTES), self._allowance)
+            known = self._begun(epoch) or Begun(self._dice(KEY_BYTES), {}, ())
+            self._table = Table(epoch, known.key, self._allowance, sent=known.sent, digests=known.digests)
         return self._table
-
-    def restore(self, epoch: int, key: bytes, sent: Mapping[bytes, int], digests: Collection[bytes]) -> None:
-        """Go on with an epoch that had begun before a restart."""
-        self.lowest = max(self.lowest, epoch)
-        self._table = Table(epoch, key, self._allowance, sent=sent, digests=digests)
 
 
 # ── who is it? ───────────────────────────────────────────────────────────────────────────────────────────────────────

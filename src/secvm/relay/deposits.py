@@ -14,6 +14,7 @@ Sealing does not wait for sending: names of clients are destroyed on time also w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +31,7 @@ from secvm.runtime.metrics import Metrics
 
 COUNT_TYPE = "secvm-v1-relay-count"
 _LONGEST_PAUSE_S = 30.0
+_LOOK_AGAIN_S = 60.0
 
 #: Sends a deposit; the status of the answer.
 Send = Callable[[bytes], Awaitable[int]]
@@ -94,33 +96,41 @@ class Depositor:
     async def _seal_on_time(self) -> None:
         while True:
             current = self._epochs.at(self._clock.now())
-            await self._close(current)
+            await self._close(0)
             try:
-                for epoch in await asyncio.to_thread(self._store.begun):
+                for epoch in self._store.begun():
                     if epoch < current:
+                        await self._close(epoch + 1)
                         await self._seal(epoch)
             except sqlite3.Error:
                 # A full disk, most likely. What is there stays there, and somebody may make room.
                 self._tell("failed", current - 1)
                 await asyncio.sleep(self._first_pause_s)
                 continue
-            await self._clock.sleep_until(self._epochs.deposit_at(current))
+            # Not for ever: a clock that was wrong for a moment must not put the next deposit off for years.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._clock.sleep_until(self._epochs.deposit_at(current)), _LOOK_AGAIN_S)
 
     async def _seal(self, epoch: int) -> None:
         def make(clients: int, capsules: Sequence[bytes]) -> bytes | None:
             return make_deposit(epoch, clients, capsules, floor=self._floor, key=self._key, dice=self._dice)
 
-        if await asyncio.to_thread(self._store.seal, epoch, make):
-            self._tell("sealed", epoch)
-        else:
-            self._tell("below-floor", epoch)
-        self._sealed.set()
+        try:
+            deposited = await asyncio.to_thread(self._store.seal, epoch, make)
+        finally:
+            self._sealed.set()
+        self._tell("sealed" if deposited else "below-floor", epoch)
 
     async def _send_on(self) -> None:
         pause_s = self._first_pause_s
         while True:
             self._sealed.clear()
-            left = [epoch for epoch in await asyncio.to_thread(self._store.waiting) if not await self._sent(epoch)]
+            try:
+                left = [epoch for epoch in await asyncio.to_thread(self._store.waiting) if not await self._sent(epoch)]
+            except sqlite3.Error:
+                left = [-1]
+                self._counted.add(outcome="failed")
+                self._log.tell("store", state="failed")
             if not left:
                 pause_s = self._first_pause_s
                 await self._sealed.wait()

@@ -80,7 +80,6 @@ class Relay:
         self._epochs = Epochs.of(settings.epochs)
         clients, limits = settings.clients, settings.limits
         allowance = Allowance(clients.quota, clients.fetches, limits.clients, limits.capsules)
-        self._admission = Admission(self._epochs, allowance, dice)
         self._identify = _identify(settings)
         self._token = None if settings.gateway.token_file is None else _read_token(settings.gateway.token_file)
         self._key: SigningKey | None = None
@@ -90,6 +89,10 @@ class Relay:
             assert settings.signing is not None
             self._key = read_key(settings.signing.key_file)
             self._store = RoundStore(settings.store.path, dice)
+        # Quotas and clients of the epoch that a restart fell into are as they were.
+        begun = (lambda _epoch: None) if self._store is None else self._store.read
+        self._admission = Admission(self._epochs, allowance, dice, begun)
+        self._admission.lowest = 0 if self._store is None else self._store.sealed() + 1
 
     async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
         """Serve until ``stop`` is set, then drain. ``listening`` is told the port."""
@@ -119,7 +122,7 @@ class Relay:
                 limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
                 refusals={413: too_large()},
             )
-            async with self._depositing(gateway, mode[0]):
+            async with self._depositing(gateway, mode[0], stop):
                 port = await server.start(settings.listen.host, settings.listen.port)
                 self._log.tell("listening", port=port, mode=settings.relay.mode)
                 if listening is not None:
@@ -145,12 +148,11 @@ class Relay:
         return Forward(turnstile, retry_after_s=later_s), turnstile
 
     @contextlib.asynccontextmanager
-    async def _depositing(self, gateway: GatewayClient, mode: Mode) -> AsyncIterator[None]:
-        """Mode round: go on where the store stands, and deposit on time, while the block runs."""
+    async def _depositing(self, gateway: GatewayClient, mode: Mode, stop: asyncio.Event) -> AsyncIterator[None]:
+        """Mode round: deposit on time, while the block runs. Should that fail, nothing more is taken either."""
         if self._store is None or self._key is None:
             yield
             return
-        self._go_on(self._store)
 
         async def close(epoch: int) -> None:
             self._admission.lowest = max(self._admission.lowest, epoch)
@@ -174,21 +176,13 @@ class Relay:
             first_pause_s=self._settings.gateway.retry_ms / 1000,
         )
         task = asyncio.get_running_loop().create_task(depositor.run())
+        task.add_done_callback(lambda _task: stop.set())
         try:
             yield
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-
-    def _go_on(self, store: RoundStore) -> None:
-        """Quotas and clients of the epoch that a restart fell into are as they were."""
-        self._admission.lowest = store.sealed() + 1
-        current = max(self._epochs.at(self._clock.now()), self._admission.lowest)
-        for epoch in store.begun():
-            if epoch >= current:
-                begun = store.read(epoch)
-                self._admission.restore(epoch, begun.key, begun.sent, begun.digests)
 
 
 def _identify(settings: RelaySettings) -> Identify:

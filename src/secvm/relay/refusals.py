@@ -29,7 +29,6 @@ _PLAIN = {
     404: "Not Found",
     405: "Method Not Allowed",
     415: "Unsupported Media Type",
-    429: "Too Many Requests",
     502: "Bad Gateway",
     504: "Gateway Timeout",
 }
@@ -52,7 +51,7 @@ def too_large() -> Response:
 
 
 def over_quota() -> Response:
-    """The client has sent as many distinct capsules in this epoch as it may."""
+    """The client has sent as many distinct capsules in this epoch as it may, or fetched as often."""
     return Response(429, OVER_QUOTA, MEDIA_TYPE)
 
 

@@ -13,7 +13,7 @@ from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Admission, Identify, Verdict
 from secvm.relay.forwarding import GatewayClient
 from secvm.relay.modes import FETCH_PATH, KEYS_PATH, Answer, Mode, Turnstile
-from secvm.relay.refusals import garbage, plain, too_large, try_later
+from secvm.relay.refusals import garbage, over_quota, plain, too_large, try_later
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.metrics import Metrics
@@ -86,7 +86,7 @@ class Doors:
         table = self._admission.table(self._clock.now())
         match table.fetch(table.name(identity)):
             case Verdict.OVER_QUOTA:
-                return plain(429)
+                return over_quota()
             case Verdict.FULL:
                 return try_later(self._retry_after_s)
         return self._turnstile.post(FETCH_PATH, capsule)

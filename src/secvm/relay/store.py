@@ -24,13 +24,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from secvm.crypto.capsules import pack, unpack
 from secvm.crypto.kem import RandomBytes
 from secvm.errors import BadInputError, LocalProtocolError
-from secvm.relay.admission import digest_of
+from secvm.relay.admission import Begun, digest_of
 
 #: Of the tables below; another number is another program's file.
 _VERSION = 1
@@ -85,16 +85,6 @@ class Arrival:
     capsule: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """What is known of an epoch that is not sealed."""
-
-    key: bytes = field(repr=False)
-    sent: dict[bytes, int] = field(repr=False)
-    #: Of its capsules (``admission.digest_of``).
-    digests: set[bytes] = field(repr=False)
-
-
 #: Distinct clients and distinct capsules of an epoch → the bytes to deposit; None: it is to be destroyed.
 MakeDeposit = Callable[[int, Sequence[bytes]], bytes | None]
 
@@ -134,6 +124,7 @@ class RoundStore:
             elif version != _VERSION:
                 raise ValueError
         self._sealed: int = self._db.execute("SELECT epoch FROM sealed").fetchone()[0]
+        self._begun = {row[0] for row in self._db.execute("SELECT epoch FROM epochs")}
 
     def append(self, arrivals: Sequence[Arrival]) -> None:
         """Keep these, all or none, in one commit."""
@@ -150,14 +141,16 @@ class RoundStore:
                 self._db.execute("INSERT INTO groups VALUES (?, ?, ?)", (number, epoch, packed))
                 counts = Counter(one.client for one in members)
                 self._db.executemany(_COUNT_CLIENT, [(epoch, name, count) for name, count in sorted(counts.items())])
+        self._begun |= by_epoch.keys()
 
     def begun(self) -> list[int]:
         """Epochs that have capsules and are not sealed, ascending."""
-        with self._lock:
-            return [row[0] for row in self._db.execute("SELECT epoch FROM epochs ORDER BY epoch")]
+        return sorted(self._begun)
 
-    def read(self, epoch: int) -> Begun:
-        """What is known of an epoch that has begun."""
+    def read(self, epoch: int) -> Begun | None:
+        """What is known of an epoch that has begun; None of another, at once."""
+        if epoch not in self._begun:
+            return None
         with self._lock:
             key = self._db.execute("SELECT client_key FROM epochs WHERE epoch = ?", (epoch,)).fetchone()[0]
             sent = dict(self._db.execute("SELECT name, capsules FROM clients WHERE epoch = ?", (epoch,)))
@@ -188,6 +181,7 @@ class RoundStore:
                     self._db.execute(f"DELETE FROM {table} WHERE epoch <= ?", (epoch,))  # noqa: S608  (names of ours)
                 self._db.execute("UPDATE sealed SET epoch = ?", (epoch,))
             self._sealed = epoch
+            self._begun = {other for other in self._begun if other > epoch}
             self._cut_log()
         return body is not None
 

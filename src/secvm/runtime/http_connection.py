@@ -98,6 +98,7 @@ class Connection(asyncio.Protocol):
         self._body: bytes | bytearray = b""
         #: Of the head's finished parts; and of the pieces in which it came so far.
         self._head_bytes = self._head_pieces = 0
+        self._head_limit = owner.limits.head_bytes
         self._body_limit = 0
         #: Whether the piece that is being read ended a request.
         self._completed = False
@@ -137,7 +138,7 @@ class Connection(asyncio.Protocol):
             # All of this belongs to one head. The parser keeps an unfinished field to itself: uncounted, it could grow
             # for ever.
             self._head_pieces += len(data)
-            if self._head_pieces > self._owner.limits.head_bytes:
+            if self._head_pieces > self._head_limit:
                 self._refuse(431, "too many header fields")
         if self._out:
             self._flush()
@@ -172,22 +173,25 @@ class Connection(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
-        self._count_head(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > self._head_limit:
+            self._too_long()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_head(len(name) + len(value) + 4)
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_bytes > self._head_limit:
+            self._too_long()
         if not self._in_head:
             # A field after the chunks: whoever looked at the head has not seen it.
             return
         known = _NAMES.get(name) or name.decode("latin-1").lower()
         text = value.decode("latin-1").rstrip(" \t")
-        self._headers[known] = f"{self._headers[known]}, {text}" if known in self._headers else text
+        headers = self._headers
+        headers[known] = f"{headers[known]}, {text}" if known in headers else text
 
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._owner.limits.head_bytes:
-            self._refuse(431, "too many header fields")
-            raise _Stop
+    def _too_long(self) -> None:
+        self._refuse(431, "too many header fields")
+        raise _Stop
 
     def on_headers_complete(self) -> None:
         self._in_head = False

@@ -2,18 +2,25 @@
 
 ``main`` is given an event. SIGTERM or SIGINT sets it, whereupon ``main`` drains and returns. A second SIGINT cancels
 ``main``; a third ends the process as if nobody had asked to be told.
+
+With a log, faults that nobody caught are told there by their kind alone. Otherwise asyncio would write them to stderr
+with their messages, and a message may hold anything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
+import re
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from secvm.runtime.logs import Log
 
-def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+
+def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, log: Log | None = None) -> None:
     """Run ``main`` until it returns, on uvloop where that is installed. Only from a process's main thread.
 
     Raises
@@ -21,8 +28,17 @@ def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> N
     KeyboardInterrupt
         When it was interrupted twice.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        interrupted = runner.run(_watched(main))
+    # Python's last resort prints the warnings of every library, unless somebody listens.
+    silence = logging.NullHandler()
+    if log is not None:
+        logging.getLogger().addHandler(silence)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            if log is not None:
+                runner.get_loop().set_exception_handler(_teller(log))
+            interrupted = runner.run(_watched(main))
+    finally:
+        logging.getLogger().removeHandler(silence)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -34,6 +50,16 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return factory
+
+
+def _teller(log: Log) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]:
+    def tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        fault = context.get("exception")
+        # A class is code, what it says is not: KeyError → key-error.
+        kind = "none" if fault is None else re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(fault).__name__).lower()
+        log.tell("loop-fault", error=kind)
+
+    return tell
 
 
 async def _watched(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> bool:

@@ -127,9 +127,11 @@ async def running(place: Place, url: str, mode: str, **changes: Mapping[str, Any
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.get_running_loop().create_task(relay.run(stop, port.set_result))
-    await asyncio.wait([task, port], return_when=asyncio.FIRST_COMPLETED)
+    # Should it fail before it listens, then here and now.
+    task.add_done_callback(lambda ended: None if port.done() else port.set_exception(ended.exception() or EOFError()))
+    found = await port
     try:
-        yield Running(port.result(), stop, relay, log)
+        yield Running(found, stop, relay, log)
     finally:
         stop.set()
         await task

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.relay.admission import Admission, Allowance, Table, Verdict, by_address, by_credential, digest_of
+from secvm.relay.admission import Admission, Allowance, Begun, Table, Verdict, by_address, by_credential, digest_of
 from secvm.relay.epochs import Epochs
 from secvm.runtime.http_server import Request
 
@@ -119,10 +119,22 @@ def test_names_of_two_epochs_have_nothing_in_common_and_the_old_table_is_gone() 
     assert second.admit(second.name(b"ann"), b"1") is Verdict.NEW
 
 
-def test_a_clock_that_is_set_back_does_not_open_an_epoch_again() -> None:
+def test_a_clock_that_is_set_back_does_not_open_a_sealed_epoch_again() -> None:
     admission = Admission(EPOCHS, Allowance(1, 1, 10, 10), os.urandom)
-    later = admission.table(5000)
-    assert admission.table(0) is later
+    admission.lowest = 5
+    assert admission.table(0).epoch == 5
+    assert admission.table(9000).epoch == 9
+    assert admission.table(0).epoch == 5
+
+
+def test_an_epoch_that_had_begun_goes_on_where_it_was() -> None:
+    begun = Begun(bytes(range(32)), {b"ann": 2}, [b"1", b"2"])
+    admission = Admission(EPOCHS, Allowance(2, 1, 10, 10), os.urandom, {3: begun}.get)
+    table = admission.table(3000)
+    assert (table.key, table.clients, table.capsules) == (bytes(range(32)), 1, 2)
+    assert table.admit(b"ann", b"3") is Verdict.OVER_QUOTA
+    assert table.admit(b"ann", b"2") is Verdict.AGAIN
+    assert admission.table(4000).key != table.key
 
 
 def test_a_table_does_not_print_its_clients() -> None:

@@ -124,10 +124,10 @@ def test_quota_counts_distinct_capsules_of_a_client_in_an_epoch(tmp_path: Path) 
 
 def test_clients_known_by_credential_share_an_address_and_strangers_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
-        change = {"clients": {"known_by": "credential", "quota": 1}, "testing": {"any_credential": True}}
+        clients, testing = {"known_by": "credential", "quota": 1}, {"any_credential": True}
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward", **change) as relay,
+            running(Place(tmp_path), gateway.url, "forward", clients=clients, testing=testing) as relay,
         ):
             for number, name in enumerate(("ann", "ben")):
                 credential = {"secvm-credential": name}

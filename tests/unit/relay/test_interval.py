@@ -10,7 +10,7 @@ import pytest
 from secvm.crypto.capsules import MEDIA_TYPE, unpack
 from secvm.protocol.problems import PROBLEMS
 from secvm.testing.gateway import FakeGateway, Reply
-from tests.unit.relay.helpers import TOKEN, Place, capsule, running, send
+from tests.unit.relay.helpers import TOKEN, Place, ask, capsule, running, send
 
 #: An interval that does not end by itself in a test.
 LONG = {"relay": {"interval_ms": 10_000_000}}
@@ -92,9 +92,8 @@ def test_stop_hands_on_what_is_held(tmp_path: Path) -> None:
         async with FakeGateway() as gateway:
             async with running(Place(tmp_path), gateway.url, "interval", **LONG) as relay:
                 held = [asyncio.ensure_future(send(relay.port, capsule(number))) for number in range(5)]
-                group = relay.relay
-                while b'"capsule"} 5.0' not in group._metrics.page()[0]:
-                    await asyncio.sleep(0)
+                while b'"capsule"} 5.0' not in (await ask(relay.port, "GET", "/metrics")).body:
+                    pass
             assert [one.status for one in await asyncio.gather(*held)] == [202] * 5
             assert len(unpack(gateway.at("/v1/batch")[0].body)) == 5
 

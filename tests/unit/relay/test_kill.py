@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from secvm.crypto.signing import verify
-from secvm.protocol.manifest import RELAY_COUNT_TYPE, RelayCount
+from secvm.protocol.manifest import RelayCount
+from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.testing.gateway import FakeGateway, Reply
 from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, send, taken_apart, traces
 
@@ -40,26 +41,32 @@ async def start(settings: Path) -> tuple[Process, int]:
     return process, line["port"]
 
 
+def end_by(process: Process, end: signal.Signals) -> None:
+    # Not by asyncio's own way: it looks whether the process has ended, and takes its exit code from the one who waits.
+    with contextlib.suppress(ProcessLookupError):
+        if process.returncode is None:
+            os.kill(process.pid, end)
+
+
 @contextlib.asynccontextmanager
 async def life(settings: Path, end: signal.Signals) -> AsyncIterator[tuple[Process, int]]:
     """One life of the process, which ends by this signal."""
     process, port = await start(settings)
     try:
         yield process, port
-        process.send_signal(end)
+        end_by(process, end)
         assert process.stderr is not None
         rest = await process.stderr.read()
         assert await process.wait() == (0 if end is signal.SIGTERM else -end)
         assert b"127.0.0" not in rest
         assert b"Traceback" not in rest
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        end_by(process, signal.SIGKILL)
         await process.wait()
 
 
-async def pour(port: int, numbers: list[int], acknowledged: set[int], *, until: int) -> None:
-    """Send capsules, several at a time, until so many were acknowledged."""
+async def pour(process: Process, port: int, numbers: list[int], acknowledged: set[int], *, until: int) -> None:
+    """Send capsules, several at a time; when so many were acknowledged, kill the process under the others."""
     left = iter(numbers)
     enough = asyncio.Event()
     before = len(acknowledged)
@@ -73,11 +80,15 @@ async def pour(port: int, numbers: list[int], acknowledged: set[int], *, until: 
                 enough.set()
 
     tasks = [asyncio.ensure_future(one_by_one()) for _ in range(AT_A_TIME)]
+    signals = asyncio.ensure_future(enough.wait())
     if until:
-        await enough.wait()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait([signals, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        assert signals.done()
+    signals.cancel()
+    end_by(process, signal.SIGKILL)
+    for ending in await asyncio.gather(*tasks, return_exceptions=True):
+        # Whoever was not answered saw the connection end, and nothing else.
+        assert isinstance(ending, OSError | EOFError), ending
 
 
 @pytest.mark.slow
@@ -88,9 +99,9 @@ def test_kill_loses_nothing_acknowledged_and_changes_no_deposit(tmp_path: Path) 
         async with FakeGateway() as gateway:
             settings = place.settings_file(gateway.url, "round", clients={"floor": 5, "known_by": "address"})
             for number, kill_after in enumerate(KILLS):
-                async with life(settings, signal.SIGKILL) as (_process, port):
+                async with life(settings, signal.SIGKILL) as (process, port):
                     numbers = list(range(1000 * number, 1000 * number + 1000))
-                    await pour(port, numbers, acknowledged, until=kill_after)
+                    await pour(process, port, numbers, acknowledged, until=kill_after)
             # Killed after the deposit was sent and before it was answered, twice.
             gateway.open.clear()
             async with life(settings, signal.SIGKILL) as (_process, port):

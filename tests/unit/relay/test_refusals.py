@@ -9,11 +9,13 @@ import pytest
 
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES
 from secvm.crypto.signing import SigningKey, verify
-from secvm.protocol.manifest import RELAY_COUNT_TYPE, RelayCount
+from secvm.protocol.manifest import RelayCount
 from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS
+from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.relay import refusals
 from secvm.relay.deposits import COUNT_TYPE, make_deposit, signed_count
 from secvm.relay.settings import Limits
+from secvm.runtime.http_server import Response
 from tests.unit.relay.helpers import capsule, taken_apart
 
 KEY = SigningKey(bytes(range(32)))
@@ -28,7 +30,7 @@ KEY = SigningKey(bytes(range(32)))
         ("try-later", refusals.try_later(7)),
     ],
 )
-def test_refusals_are_the_protocols_problems(name: str, response: refusals.Response) -> None:
+def test_refusals_are_the_protocols_problems(name: str, response: Response) -> None:
     problem = PROBLEMS[name]
     assert response.body == problem.to_bytes()
     assert response.media_type == MEDIA_TYPE

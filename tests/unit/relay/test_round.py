@@ -7,10 +7,22 @@ import ipaddress
 from pathlib import Path
 
 from secvm.crypto.signing import verify
-from secvm.protocol.manifest import RELAY_COUNT_TYPE, RelayCount
+from secvm.protocol.manifest import RelayCount
 from secvm.protocol.problems import PROBLEMS
+from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.testing.gateway import FakeGateway, Reply
-from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, TOKEN, Place, Running, capsule, running, send, taken_apart, traces
+from tests.unit.relay.helpers import (
+    DEPOSIT_MS,
+    PERIOD_MS,
+    TOKEN,
+    Place,
+    Running,
+    capsule,
+    running,
+    send,
+    taken_apart,
+    traces,
+)
 
 EPOCH = 10
 DUE = EPOCH * PERIOD_MS + DEPOSIT_MS
@@ -105,21 +117,23 @@ def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
         stale = PROBLEMS["stale"]
-        async with FakeGateway(lambda _seen: Reply(stale.status, stale.to_bytes())) as gateway:
-            async with running(place, gateway.url, "round") as relay:
-                await send(relay.port, capsule(1))
-                place.go_to(DUE)
-                await told(relay, "stale")
-                assert not traces(1, place.files())
-                # A coordinator that is away for days: its capsules are not kept for ever.
-                gateway.answer = lambda _seen: Reply(503)
-                await send(relay.port, capsule(2))
-                place.go_to(DUE + PERIOD_MS)
-                await told(relay, "failed", EPOCH + 1)
-                assert traces(2, place.files())
-                place.go_to(DUE + 4 * PERIOD_MS)
-                await told(relay, "given-up", EPOCH + 1)
-                assert not traces(2, place.files())
+        async with (
+            FakeGateway(lambda _seen: Reply(stale.status, stale.to_bytes())) as gateway,
+            running(place, gateway.url, "round") as relay,
+        ):
+            await send(relay.port, capsule(1))
+            place.go_to(DUE)
+            await told(relay, "stale")
+            assert not traces(1, place.files())
+            # A coordinator that is away for days: its capsules are not kept for ever.
+            gateway.answer = lambda _seen: Reply(503)
+            await send(relay.port, capsule(2))
+            place.go_to(DUE + PERIOD_MS)
+            await told(relay, "failed", EPOCH + 1)
+            assert traces(2, place.files())
+            place.go_to(DUE + 4 * PERIOD_MS)
+            await told(relay, "given-up", EPOCH + 1)
+            assert not traces(2, place.files())
 
     asyncio.run(main())
 

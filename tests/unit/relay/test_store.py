@@ -38,6 +38,8 @@ def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
     store = RoundStore(tmp_path / "store.db", os.urandom)
     assert store.begun() == [1]
     begun = store.read(1)
+    assert begun is not None
+    assert store.read(2) is None
     assert begun.key == KEY
     assert begun.sent == {bytes([client]) * 16: 4 for client in range(3)}
     assert begun.digests == {digest_of(capsule(number)) for number in range(12)}

@@ -1,8 +1,9 @@
 """Clocks that a file steers: they go on or stand, never back, and never beyond their limit."""
 
 import asyncio
+import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,44 +78,41 @@ def test_steered_time_runs_at_its_rate_up_to_its_limit(tmp_path: Path, machine: 
     assert reader.now() == 5500
 
 
+class Looking:
+    """A layout that lets a writer make some strokes before each look; in the end it has made them all."""
+
+    def __init__(self, layout: struct.Struct, stroke: Callable[[], None], paces: Iterator[int]) -> None:
+        self.layout, self.size = layout, layout.size
+        self.stroke, self.paces = stroke, paces
+
+    def unpack_from(self, data: bytes, offset: int = 0) -> tuple[int, ...]:
+        for _ in range(next(self.paces, 1)):
+            self.stroke()
+        return self.layout.unpack_from(data, offset)
+
+
+@pytest.mark.parametrize("paces", list(itertools.product(range(5), repeat=3)))
 def test_a_write_that_is_not_finished_is_not_read(
-    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paces: tuple[int, ...]
 ) -> None:
-    """Every way a reader's three looks can fall among a writer's three strokes gives the old time or the new."""
+    """Every way a reader's three looks can fall among a writer's strokes gives the old line or the new."""
     path = tmp_path / "clock"
-    old, new = (1000, machine.ns, 2**62, 0.0), (2000, machine.ns, 2**62, 0.0)
-    strokes = ((0, struct.pack("<Q", 1)), (8, struct.pack("<qqqd", *new)), (40, struct.pack("<Q", 1)))
+    old, new = (1000, 1, 10, 0.0), (2000, 2, 20, 1.0)
+    body = struct.pack("<qqqd", *new)
+    strokes = iter([(0, struct.pack("<Q", 1)), (8, body[:16]), (24, body[16:]), (40, struct.pack("<Q", 1))])
+    path.write_bytes(struct.pack("<QqqqdQ", 0, *old, 0))
+    reader = SteeredClock(path)
 
-    for begins in range(4):
-        for pace in range(1, 4):
-            path.write_bytes(struct.pack("<QqqqdQ", 0, *old, 0))
-            reader = SteeredClock(path)
-            left: Iterator[tuple[int, bytes]] = iter(strokes)
+    def stroke() -> None:
+        for at, data in itertools.islice(strokes, 1):
+            with path.open("r+b") as file:
+                file.seek(at)
+                file.write(data)
 
-            def stroke(left: Iterator[tuple[int, bytes]] = left) -> None:
-                for at, data in left:
-                    with path.open("r+b") as file:
-                        file.seek(at)
-                        file.write(data)
-                    return
-
-            class Looking:
-                """A layout that lets the writer go on before each look."""
-
-                def __init__(self, layout: struct.Struct) -> None:
-                    self.layout, self.size = layout, layout.size
-
-                def unpack_from(self, data: bytes, offset: int = 0, *, pace: int = pace) -> tuple[int, ...]:
-                    for _ in range(pace):
-                        stroke()
-                    return self.layout.unpack_from(data, offset)
-
-            for _ in range(begins):
-                stroke()
-            with monkeypatch.context() as patch:
-                patch.setattr(module, "_NUMBER", Looking(struct.Struct("<Q")))
-                patch.setattr(module, "_BODY", Looking(struct.Struct("<qqqd")))
-                assert reader._read() in {old, new}
+    left = iter(paces)
+    monkeypatch.setattr(module, "_NUMBER", Looking(struct.Struct("<Q"), stroke, left))
+    monkeypatch.setattr(module, "_BODY", Looking(struct.Struct("<qqqd"), stroke, left))
+    assert reader._read() in {old, new}
 
 
 def test_a_steered_sleeper_wakes_when_the_file_says_so(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
 """A service runs until it is told to stop, and then finishes."""
 
 import asyncio
+import io
+import json
+import logging
 import os
 import signal
 import sys
 
 import pytest
 
+from secvm.runtime.logs import Log
 from secvm.runtime.service import run_service
+from secvm.testing.clock import ManualClock
 
 
 @pytest.fixture(params=["uvloop", "asyncio"], autouse=True)
@@ -60,3 +65,20 @@ def test_a_main_that_returns_ends_the_service_and_one_that_fails_fails_it() -> N
     run_service(fine)
     with pytest.raises(RuntimeError, match="broken"):
         run_service(broken)
+
+
+def test_a_fault_that_nobody_caught_is_told_by_its_kind_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    stream = io.StringIO()
+
+    def fault() -> None:
+        raise KeyError("secret")
+
+    async def main(_stop: asyncio.Event) -> None:
+        asyncio.get_running_loop().call_soon(fault)
+        logging.getLogger("library").error("secret")
+        await asyncio.sleep(0)
+
+    run_service(main, log=Log(stream, ManualClock(0), "relay"))
+    line = {"time": "1970-01-01T00:00:00Z", "party": "relay", "event": "loop-fault", "error": "key-error"}
+    assert json.loads(stream.getvalue()) == line
+    assert "secret" not in "".join(capfd.readouterr())

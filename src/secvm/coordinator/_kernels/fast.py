@@ -27,6 +27,8 @@ from secvm.protocol.codec import MAX_BINS
 from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION
 
 _FIRST_BITS = 12
+#: Up to here, 128 MiB, the table grows fourfold: all digests move whenever it grows.
+_LARGE_BITS = 24
 #: Slots that are taken at most, of 16. Ten million digests fit 2^24 slots, 128 MiB.
 _TAKEN_OF_16 = 10
 #: Records whose slots are asked for ahead, so that memory is waited for once and not for each.
@@ -138,7 +140,7 @@ class Seen:
             self._digests.resize((count + count // 8, 4), refcheck=False)
         if 16 * count > _TAKEN_OF_16 * len(self._table):
             while 16 * count > _TAKEN_OF_16 * 2**self._bits:
-                self._bits += 1
+                self._bits += 2 if self._bits < _LARGE_BITS else 1
             self._table = np.zeros(0, dtype=np.uint64)
             self._table = np.zeros(2**self._bits, dtype=np.uint64)
             _fill(self._table, self._bits, self._key, self._digests, self._count)

@@ -1,0 +1,145 @@
+"""Close an epoch: its records are read from the coordinator's SQLite file, de-duplicated and tallied.
+
+Measured in a process of its own: ``close_N_cpu_s`` is the CPU time of reading, de-duplicating and tallying, user and
+system; ``close_N_root_cpu_s`` that of sorting the digests and of the received root over them; ``close_N_peak_mb`` is
+the most memory that the process ever had, Python and compiled kernels included. One record in a hundred is a capsule
+that came before.
+
+    python benchmarks/ingest_close.py [--packages 10000000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from secvm.coordinator.counting import RoundToCount, count_epoch
+from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.learning.experiment import Experiment
+from secvm.protocol.codec import ExperimentId
+from secvm.protocol.received import received_root
+
+_BLOCK = 2**16
+_EPOCH = 1
+_BINS = 2**18
+_ROUNDS = [
+    RoundToCount(ExperimentId(bytes([i]) * 16), Experiment(n_bins=_BINS, labels=("a", "b"), budget=5), i + 1)
+    for i in range(2)
+]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this benchmark."""
+    parser.add_argument("--packages", type=int, default=10_000_000, help="records in the epoch")
+
+
+def run(arguments: argparse.Namespace) -> dict[str, object]:
+    """Write an epoch, then close it."""
+    return dict(measure_close(arguments.packages))
+
+
+def measure_close(n: int) -> dict[str, float]:
+    """Write an epoch of ``n`` records, and close it in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "coordinator.db"
+        for task in ("write", "close"):
+            told = subprocess.run(
+                [sys.executable, __file__, "--task", task, "--file", str(path), "--packages", str(n)],
+                check=True,
+                capture_output=True,
+            ).stdout
+    measured: dict[str, float] = orjson.loads(told)
+    return measured
+
+
+def _name(n: int) -> str:
+    return f"{n // 10**6}m" if n and n % 10**6 == 0 else str(n)
+
+
+def _records(rng: np.random.Generator, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """Mostly train packages, some of every other kind, for two rounds."""
+    records = np.zeros((count, 64), dtype=np.uint8)
+    records[:, :32] = np.frombuffer(rng.bytes(32 * count), dtype=np.uint8).reshape(count, 32)
+    kind = rng.choice(np.array([1, 2, 3, 4]), size=count, p=[0.7, 0.05, 0.05, 0.2])
+    which = rng.integers(0, len(_ROUNDS), count)
+    records[:, 32] = 1
+    records[:, 33] = kind
+    records[:, 34:50] = which[:, None]
+    records[:, 50] = which + 1
+    records[:, 54] = np.where((kind == 2) | (kind == 3), rng.integers(0, 2, count), 0)
+    b = np.where(kind == 1, rng.integers(0, _BINS + 1, count), np.where(kind == 2, rng.integers(0, 2, count), 0))
+    records[:, 56:60] = b.astype("<u4").view(np.uint8).reshape(count, 4)
+    records[:, 60] = np.where((kind == 1) | (kind == 3), rng.integers(1, 3, count), 0)
+    # The last of each block came before, as the first.
+    repeated = count // 100
+    records[count - repeated :] = records[:repeated]
+    return records
+
+
+def _write(path: Path, n: int) -> None:
+    rng = np.random.default_rng(1)
+    store = SQLiteStore(path)
+    for start in range(0, n, _BLOCK):
+        store.append_opened(_EPOCH, _records(rng, min(_BLOCK, n - start)).tobytes())
+    store.close_epoch(_EPOCH)
+    store.close()
+
+
+def _close(path: Path, n: int) -> dict[str, float]:
+    # Kernels are compiled once for an installation: not a part of closing.
+    warm = _records(np.random.default_rng(2), 20_000).tobytes()
+    received_root(count_epoch([warm], _ROUNDS, dice=os.urandom).digests)
+    store = SQLiteStore(path)
+    start = time.process_time()
+    counted = count_epoch(store.opened(_EPOCH), _ROUNDS, dice=os.urandom)
+    after_count = time.process_time()
+    received_root(counted.digests)
+    after_root = time.process_time()
+    store.close()
+    repeated = sum(min(_BLOCK, n - at) // 100 for at in range(0, n, _BLOCK))
+    assert (counted.received, counted.distinct, counted.refused) == (n, n - repeated, {})
+    name = _name(n)
+    return {
+        f"close_{name}_cpu_s": round(after_count - start, 3),
+        f"close_{name}_root_cpu_s": round(after_root - after_count, 3),
+        f"close_{name}_peak_mb": round(_peak_mb(), 1),
+    }
+
+
+def _peak_mb() -> float:
+    """In MiB. The kernel's own mark of this program where it has one: getrusage remembers the parent's too."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 1024
+
+
+def main() -> None:
+    """Print what was measured, or do one of the two tasks."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add_arguments(parser)
+    parser.add_argument("--task", choices=["write", "close"], help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.task == "write":
+        _write(arguments.file, arguments.packages)
+    elif arguments.task == "close":
+        sys.stdout.write(orjson.dumps(_close(arguments.file, arguments.packages)).decode() + "\n")
+    else:
+        sys.stdout.write(orjson.dumps(run(arguments), option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+if __name__ == "__main__":
+    main()

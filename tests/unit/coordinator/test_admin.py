@@ -1,0 +1,146 @@
+"""The operator's API: a key, specifications in, standings changed, refusals as problems."""
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from secvm.coordinator.admin import Admin
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.port import Standing
+from secvm.protocol.experiment_document import read_published
+from secvm.runtime.http_server import Request, Response
+from secvm.testing.clock import ManualClock
+from tests.unit.coordinator.test_questions import put
+from tests.unit.protocol.helpers import COORDINATOR, START
+
+KEY = "the admin key"
+
+
+class Office:
+    """An operator and the API."""
+
+    def __init__(self, *, only_tests: bool = False) -> None:
+        self.store, self.woken = MemoryStore(), 0
+        self.admin = Admin(
+            store=self.store,
+            key=COORDINATOR,
+            admin_sha256=hashlib.sha256(KEY.encode()).digest(),
+            grid=Grid(period_s=3600, lead_s=300),
+            clock=ManualClock(START),
+            dice=bytes,
+            wake=self.wake,
+            only_tests=only_tests,
+        )
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def ask(
+        self, method: str, path: str = "", content: object = None, authorization: str = f"Bearer {KEY}"
+    ) -> Response:
+        body = b"" if content is None else json.dumps(content).encode()
+        headers = {"authorization": authorization} if authorization else {}
+        return self.admin.handle(Request(method, f"/admin/experiments{path}", "", headers, body, "somebody"))
+
+    def make(self) -> str:
+        answer = self.ask("POST", content=put("title", "A question"))
+        assert answer.status == 201
+        return str(told(answer)["digest"])
+
+
+def told(answer: Response) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(answer.body)
+    return content
+
+
+@pytest.mark.parametrize(
+    "authorization", ["", "Bearer", "Bearer wrong", KEY, f"Basic {KEY}", f"Bearer {KEY}x", "Bearer \xff"]
+)
+def test_without_the_key_nothing_is_told_or_done(authorization: str) -> None:
+    office = Office()
+    for method in ("GET", "POST"):
+        answer = office.ask(method, content=put("title", "A question"), authorization=authorization)
+        assert (answer.status, answer.media_type) == (401, "application/problem+json")
+    assert office.store.experiments() == []
+
+
+def test_a_specification_becomes_a_signed_experiment_with_its_first_blobs() -> None:
+    office = Office()
+    digest = office.make()
+    stored = office.store.experiments()[0]
+    document = read_published(stored.envelope, digest=digest)
+    assert (document.title, stored.standing, office.woken) == ("A question", Standing.RUNNING, 1)
+    listed = told(office.ask("GET"))["experiments"]
+    assert [one["digest"] for one in listed] == [digest]
+    assert told(office.ask("GET", f"/{digest}"))["budget"] == document.budget
+
+
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [
+        (put("floor", None), "the specification: floor is missing"),
+        (put("secret", "a secret"), "the specification: secret is not a setting"),
+        (
+            put("windows.length_s", 3600),
+            "window, grace and lead take 3960 s, and a slot of this coordinator has 3600 s",
+        ),
+        ("words", "the specification: the file should be an object"),
+    ],
+)
+def test_a_bad_specification_is_one_sentence(content: object, detail: str) -> None:
+    office = Office()
+    answer = office.ask("POST", content=content)
+    assert (answer.status, told(answer)["detail"]) == (422, detail)
+    assert (office.store.experiments(), office.woken) == ([], 0)
+
+
+def test_what_is_no_json_is_refused() -> None:
+    office = Office()
+    request = Request("POST", "/admin/experiments", "", {"authorization": f"Bearer {KEY}"}, b"{", "somebody")
+    assert office.admin.handle(request).status == 422
+
+
+def test_experiments_pause_go_on_and_stop_for_good() -> None:
+    office = Office()
+    digest = office.make()
+    for action, status, standing in (
+        ("resume", 200, Standing.RUNNING),
+        ("pause", 200, Standing.PAUSED),
+        ("pause", 200, Standing.PAUSED),
+        ("resume", 200, Standing.RUNNING),
+        ("pause", 200, Standing.PAUSED),
+        ("stop", 200, Standing.STOPPED),
+        ("stop", 200, Standing.STOPPED),
+        ("resume", 409, Standing.STOPPED),
+        ("pause", 409, Standing.STOPPED),
+    ):
+        assert office.ask("POST", f"/{digest}/{action}").status == status
+        assert office.store.experiments()[0].standing is standing
+    # The driver hears of changes, and of nothing else.
+    assert office.woken == 5
+
+
+def test_a_finished_experiment_stays_finished() -> None:
+    office = Office()
+    digest = office.make()
+    office.store.set_standing(digest, Standing.FINISHED)
+    assert told(office.ask("POST", f"/{digest}/stop"))["detail"] == "the experiment is finished"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/abc", 404), ("POST", "/D", 405), ("POST", "/D/forget", 404), ("GET", "/D/stop", 405), ("PUT", "", 405)],
+)
+def test_other_requests_are_refused(method: str, path: str, status: int) -> None:
+    office = Office()
+    digest = office.make()
+    assert office.ask(method, path.replace("D", digest)).status == status
+
+
+def test_with_a_steered_clock_only_tests_may_run() -> None:
+    office = Office(only_tests=True)
+    assert "only experiments marked as a test" in told(office.ask("POST", content=put("title", "x")))["detail"]
+    assert office.ask("POST", content=put("test", True)).status == 201

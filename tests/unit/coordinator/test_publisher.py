@@ -1,0 +1,114 @@
+"""Public files: whole or not at all, rebuilt when missing, cached as long as they cannot change."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, manifest_path
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.protocol.documents import digest_of
+from secvm.runtime.http_server import Request, Response
+from tests.unit.coordinator.rounds import add, experiment, files
+
+D = "ab" * 32
+
+
+def ask(publisher: Publisher, path: str, method: str = "GET", **headers: str) -> Response:
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return publisher.handle(Request(method, path, "", fields, b"", "somebody"))
+
+
+def stocked(folder: Path | None = None) -> tuple[Publisher, str]:
+    """A publisher whose store has an experiment, and the digest of a blob that is not public yet."""
+    store, of = MemoryStore(), experiment()
+    add(store, of)
+    return Publisher(store, folder), digest_of(of.experiment.start().to_bytes())
+
+
+def test_what_was_put_is_answered_at_once_and_lies_in_the_folder_after_a_flush(tmp_path: Path) -> None:
+    publisher, blob = stocked(tmp_path)
+    publisher.put(experiment_path(D), b"experiment", lasting=True)
+    publisher.put(manifest_path(D, 1), b"first", lasting=True)
+    publisher.put(manifest_path(D, None), b"first")
+    publisher.put_json("/v1/experiments", b"{}")
+    publisher.put_keys(b"keys")
+    publisher.put_blob(blob)
+    assert publisher.public("/v1/keys") == (b"keys", "application/ohttp-keys")
+    assert files(tmp_path) == {}
+    asyncio.run(publisher.flush())
+    data = publisher.public(blob_path(blob))
+    assert data is not None
+    assert files(tmp_path) == {
+        f"v1/experiment/{D}/index": b"experiment",
+        f"v1/experiment/{D}/manifest/1": b"first",
+        f"v1/experiment/{D}/manifest/latest": b"first",
+        "v1/experiments": b"{}",
+        "v1/keys": b"keys",
+        f"v1/blob/{blob}": data[0],
+    }
+
+
+def test_a_file_that_is_old_or_missing_is_written_and_another_is_left_alone(tmp_path: Path) -> None:
+    for content in (b"one", b"two"):
+        publisher, blob = stocked(tmp_path)
+        publisher.put("/v1/keys", content)
+        publisher.put("/v1/experiments", b"same")
+        publisher.put_blob(blob)
+        asyncio.run(publisher.flush())
+        (tmp_path / "v1/blob" / blob).unlink(missing_ok=content == b"one")
+    assert (tmp_path / "v1/keys").read_bytes() == b"two"
+    before = (tmp_path / "v1/experiments").stat().st_ino
+    publisher, blob = stocked(tmp_path)
+    publisher.put("/v1/experiments", b"same")
+    publisher.put_blob(blob)
+    asyncio.run(publisher.flush())
+    assert (tmp_path / "v1/experiments").stat().st_ino == before
+    assert digest_of((tmp_path / "v1/blob" / blob).read_bytes()) == blob
+
+
+def test_blobs_that_no_document_names_stay_in_the_store() -> None:
+    publisher, blob = stocked()
+    assert publisher.public(blob_path(blob)) is None
+    assert ask(publisher, blob_path(blob)).status == 404
+    publisher.put_blob(blob)
+    assert ask(publisher, blob_path(blob)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/blob/", "/v1/blob/../keys", "/v1/keys/", "/v1/experiment/", ""])
+def test_other_paths_hold_nothing(path: str) -> None:
+    publisher, _ = stocked()
+    publisher.put("/v1/keys", b"keys")
+    assert ask(publisher, path).status == 404
+
+
+def test_what_can_never_change_may_be_kept_for_ever_and_the_rest_for_seconds() -> None:
+    publisher, blob = stocked()
+    publisher.put(manifest_path(D, 1), b"first", lasting=True)
+    publisher.put(manifest_path(D, None), b"first")
+    publisher.put_blob(blob)
+    for path, kept in (
+        (manifest_path(D, 1), "public, max-age=31536000, immutable"),
+        (blob_path(blob), "public, max-age=31536000, immutable"),
+        (manifest_path(D, None), "public, max-age=5"),
+    ):
+        assert dict(ask(publisher, path).headers)["cache-control"] == kept
+
+
+def test_who_has_it_already_is_told_so() -> None:
+    publisher, blob = stocked()
+    publisher.put_json("/v1/experiments", b"{}")
+    tag = dict(ask(publisher, "/v1/experiments").headers)["etag"]
+    again = ask(publisher, "/v1/experiments", if_none_match=f'"other", W/{tag}')
+    assert (again.status, again.body) == (304, b"")
+    publisher.put_json("/v1/experiments", b"{ }")
+    assert ask(publisher, "/v1/experiments", if_none_match=tag).status == 200
+    publisher.put_blob(blob)
+    assert ask(publisher, blob_path(blob), if_none_match=f'"{blob}"').status == 304
+
+
+def test_only_reading_has_a_meaning() -> None:
+    publisher, _ = stocked()
+    publisher.put("/v1/keys", b"keys")
+    assert ask(publisher, "/v1/keys", "POST").status == 405
+    assert ask(publisher, "/v1/keys", "HEAD").body == b""

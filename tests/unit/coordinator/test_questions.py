@@ -1,0 +1,163 @@
+"""From specifications to experiments: defaults that are computed, and refusals in one sentence."""
+
+import json
+import math
+import tomllib
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.questions import SALT_NOTE, EarlyStopping, OwnSettings, Specification, ask
+from secvm.errors import BadInputError
+from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.thinning import Thinning
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Relay, VocabularyBins
+from secvm.runtime.settings import parse_settings
+from tests.unit.protocol.helpers import COORDINATOR, RELAY, START
+
+GRID = Grid(period_s=3600, lead_s=300)
+SMALLEST = """
+title = "Which words tell a from b?"
+labels = ["a", "b"]
+floor = 100
+
+[features]
+source = "history-titles"
+per_participant = 100
+
+[binning]
+bins = 1000
+
+[windows]
+length_s = 3000
+grace_s = 60
+
+[[relays]]
+url = "https://relay.example/"
+key = "%s"
+"""
+
+
+def put(path: str, value: object) -> dict[str, Any]:
+    content: dict[str, Any] = tomllib.loads(SMALLEST % RELAY.public.data.hex())
+    inner = content
+    *outer, name = path.split(".")
+    for step in outer:
+        inner = inner.setdefault(step, {})
+    if value is None:
+        del inner[name]
+    else:
+        inner[name] = value
+    return content
+
+
+def asked(*changes: tuple[str, object]) -> tuple[ExperimentDocument, OwnSettings]:
+    content: dict[str, Any] = put("title", "A question")
+    for path, value in changes:
+        changed = put(path, value)
+        top = path.partition(".")[0]
+        content[top] = {**content.get(top, {}), **changed[top]} if isinstance(changed.get(top), dict) else changed[top]
+    return asked_in(content)
+
+
+def asked_in(content: dict[str, Any]) -> tuple[ExperimentDocument, OwnSettings]:
+    told = parse_settings(json.dumps(content), Specification, "the specification")
+    return ask(told, key=COORDINATOR.public, grid=GRID, dice=lambda n: bytes(range(n)), now=START)
+
+
+def test_the_smallest_specification_gets_the_defaults() -> None:
+    document, own = asked()
+    experiment = document.experiment
+    assert ExperimentDocument.from_bytes(document.data) == document
+    assert isinstance(experiment.rule, Swift)
+    assert experiment.thinning == Thinning(rho=Fraction(3))
+    assert document.binning == HashedBins(bins=1000, hashes=1, salt=bytes(range(16)))
+    assert document.gateway_note == SALT_NOTE
+    assert (document.train_share, document.rounds) == (Fraction(7, 10), 30)
+    assert document.relays == (Relay("https://relay.example/", RELAY.public),)
+    assert document.windows.first_opening == START
+    assert own == OwnSettings()
+
+
+def test_the_default_budget_is_the_mean_of_a_full_person_and_four_deviations() -> None:
+    mean = 3 * math.sqrt(101)
+    assert asked()[0].budget == math.ceil(mean + 4 * math.sqrt(mean)) + 1 == 54
+    pegasos = ("descent.rule", "pegasos")
+    assert asked(pegasos)[0].budget == 102
+    assert asked(pegasos, ("descent.thinning", "q=1/10"))[0].budget == math.ceil(10.1 + 4 * math.sqrt(10.1)) + 1
+    assert asked(pegasos, ("binning.hashes", 2))[0].budget == 202
+    assert asked(pegasos, ("labels", ["a", "b", "c"]))[0].budget == 3 * 101 + 1
+    assert asked(pegasos, ("labels", ["a", "b", "c"]), ("multiclass", "ovo"))[0].budget == 2 * 101 + 1
+    assert asked(("budget", 77))[0].budget == 77
+    # Swift never sends more than there is.
+    assert asked(("features.per_participant", 4))[0].budget == 6
+    assert asked(("features.presence", False))[0].budget == 54
+
+
+def test_everything_that_can_be_said_arrives_in_the_document() -> None:
+    document, own = asked(
+        ("descent.rule", "pegasos"),
+        ("descent.lambda", 0.001),
+        ("descent.averaging", 4),
+        ("descent.step_cap", "1/10"),
+        ("class_weights", {"b": 2.5}),
+        ("loss", "squared-hinge"),
+        ("loss_parameter", 4),
+        ("binning.vocabulary", "ab" * 32),
+        ("windows.hours", [[7, 22]]),
+        ("windows.time_zone", "Europe/Berlin"),
+        ("windows.first_opening", START + 5),
+        ("early_stopping", {"patience": 5}),
+        ("train_share", 0.6),
+        ("rounds", 12),
+        ("gateway_note", "Run by us."),
+    )
+    experiment = document.experiment
+    assert experiment.rule == Pegasos(lambda_=Fraction(1, 1000), averaging=4, step_cap=Fraction(1, 10))
+    assert experiment.class_weights == (1, Fraction(5, 2))
+    assert (experiment.loss.name, experiment.loss.parameter) == ("squared-hinge", 4)
+    assert document.binning == VocabularyBins(bins=1000, digest="ab" * 32)
+    assert (document.windows.hours, document.windows.time_zone) == (((7, 22),), "Europe/Berlin")
+    assert (document.train_share, document.rounds) == (Fraction(3, 5), 12)
+    # Nothing was drawn, so nothing is said about dice.
+    assert document.gateway_note == "Run by us."
+    assert own == OwnSettings(early_stopping=EarlyStopping(patience=5, at_least=20))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("title", None), "title is missing"),
+        (("floor", "many"), "floor should be a valid integer"),
+        (("windows.graze_s", 1), "windows.graze_s is not a setting"),
+        (("labels", ["a"]), "exactly one label name"),
+        (("labels", ["a", "a"]), "same name"),
+        (("class_weights", {"c": 1}), "class_weights names a label"),
+        (("features.per_participant", None), "give a budget, or features.per_participant"),
+        (("windows.length_s", 3600), "window, grace and lead"),
+        (("windows.time_zone", "Nowhere"), "time zone"),
+        (("windows.hours", [[9, 8]]), "cannot be published: hours"),
+        (("descent.thinning", "none"), "swift over devices needs thinning"),
+        (("descent.thinning", "q=1/2"), "thinned by rho"),
+        (("descent.lambda", 1), "belong to pegasos"),
+        (("descent.rule", "newton"), "descent.rule should be 'swift' or 'pegasos'"),
+        (("relays", []), "relays of the experiment"),
+        (("relays", [{"url": "https://relay.example/", "key": "ab"}]), "64 hexadecimal digits"),
+        (("relays", [{"url": "http://relay.example/", "key": "ab" * 32}]), "url"),
+        (("train_share", "half"), "not a number"),
+        (("train_share", 2), "shares"),
+        (("budget", 1), "budget must be at least 2"),
+        (("features.source", "My Source"), "source"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_one_sentence(change: tuple[str, object], sentence: str) -> None:
+    with pytest.raises(BadInputError, match=sentence) as caught:
+        asked_in(put(*change))
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_as_labels_have_no_early_stopping() -> None:
+    with pytest.raises(BadInputError, match="early stopping"):
+        asked(("labels", ["age"]), ("loss", "epsilon-insensitive"), ("early_stopping", {}))
