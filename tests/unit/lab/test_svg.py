@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ def _axes(places: int, highest: float = 1.0) -> Axes:
 
 
 def _check(figure: str) -> None:
-    root = ElementTree.fromstring(figure)  # noqa: S314  (our own)
+    root = ET.fromstring(figure)
     assert root.tag == "figure"
     for name, most in (("x", WIDTH), ("y", HEIGHT), ("x1", WIDTH), ("x2", WIDTH), ("cy", HEIGHT)):
         for value in re.findall(rf' {name}="([^"]*)"', figure):

@@ -36,7 +36,7 @@ def patient(machine: Machine, **options: float) -> PatientClock:
         rate=10.0,
         sleep=machine.sleep,
         monotonic=machine.monotonic,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 
