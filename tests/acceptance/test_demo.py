@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,12 +16,12 @@ import pytest
 SMALL = ("--participants", "40", "--rounds", "3", "--seed", "5")
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, size: tuple[str, ...] = SMALL) -> subprocess.Popen[str]:
     """The program, with a folder of its own for temporary files."""
     temporary = folder / "temporary"
     temporary.mkdir()
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "secvm.cli.main", "demo", *SMALL, *arguments],
+        [sys.executable, "-P", "-m", "secvm.cli.main", "demo", *size, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -101,6 +102,24 @@ def test_who_interrupts_it_in_the_middle_leaves_nothing_behind(tmp_path: Path, s
     assert "Traceback" not in said
     assert left_behind(tmp_path) == []
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_whole_demonstration_prints(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```text\n(.*?)^```$", readme, flags=re.DOTALL | re.MULTILINE)[0]
+    process = start(tmp_path, size=())
+    out, said = process.communicate(timeout=900)
+    assert process.returncode == 0, said
+    # The last line has the seconds it took.
+    assert out.splitlines()[:-1] == shown.splitlines()[:-1]
+    assert out.splitlines()[-1].split()[:2] == ["report", "report.html"]
+    sent = re.search(r"([0-9,]+) sent", out)
+    assert sent is not None
+    assert int(sent[1].replace(",", "")) >= 100_000
+    accuracy, central = (float(found) for found in re.findall(r"^(?:accuracy|central) +([0-9.]+)", out, re.MULTILINE))
+    assert abs(accuracy - central) <= 0.02
+    assert left_behind(tmp_path) == []
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:

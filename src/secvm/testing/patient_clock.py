@@ -32,7 +32,7 @@ class PatientClock:
         *,
         rate: float,
         patience_s: float = 60.0,
-        look_every_s: float = 0.05,
+        look_every_s: float = 0.1,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
