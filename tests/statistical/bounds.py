@@ -56,6 +56,17 @@ def rank_correlation(a: ArrayLike, b: ArrayLike, rate: float) -> float:
     return abs(correlation) * math.sqrt(len(ranks(a)) - 1) / -NormalDist().inv_cdf(rate / 2)
 
 
+def poisson_limit(expected: float, rate: float) -> int:
+    """A number that a count with at most this expectation reaches with at most this rate."""
+    number, term = 0, math.exp(-expected)
+    left = 1 - term
+    while left > rate:
+        number += 1
+        term *= expected / number
+        left -= term
+    return number + 1
+
+
 def auc(these: ArrayLike, those: ArrayLike) -> float:
     """The chance that one of these is above one of those, a tie being half a chance: 0.5 is guessing."""
     first, second = np.asarray(these, dtype=float), np.asarray(those, dtype=float)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from secvm.errors import LocalProtocolError
+from secvm.learning.package import NullPackage
 from secvm.participant import device as device_module
 from secvm.participant.dice import RandomBytes
 from secvm.participant.polling import Polling
@@ -20,7 +21,7 @@ from secvm.participant.transport import SendResult
 from secvm.protocol import session as session_module
 from secvm.protocol.events import Reason
 from secvm.protocol.experiment_document import Relay
-from secvm.protocol.schedule import Window, below, spread
+from secvm.protocol.schedule import Window, below, redraw, spread
 from secvm.protocol.session import ParticipantSession
 from secvm.protocol.session_memory import Seal
 from tests.statistical.crowd import GRACE_MS, KINDS, DeviceDice, Net
@@ -42,6 +43,26 @@ def participation_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(session_module, "spread", hasty)
 
 
+def updates_at_once(patch: pytest.MonkeyPatch) -> None:
+    """What is computed leaves within a tenth of the window; nulls, which come last, fill the rest of it."""
+
+    def by_kind(count: int, window: Window, words: Iterator[int]) -> list[int]:
+        soon = Window(window.opens_at, window.opens_at + (window.closes_at - window.opens_at) // 10)
+        busy = cell[0] if count > 1 else 0
+        return spread(busy, soon, words) + spread(count - busy, window, words)
+
+    cell = [0]
+    ready = ParticipantSession._packages_ready
+
+    def noting(self: ParticipantSession, packages: Any, now: int, words: Iterator[int]) -> Any:
+        cell[0] = sum(not isinstance(one, NullPackage) for one in packages)
+        return ready(self, packages, now, words)
+
+    patch.setattr(ParticipantSession, "_packages_ready", noting)
+    patch.setattr(session_module, "shuffle", _unshuffled)
+    patch.setattr(session_module, "spread", by_kind)
+
+
 def kinds_in_order(patch: pytest.MonkeyPatch) -> None:
     """Times are drawn well, but given out in the order in which packages were computed."""
     patch.setattr(session_module, "shuffle", _unshuffled)
@@ -57,6 +78,17 @@ def one_generator_in_a_loop(patch: pytest.MonkeyPatch) -> None:
         return [window.opens_at + (first + i * (length // 3 + 1)) % length for i in range(count)]
 
     patch.setattr(session_module, "spread", stepped)
+
+
+def a_part_of_the_window(patch: pytest.MonkeyPatch) -> None:
+    """A device sends in its own half hour, so to say: what comes close in time comes from one person more often."""
+
+    def crowded(count: int, window: Window, words: Iterator[int]) -> list[int]:
+        half = (window.closes_at - window.opens_at) // 2
+        begins = window.opens_at + below(half, words)
+        return spread(count, Window(begins, begins + half), words)
+
+    patch.setattr(session_module, "spread", crowded)
 
 
 def a_phase_of_its_own(patch: pytest.MonkeyPatch) -> None:
@@ -133,6 +165,16 @@ def overdue_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(session_module, "redraw", hasty)
 
 
+def a_burst_within_the_grace(patch: pytest.MonkeyPatch) -> None:
+    """Who comes back sends at once what it missed in the last ten seconds, and draws only the rest again."""
+
+    def hasty(times: Sequence[int], window: Window, words: Iterator[int], *, now: int, grace: int = 0) -> list[int]:
+        redrawn = redraw(times, window, words, now=now, grace=grace or session_module.GRACE_MS)
+        return [max(at, now) for at in redrawn]
+
+    patch.setattr(session_module, "redraw", hasty)
+
+
 def silence(patch: pytest.MonkeyPatch) -> None:
     """Nulls are not sent: who has nothing to say is silent, and that says it."""
     send = Net.send
@@ -151,7 +193,8 @@ def sizes_by_kind(patch: pytest.MonkeyPatch) -> None:
     """Packages are sealed as long as they are, and a prediction is a few bytes shorter than an update."""
 
     def telling(random_bytes: RandomBytes) -> Seal:
-        return _seal(random_bytes, lambda kind, capsule: capsule[: -len(kind)])
+        shorter = {"train": 1, "test": 2, "participation": 3, "null": 4}
+        return _seal(random_bytes, lambda kind, capsule: capsule[: -shorter[kind]])
 
     patch.setattr(device_module, "gateway_seal", telling)
 
