@@ -134,7 +134,7 @@ GIVEN_AWAY = (
     (faults.silence, "violates or not", "capsules"),
     (faults.silence, "violates or not", "bytes"),
     (faults.sizes_by_kind, "violates or not", "largest size"),
-    (faults.sizes_by_kind, "train or test", "bytes"),
+    (faults.sizes_by_kind, "train or test", "smallest size"),
     (faults.updates_at_once, "violates or not", "first time"),
     (faults.updates_at_once, "violates or not", "mean time"),
 )

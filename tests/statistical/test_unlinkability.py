@@ -82,7 +82,7 @@ def uniform_by_kind(stays: Sequence[Stay]) -> float:
     by_kind: dict[str, list[float]] = {"train": [], "test": [], "participation": [], "null": []}
     rng = np.random.default_rng(8)
     for stay in steady(stays):
-        for kind in set(stay.kinds):
+        for kind in sorted(set(stay.kinds)):
             of_it = [at for at, one in zip(stay.times, stay.kinds, strict=True) if one == kind]
             by_kind[kind].append(float(rng.choice(of_it)) / LENGTH_MS)
     assert all(len(times) > 40 for times in by_kind.values())
@@ -117,7 +117,7 @@ def any_place_for_any_kind(stays: Sequence[Stay]) -> float:
     places: dict[str, list[int]] = {kind: [0] * BUDGET for kind in ("participation", "test", "train")}
     rng = np.random.default_rng(9)
     for stay in steady(stays):
-        for kind in set(stay.kinds) - {"null"}:
+        for kind in sorted(set(stay.kinds) - {"null"}):
             places[kind][int(rng.choice([i for i, one in enumerate(stay.kinds) if one == kind]))] += 1
     return max(chi_square(counts, RATE / 3) for counts in places.values())
 
