@@ -1,4 +1,4 @@
-"""A curious gateway: which requests come from one device? It tries headers, cookies, connections, keys, bytes and order.
+"""A curious gateway: which requests come from one device? It tries headers, connections, keys, bytes and order.
 
 Over real sockets: clients that differ in all they can (address, user agent, cookies, languages, credential) send sealed
 packages of every kind through the real relay, in each of its modes, and the gateway keeps every byte. Each attack must
@@ -29,7 +29,7 @@ from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPa
 from secvm.participant.dice import RandomBytes
 from secvm.participant.sealing import CAPSULE_BYTES, gateway_seal
 from secvm.participant.transport import RelayTransport
-from secvm.protocol.codec import AddressedPackage, encode
+from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.experiment_document import Relay
 from secvm.relay import deposits, modes
 from secvm.testing.gateway import FakeGateway, Reply, Seen
@@ -63,7 +63,7 @@ def sealed(random_bytes: Callable[[int], RandomBytes]) -> dict[bytes, int]:
     for client in range(CLIENTS):
         seal = gateway_seal(random_bytes(client))
         for i in range(EACH):
-            found[seal(encode(AddressedPackage(bytes(16), 1, KINDS[i % len(KINDS)])), keys)] = client
+            found[seal(encode(AddressedPackage(ExperimentId(bytes(16)), 1, KINDS[i % len(KINDS)])), keys)] = client
     return found
 
 
@@ -92,10 +92,11 @@ async def plain_proxy(gateway: FakeGateway) -> AsyncIterator[str]:
     to = gateway.url.removeprefix("http://").split(":")
 
     async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
+        try:
             while data := await reader.read(2**16):
                 writer.write(data)
-        writer.close()
+        finally:
+            writer.close()
 
     tasks: set[asyncio.Task[None]] = set()
 
@@ -138,17 +139,16 @@ def forwarded(folder: Path, *, relay: bool) -> list[tuple[int, Seen]]:
             for one in senders:
                 # A fetch each, so that keys were asked for and these requests are seen too; there is nothing to get.
                 assert await one.fetch("/v1/experiments") is None
-            before = len(gateway.seen)
+            path = "/v1/gateway" if relay else "/relay"
             way, listed = Relay(url=url, key=RELAY.public), list(capsules)
             for begin in range(0, len(order), WAVE):
                 gateway.open.clear()
                 wave = [listed[i] for i in order[begin : begin + WAVE]]
                 sent = [asyncio.ensure_future(senders[capsules[one]].send(one, way)) for one in wave]
-                while len(gateway.seen) < before + begin + len(wave):
-                    await asyncio.sleep(0)
+                await gateway.wait_for(path, begin + len(wave))
                 gateway.open.set()
                 assert all(result.acknowledged for result in await asyncio.gather(*sent))
-            return gateway.seen[before:] if relay else [one for one in gateway.seen if one.body in capsules]
+            return gateway.at(path)
 
     return [(capsules[one.body], one) for one in asyncio.run(main())]
 
@@ -263,7 +263,8 @@ def counting() -> Iterator[bytes]:
     number = 0
     while True:
         number += 1
-        yield number.to_bytes(8, "little")
+        # Group numbers are 63 of 64 bits.
+        yield (2 * number).to_bytes(8, "little")
 
 
 def handed_on(folder: Path, mode: str, *, mixes: bool) -> tuple[list[int], list[int]]:

@@ -1,11 +1,12 @@
 """A crowd of real devices over several rounds, with churn: what leaves each of them, and when.
 
-Every device is a ``participant.Device`` with its own SQLite state, clock and dice, joined to one experiment whose rounds
-are published ahead. They do not meet, so they live one after the other; a thousand devices take seconds. The seal is a
-hook that makes random bytes of a capsule's length and notes what was sealed: the tests know what no attacker does.
+Every device is a ``participant.Device`` with its own SQLite state, clock and dice, joined to one experiment whose
+rounds are published ahead. They do not meet, so they live one after the other; a thousand devices take seconds. The
+seal is a hook that makes random bytes of a capsule's length and notes what was sealed: the tests know what no attacker
+does.
 
-Dice are seeded. What befalls a device (restarts, sleep, pauses, lost answers) is thrown with other dice than its own, and
-never looks at the person, so that whatever tells persons apart is the device's doing.
+Dice are seeded. What befalls a device (restarts, sleep, pauses, lost answers) is thrown with other dice than its own,
+and never looks at the person, so that whatever tells persons apart is the device's doing.
 """
 
 from __future__ import annotations
@@ -75,7 +76,11 @@ class Experimented:
 
     def latest(self, now: int) -> bytes | None:
         """What ``manifest/latest`` is at this time."""
-        there = [one for one, of in zip(self.signed, self.rounds, strict=True) if now >= of.opens_at - 3 * GRACE_MS + TALLY_MS]
+        there = [
+            one
+            for one, of in zip(self.signed, self.rounds, strict=True)
+            if now >= of.opens_at - 3 * GRACE_MS + TALLY_MS
+        ]
         return there[-1] if there else None
 
 
@@ -89,9 +94,7 @@ def experimented(rounds: int) -> Experimented:
     blobs: dict[str, bytes] = {}
     unit = experiment.rule.training_weights(experiment.start()).unit
     for number in range(rounds):
-        both = [
-            Weights(rng.integers(-9, 10, size=(1, BINS + 1)).astype(np.int32), unit).to_bytes() for _ in range(2)
-        ]
+        both = [Weights(rng.integers(-9, 10, size=(1, BINS + 1)).astype(np.int32), unit).to_bytes() for _ in range(2)]
         manifest = make_manifest(
             of,
             opens_at=START + number * PERIOD_MS,
@@ -136,7 +139,7 @@ class KeptState(DeviceState):
         """The device is gone; the file is not."""
 
 
-class NoShelf(device_module.ModelShelf):
+class NoShelf(models_module.ModelShelf):
     """Weights are fetched by every device for itself, and never become files."""
 
     def hold(self, owner: object, digest: str) -> None:
@@ -344,10 +347,14 @@ def marking_seal(random_bytes: RandomBytes) -> Seal:
 
 def _remember(patch: pytest.MonkeyPatch) -> None:
     """Verify each signature and read each blob once, not once for every device: the answers are the same for all."""
-    patch.setattr(manifest_module, "verify", cache(manifest_module.verify))
-    patch.setattr(manifest_module.RoundManifest, "from_bytes", cache(manifest_module.RoundManifest.from_bytes))
-    patch.setattr(models_module, "decode_weights", cache(models_module.decode_weights))
-    patch.setattr(device_module, "read_published", cache(device_module.read_published))
+    manifest = manifest_module.RoundManifest
+    patch.setattr(manifest, "from_bytes", cache(manifest.from_bytes))
+    for module, name in (
+        (manifest_module, "verify"),
+        (models_module, "decode_weights"),
+        (device_module, "read_published"),
+    ):
+        patch.setattr(module, name, cache(getattr(module, name)))
 
 
 #: Changes the code under test into one with a fault, for as long as the patch lives.

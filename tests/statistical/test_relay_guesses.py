@@ -1,14 +1,15 @@
 """What a relay sees of a client says nothing about the person: counts, sizes, times. With churn and restarts.
 
-A relay knows its clients. It sees when each asks and sends, how often, how many bytes, on how many connections, and what
-comes again. From that it shall not learn whether somebody is in the train or the test cohort, nor whether a train
+A relay knows its clients. It sees when each asks and sends, how often, how many bytes, on how many connections, and
+what comes again. From that it shall not learn whether somebody is in the train or the test cohort, nor whether a train
 participant violates the margin (which, with a model at hand, is a guess at the label).
 
 The unit is one client in one round. For each feature the AUC, the chance that the relay ranks one of the one sort above
-one of the other, lies in [.48, .52]; so does that of a classifier that learns from all features together and is tried on
-people it has not seen. Standard errors are .0046 (train or test) and .0052 (violates or not), so that the interval is
-3.8 of them or more to each side: the false-alarm rate is at most 1.2e-4 for each feature, less where there are ties, and
-below 3e-3 for all features, classifiers and both questions together. Seeds are fixed. Devices with a fault must show.
+one of the other, lies in [.48, .52]; so does that of a classifier that learns from all features together and is tried
+on people it has not seen. Standard errors are .0046 (train or test) and .0052 (violates or not), so that the interval
+is 3.8 of them or more to each side: the false-alarm rate is at most 1.2e-4 for each feature, less where there are ties,
+and below 3e-3 for all features, classifiers and both questions together. Seeds are fixed. Devices with a fault must
+show.
 """
 
 from __future__ import annotations

@@ -133,8 +133,7 @@ def askings_tell_nothing_of_sendings(stays: Sequence[Stay]) -> float:
     found = steady(stays)
     asked = [stay.asked_at for stay in found]
     return max(
-        rank_correlation(asked, [float(of(stay.times)) for stay in found], RATE / 3)
-        for of in (np.min, np.mean, np.max)
+        rank_correlation(asked, [float(of(stay.times)) for stay in found], RATE / 3) for of in (np.min, np.mean, np.max)
     )
 
 
@@ -227,7 +226,7 @@ def test_devices_with_a_fault_are_noticed(law: Law, fault: Fault) -> None:
 
 
 def test_sleepers_send_at_their_waking_no_more_than_a_slow_timer_would() -> None:
-    """Of each sleeper at most B · 10 s / 600 s on average, as claimed; false-alarm rate below 1e-5 (Poisson, 4.5 sigma)."""
+    """Of each sleeper at most B · 10 s / 600 s on average, as claimed. False-alarm rate below 1e-5: 4.5 sigma."""
     sleepers = [stay for stay in troubled(crowd(DEVICES, ROUNDS)) if stay.trouble.kind == "asleep"]
     at_once = sum(stay.times.count(stay.ends) for stay in sleepers)
     claimed = len(sleepers) * BUDGET * session_module.GRACE_MS / LENGTH_MS

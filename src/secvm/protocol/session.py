@@ -64,7 +64,7 @@ from secvm.protocol.session_memory import (
     WaitingRow,
 )
 
-#: When nothing is later than this, what is due is sent at once: an owner's timer is never exact. Else all is drawn anew.
+#: When nothing is later than this, what is due is sent: an owner's timer is never exact. Else all of it is drawn anew.
 GRACE_MS = 10_000
 #: So far may this device's clock be from the server's, or fall back, before it joins nothing.
 CLOCK_TOLERANCE_MS = 60_000
