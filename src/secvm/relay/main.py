@@ -96,45 +96,49 @@ class Relay:
 
     async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
         """Serve until ``stop`` is set, then drain. ``listening`` is told the port."""
-        settings, limits = self._settings, self._settings.limits
         gateway = GatewayClient(
-            settings.gateway.url,
+            self._settings.gateway.url,
             token=self._token,
-            timeout_s=settings.gateway.timeout_s,
-            answer_bytes=limits.answer_bytes,
+            timeout_s=self._settings.gateway.timeout_s,
+            answer_bytes=self._settings.limits.answer_bytes,
         )
-        async with gateway:
-            mode = self._mode(gateway)
-            doors = Doors(
-                settings.relay.path,
-                mode[0],
-                mode[1],
-                gateway,
-                admission=self._admission,
-                identify=self._identify,
-                clock=self._clock,
-                metrics=self._metrics,
-                capsule_bytes=limits.capsule_bytes,
-                retry_after_s=limits.retry_after_s,
-            )
-            server = HttpServer(
-                doors.handle,
-                limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
-                refusals={413: too_large()},
-            )
-            async with self._depositing(gateway, mode[0], stop):
-                port = await server.start(settings.listen.host, settings.listen.port)
-                self._log.tell("listening", port=port, mode=settings.relay.mode)
-                if listening is not None:
-                    listening(port)
-                await stop.wait()
-                self._log.tell("draining", connections=len(server.connections))
-                doors.draining = True
-                await asyncio.gather(server.drain(), mode[0].flush())
-                await mode[0].close()
-        if self._store is not None:
-            self._store.close()
+        try:
+            async with gateway:
+                await self._serve(gateway, stop, listening or (lambda _port: None))
+        finally:
+            if self._store is not None:
+                self._store.close()
         self._log.tell("stopped")
+
+    async def _serve(self, gateway: GatewayClient, stop: asyncio.Event, listening: Callable[[int], None]) -> None:
+        settings, limits = self._settings, self._settings.limits
+        mode, turnstile = self._mode(gateway)
+        doors = Doors(
+            settings.relay.path,
+            mode,
+            turnstile,
+            gateway,
+            admission=self._admission,
+            identify=self._identify,
+            clock=self._clock,
+            metrics=self._metrics,
+            capsule_bytes=limits.capsule_bytes,
+            retry_after_s=limits.retry_after_s,
+        )
+        server = HttpServer(
+            doors.handle,
+            limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
+            refusals={413: too_large()},
+        )
+        async with self._depositing(gateway, mode, stop):
+            port = await server.start(settings.listen.host, settings.listen.port)
+            self._log.tell("listening", port=port, mode=settings.relay.mode)
+            listening(port)
+            await stop.wait()
+            self._log.tell("draining", connections=len(server.connections))
+            doors.draining = True
+            await asyncio.gather(server.drain(), mode.flush())
+            await mode.close()
 
     def _mode(self, gateway: GatewayClient) -> tuple[Mode, Turnstile]:
         limits, later_s = self._settings.limits, self._settings.limits.retry_after_s

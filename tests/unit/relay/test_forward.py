@@ -237,7 +237,9 @@ def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
         ):
             assert (await ask(relay.port, "GET", "/health")).status == 200
             await send(relay.port, capsule(1), headers=TELLTALE)
+            await send(relay.port, b"short")
             page = (await ask(relay.port, "GET", "/metrics")).body
+            assert b'secvm_relay_refused_total{status="400"} 1.0' in page
             assert b'secvm_relay_requests_total{door="capsule"} 1.0' in page
             assert b"127.0.0" not in page
 
