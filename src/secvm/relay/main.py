@@ -65,7 +65,7 @@ def serve(path: Path) -> None:
         except (OSError, ValueError):
             raise BadInputError("testing.clock names no file that steers a clock") from None
     relay = Relay(settings, clock=clock, dice=os.urandom, log_to=sys.stderr)
-    run_service(relay.run)
+    run_service(relay.run, log=relay.log)
 
 
 class Relay:
@@ -75,7 +75,7 @@ class Relay:
         self._settings = settings
         self._clock = clock
         self._dice = dice
-        self._log = Log(log_to, clock, "relay")
+        self.log = Log(log_to, clock, "relay")
         self._metrics = Metrics("relay")
         self._epochs = Epochs.of(settings.epochs)
         clients, limits = settings.clients, settings.limits
@@ -108,7 +108,7 @@ class Relay:
         finally:
             if self._store is not None:
                 self._store.close()
-        self._log.tell("stopped")
+        self.log.tell("stopped")
 
     async def _serve(self, gateway: GatewayClient, stop: asyncio.Event, listening: Callable[[int], None]) -> None:
         settings, limits = self._settings, self._settings.limits
@@ -131,11 +131,13 @@ class Relay:
             refusals={413: too_large()},
         )
         async with self._depositing(gateway, mode, stop):
+            # Before anybody waits: an epoch that had begun is read from the disk.
+            self._admission.table(self._clock.now())
             port = await server.start(settings.listen.host, settings.listen.port)
-            self._log.tell("listening", port=port, mode=settings.relay.mode)
+            self.log.tell("listening", port=port, mode=settings.relay.mode)
             listening(port)
             await stop.wait()
-            self._log.tell("draining", connections=len(server.connections))
+            self.log.tell("draining", connections=len(server.connections))
             doors.draining = True
             await asyncio.gather(server.drain(), mode.flush())
             await mode.close()
@@ -175,7 +177,7 @@ class Relay:
             floor=self._settings.clients.floor,
             close=close,
             send=send,
-            log=self._log,
+            log=self.log,
             metrics=self._metrics,
             first_pause_s=self._settings.gateway.retry_ms / 1000,
         )
