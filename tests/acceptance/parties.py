@@ -1,6 +1,7 @@
 """Real processes of all parties, on loopback, with a clock that the test steers: nothing here sleeps."""
 
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -56,12 +57,13 @@ class Party:
         with self._more:
             return "".join(self._lines)
 
-    def told(self, event: str) -> dict[str, Any]:
-        """The first line of the log with this event, once it is there."""
+    def told(self, event: str, *, nth: int = 1, **fields: object) -> dict[str, Any]:
+        """The first line of the log with this event and these fields, or a later one, once it is there."""
+        wanted = {"event": event, **fields}
 
         def find() -> dict[str, Any] | None:
             lines = [json.loads(line) for line in self._lines]
-            return next((line for line in lines if line["event"] == event), None)
+            return next(itertools.islice((line for line in lines if line | wanted == line), nth - 1, None), None)
 
         with self._more:
             found = self._more.wait_for(find, timeout=PATIENCE_S)
@@ -92,7 +94,9 @@ def party(*arguments: str) -> Iterator[Party]:
 class Place:
     """Settings of a coordinator and what belongs to it, in a folder, and how to ask it when it runs."""
 
-    def __init__(self, folder: Path, *, token: str = "a-token-of-the-relay", period_s: int = 60, lead_s: int = 10) -> None:
+    def __init__(
+        self, folder: Path, *, token: str = "a-token-of-the-relay", period_s: int = 60, lead_s: int = 10
+    ) -> None:
         self.folder = folder
         self.token = token
         self.period_s = period_s
@@ -125,7 +129,7 @@ class Place:
             self.url = f"http://127.0.0.1:{running.told('listening')['port']}"
             yield running
 
-    def relay_settings(self, more: str = "", *, mode: str = "forward", clients: str = "") -> Path:
+    def relay_settings(self, more: str = "", *, mode: str = "forward", clients: str = "", epochs: str = "") -> Path:
         """A settings file of a relay before this coordinator."""
         self.secret("relay.token", self.token)
         path = self.folder / "relay.toml"
@@ -133,7 +137,7 @@ class Place:
             "[listen]\nport = 0\n"
             f'[gateway]\nurl = "{self.url}"\ntoken_file = "{self.folder}/relay.token"\n'
             f'[relay]\nmode = "{mode}"\n'
-            f"[epochs]\nperiod_s = {self.period_s}\n"
+            f"[epochs]\nperiod_s = {self.period_s}\n{epochs}\n"
             f"[clients]\n{clients}\n"
             f'[testing]\nclock = "{self.clock}"\n' + more,
             encoding="utf-8",

@@ -1,7 +1,7 @@
 """A client that strangers wrote takes part: node, npm's @hpke/core and bhttp-js, through our relay in mode forward.
 
-It fetches the gateway's keys from the relay, writes packages by docs/protocol.md, seals, sends over real sockets, and opens
-the answers. What may count is counted once; everything else gets its problem, and changes nothing.
+It fetches the gateway's keys from the relay, writes packages by docs/protocol.md, seals, sends over real sockets, and
+opens the answers. What may count is counted once; everything else gets its problem, and changes nothing.
 """
 
 from collections.abc import Iterator
@@ -98,7 +98,9 @@ class Scene:
         """As many as the floor wants, and one that tests."""
         for label in (0, 1, 1):
             self.contribute(ParticipationPackage(cohort=Cohort.TRAIN, class_index=label))
-        self.contribute(ParticipationPackage(cohort=Cohort.TEST, class_index=0), TestPackage(true_class=0, predicted_class=1))
+        self.contribute(
+            ParticipationPackage(cohort=Cohort.TEST, class_index=0), TestPackage(true_class=0, predicted_class=1)
+        )
 
     def tally(self, digest: str | None) -> Tally:
         assert digest is not None
@@ -162,9 +164,7 @@ def test_a_strangers_packages_count_once_and_what_is_wrong_gets_its_problem_and_
     relay, stranger = scene.relay, scene.stranger
     # A capsule of which a byte was changed on the way, and one for a key that is not there.
     garbled = scene.seal(train(3, 1))
-    assert_refused(
-        stranger("send_changed", relay=relay, id=garbled, at=60, bytes="00" * 16), "garbage", sealed=False
-    )
+    assert_refused(stranger("send_changed", relay=relay, id=garbled, at=60, bytes="00" * 16), "garbage", sealed=False)
     elsewhere = f"{(int(scene.key[:2], 16) + 9) % 256:02x}"
     assert_refused(
         stranger("send_changed", relay=relay, id=garbled, at=0, bytes=elsewhere), "unknown-key", sealed=False
@@ -176,9 +176,7 @@ def test_a_strangers_packages_count_once_and_what_is_wrong_gets_its_problem_and_
     assert_refused(scene.send(scene.seal(train(3, 1), round_number=2)), "wrong-round", sealed=True)
     # Far too much: no capsule is so large, and the relay need not read it to know.
     for length in (10 * MEGABYTE, 5000):
-        assert_refused(
-            stranger("send_bytes", relay=relay, length=length), "wrong-size", sealed=False, status=413
-        )
+        assert_refused(stranger("send_bytes", relay=relay, length=length), "wrong-size", sealed=False, status=413)
     kept_back = scene.seal(train(11, 1))
     expected = scene.expected()
     scene.close_round()

@@ -62,7 +62,7 @@ def _answer(request: str, status: Callable[[], dict[str, Any]]) -> tuple[str, st
         name, _, value = line.partition(":")
         if name.lower() == "host" and not _names_this_machine(value.strip()):
             return "421 Misdirected Request", "", _TEXT
-    path = (first.split(" ") + [""])[1]
+    path = first.partition(" ")[2].partition(" ")[0]
     if path == "/health":
         return "200 OK", '{"ok":true}', _JSON
     if path == "/metrics":
