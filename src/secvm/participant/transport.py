@@ -14,6 +14,7 @@ who asks, the gateway what is asked for. Rules of the way:
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ _LONGEST_WAIT_MS = 86_400_000
 #: What aiohttp would say about itself.
 _UNSAID = ("User-Agent", "Accept", "Accept-Encoding")
 _SEALED_HEADERS = {"Content-Type": SEALED_REQUEST}
+_CREDENTIAL = "Secvm-Credential"
 #: A request line, a few headers and the frames around them; what a transport counts on top of what it was given.
 OVERHEAD_BYTES = 400
 
@@ -106,9 +108,18 @@ def http_session(connections: int) -> aiohttp.ClientSession:
 class RelayTransport:
     """Through relays: the way for people. ``relays`` are the URLs that fetches take."""
 
-    def __init__(self, session: aiohttp.ClientSession, relays: Sequence[str], random_bytes: RandomBytes) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        relays: Sequence[str],
+        random_bytes: RandomBytes,
+        *,
+        credential: str | None = None,
+    ) -> None:
         if not relays:
             raise LocalProtocolError("fetches need at least one relay")
+        #: Where a relay knows its clients by credential, this is said to it, and to nobody behind it.
+        self._headers = _SEALED_HEADERS if credential is None else {**_SEALED_HEADERS, _CREDENTIAL: credential}
         self._session = session
         self._relays = [_Urls.of(url) for url in relays]
         self._random_bytes = random_bytes
@@ -126,7 +137,13 @@ class RelayTransport:
         url = self._urls.get(relay.url)
         if url is None:
             url = self._urls[relay.url] = yarl.URL(relay.url)
-        return await _post_capsule(self._session, url, capsule)
+        return await _post_capsule(self._session, url, capsule, self._headers)
+
+    def for_client(self, credential: str) -> RelayTransport:
+        """The same connections and keys, for another client of the relay."""
+        other = copy.copy(self)
+        other._headers = {**_SEALED_HEADERS, _CREDENTIAL: credential}  # noqa: SLF001  (its own kind)
+        return other
 
     async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES) -> Fetched | None:
         urls = self._relays[int.from_bytes(self._random_bytes(8), "big") % len(self._relays)]
@@ -148,7 +165,7 @@ class RelayTransport:
         sealed = sealer.seal(fetch_request(path), self._random_bytes)
         try:
             async with self._session.post(
-                urls.fetch, data=sealed.capsule, headers=_SEALED_HEADERS, allow_redirects=False
+                urls.fetch, data=sealed.capsule, headers=self._headers, allow_redirects=False
             ) as response:
                 if response.status != 200 or response.content_type != SEALED_RESPONSE:
                     return response.status, None
@@ -194,7 +211,7 @@ class UnsafeDirectTransport:
             raise LocalProtocolError("sending without a relay is for experiments that are marked as a test")
 
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:  # noqa: ARG002  (there is none on this way)
-        return await _post_capsule(self._session, self._capsules, capsule)
+        return await _post_capsule(self._session, self._capsules, capsule, _SEALED_HEADERS)
 
     async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES) -> Fetched | None:
         try:
@@ -229,9 +246,11 @@ class _Urls:
         return cls(fetch=yarl.URL(base + "/fetch"), keys=yarl.URL(base + "/keys"))
 
 
-async def _post_capsule(session: aiohttp.ClientSession, url: yarl.URL, capsule: bytes) -> SendResult:
+async def _post_capsule(
+    session: aiohttp.ClientSession, url: yarl.URL, capsule: bytes, headers: dict[str, str]
+) -> SendResult:
     try:
-        async with session.post(url, data=capsule, headers=_SEALED_HEADERS, allow_redirects=False) as response:
+        async with session.post(url, data=capsule, headers=headers, allow_redirects=False) as response:
             status = response.status
             if status == 202 or (status == 200 and response.content_type == SEALED_RESPONSE):
                 # The answer is not looked into: what would open it is not kept. Read, so that the connection lives on.

@@ -4,6 +4,7 @@ import asyncio
 from fractions import Fraction
 from math import sqrt
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_prediction_uses_all_features_and_sends_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
 def test_prediction_among_several_labels_has_the_winners_margin(tmp_path: Path, multiclass: str) -> None:
     experiment = Experiment(n_bins=20, labels=("a", "b", "c"), budget=BUDGET, multiclass=multiclass)
-    sign = 1 if multiclass == "ovr" else -1
+    sign: Literal[-1, 1] = 1 if multiclass == "ovr" else -1
     models = [0] if multiclass == "ovr" else [0, 1]
     packages: list[Package] = [
         *shares(3),
