@@ -114,6 +114,9 @@ def test_the_proxy_leads_to_the_port_and_the_paths_of_the_settings(party: str) -
     else:
         assert f"client_max_body_size {settings.limits.deposit_bytes // 2**20}m;" in proxy
         assert "$remote_addr" not in proxy
+        # The relay of the example deposits: nobody goes round it.
+        assert read_settings(DEPLOY / "relay.toml", RelaySettings).relay.mode == "round"
+        assert "location ~ ^/v1/(gateway|capsule)$ { return 404; }" in proxy
 
 
 @PARTIES
@@ -152,3 +155,33 @@ def test_the_example_experiment_fits_the_example_coordinator() -> None:
     assert device.relay is not None
     assert [one.url for one in told.relays] == list(device.relay.urls)
     assert device.relay.urls[0].endswith(relay.relay.path)
+
+
+def commands() -> list[list[str]]:
+    """Our own commands in the how-to, as words after ``secvm``."""
+    text = (ROOT / "docs/how-to/run-for-real.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    lines = [shlex.split(line.removesuffix("&")) for line in "".join(blocks).splitlines()]
+    found = []
+    for words in lines:
+        places = [at for at, word in enumerate(words) if word == "secvm" or word.endswith("/bin/secvm")]
+        found += [words[at + 1 :] for at in places]
+    return found
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_commands_of_the_how_to_exist(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    group, verb, *rest = words
+    assert run([group, verb, "--help"]) == 0
+    shown_options = capsys.readouterr().out
+    for word in rest:
+        if word.startswith("--"):
+            assert word in shown_options, word
+
+
+def test_the_how_to_names_only_metrics_that_exist() -> None:
+    text = (ROOT / "docs/how-to/run-for-real.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"secvm_(?:coordinator|relay)_([a-z_]+)_total", text))
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/secvm").glob("*/*.py"))
+    assert named
+    assert {name for name in named if not re.search(rf"metrics\.counter\(\s*\"{name}\"", source)} == set()

@@ -14,7 +14,13 @@ from secvm.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("vectors/*.md")]
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/*.md"),
+        *ROOT.glob("deploy/*.md"),
+        *ROOT.glob("vectors/*.md"),
+    ]
 )
 RECIPES = [
     ROOT / name for name in ("README.md", "docs/learning.md", "docs/how-to/train-offline.md", "examples/README.md")
