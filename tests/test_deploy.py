@@ -56,9 +56,9 @@ def shown(party: str) -> dict[str, Any]:
 
 @PARTIES
 def test_the_example_settings_are_read_with_and_without_what_is_commented(party: str, tmp_path: Path) -> None:
-    assert read_settings(DEPLOY / f"{party}.toml", KINDS[party])
+    read_settings(DEPLOY / f"{party}.toml", KINDS[party])
     (tmp_path / "all.toml").write_text(uncommented(text_of(party)), encoding="utf-8")
-    assert read_settings(tmp_path / "all.toml", KINDS[party])
+    read_settings(tmp_path / "all.toml", KINDS[party])
 
 
 @PARTIES

@@ -133,6 +133,14 @@ def test_every_decision_is_in_the_index_under_its_number() -> None:
     assert [int(number) for number, _, _ in listed] == list(range(1, len(files) + 1))
 
 
+def test_threat_model_names_tests_that_exist() -> None:
+    text = (ROOT / "docs/threat-model.md").read_text(encoding="utf-8")
+    files = {file.name: file for file in (ROOT / "tests").rglob("*.py")}
+    named = set(re.findall(r"`([a-z_/]+\.py)`", text))
+    assert named
+    assert {one for one in named if not ((ROOT / "tests" / one).is_file() or one in files)} == set()
+
+
 @pytest.mark.parametrize("picture", ["walk", "round"])
 def test_picture_is_what_its_program_draws(picture: str) -> None:
     drawn = subprocess.run(
