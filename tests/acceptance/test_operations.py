@@ -173,6 +173,22 @@ def test_a_device_that_shall_stop_ends_in_order(tmp_path: Path) -> None:
         assert json.loads(device.said.splitlines()[-1])["event"] == "stopped"
 
 
+def test_a_device_that_shall_stop_waits_for_the_answer_that_is_under_way(tmp_path: Path) -> None:
+    path = tmp_path / "device.toml"
+    (tmp_path / "people.jsonl").write_text('{"features": ["one"], "label": "north"}\n', encoding="utf-8")
+    with Slow().running() as relay:
+        path.write_text(
+            DEVICE.format(folder=tmp_path / "device").replace("http://127.0.0.1:9", relay.url)
+            + f'[testing]\npeople = "{tmp_path}/people.jsonl"\njoin = ["{"0" * 64}"]\n',
+            encoding="utf-8",
+        )
+        with party("participant", "run", "--config", str(path)) as device:
+            assert relay.asked.wait(PATIENCE_S)
+            device.process.send_signal(signal.SIGTERM)
+            relay.go_on.set()
+            assert device.end() == 0, device.said
+
+
 def test_two_cannot_listen_at_one_place_and_say_so_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "relay.toml"
     with Slow().running() as taken:
