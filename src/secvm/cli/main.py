@@ -38,6 +38,9 @@ class Command(NamedTuple):
 
 #: Every command, in the order of the help text. To add one, write its function and a line here.
 COMMANDS: dict[str, Command] = {
+    "demo": Command(
+        "secvm.cli.demo:demo", "Train over a relay with hundreds of devices on this machine, in a minute or two."
+    ),
     "train": Command("secvm.cli.train:train", "Train on a file of people, offline."),
     "evaluate": Command("secvm.cli.predict:evaluate", "Compare a model's answers with the labels of a file."),
     "predict": Command("secvm.cli.predict:predict", "Say the label of every person of a file."),

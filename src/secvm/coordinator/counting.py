@@ -51,6 +51,11 @@ class KindCounts:
     test_participants: int
     null: int
 
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.train + self.test + self.train_participants + self.test_participants + self.null
+
 
 @dataclass(frozen=True)
 class Counted:

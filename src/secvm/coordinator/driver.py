@@ -185,14 +185,14 @@ class Driver:
         ]
         counted = await asyncio.to_thread(self._count, epoch, rounds)
         root = received_root(counted.digests).hex()
-        for (book, one), tally in zip(ended, counted.tallies, strict=True):
+        for (book, one), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
             if one.is_live:
-                await self._conclude(book, one, tally, root)
+                await self._conclude(book, one, tally, root, packages=kinds.total)
 
     def _count(self, epoch: int, rounds: list[RoundToCount]) -> Counted:
         return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
 
-    async def _conclude(self, book: Book, one: LiveRound, tally: Tally, root: str) -> None:
+    async def _conclude(self, book: Book, one: LiveRound, tally: Tally, root: str, *, packages: int) -> None:
         document, digest, number = book.document, book.stored.digest, one.stored.number
         met = int(tally.participants.sum()) >= document.floor
         if met:
@@ -215,7 +215,7 @@ class Driver:
                     next_state=digest_of(model.state),
                     blobs={**blobs, **self._books.ended(digest, number, last)},
                 )
-                self._tell("round-tallied", one.stored)
+                self._tell("round-tallied", one.stored, packages=packages)
                 self._ended.add(1, state="tallied")
                 self._participants.add(int(tally.participants.sum()))
         if not met:
@@ -353,9 +353,9 @@ class Driver:
         instants += [self._grid.end(key.epoch) for key in self._held_keys() if key.epoch not in ends]
         return min((at for at in instants if at > now), default=None)
 
-    def _tell(self, event: str, stored: StoredRound) -> None:
+    def _tell(self, event: str, stored: StoredRound, **counts: int) -> None:
         if self._log is not None:
-            self._log.tell(event, experiment=stored.experiment, round=stored.number, epoch=stored.epoch)
+            self._log.tell(event, experiment=stored.experiment, round=stored.number, epoch=stored.epoch, **counts)
 
 
 def _open_round(book: Book, one: LiveRound) -> OpenRound:

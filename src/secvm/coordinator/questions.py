@@ -75,6 +75,8 @@ class BinningPart(Settings):
     hashes: int = 1
     #: A public list's digest (docs/protocol.md §2.9): its words are the bins.
     vocabulary: str | None = None
+    #: In hexadecimal, and in test experiments only: a run that is to be repeated needs the same bins.
+    salt: Annotated[str, pydantic.Field(pattern=r"^([0-9a-f]{2}){16}$")] | None = None
 
 
 class DescentPart(Settings):
@@ -89,6 +91,7 @@ class DescentPart(Settings):
     step_cap: Number | None = None
     #: Of swift.
     decay: Number | None = None
+    step_size: Number | None = None
 
 
 class WindowsPart(Settings):
@@ -177,7 +180,7 @@ def ask(
         features=FeaturesWanted(
             source=told.features.source, description=told.features.description, presence=told.features.presence
         ),
-        binning=_binning(told.binning, dice),
+        binning=_binning(told, dice),
         windows=windows,
         floor=told.floor,
         train_share=exact(told.train_share),
@@ -249,15 +252,16 @@ def _rule(told: DescentPart) -> DescentRule:
     if told.rule == "swift":
         if not told.lambda_ is told.averaging is told.step_cap is None:
             raise BadExperimentError("descent.lambda, averaging and step_cap belong to pegasos, not to swift")
-        return Swift() if told.decay is None else Swift(decay=exact(told.decay))
-    if told.decay is not None:
-        raise BadExperimentError("descent.decay belongs to swift, not to pegasos")
+        given = {name: getattr(told, name) for name in ("decay", "step_size")}
+        return Swift(**{name: exact(value) for name, value in given.items() if value is not None})
+    if not told.decay is told.step_size is None:
+        raise BadExperimentError("descent.decay and step_size belong to swift, not to pegasos")
     given = {
         "lambda_": None if told.lambda_ is None else exact(told.lambda_),
         "averaging": told.averaging,
         "step_cap": None if told.step_cap is None else exact(told.step_cap),
     }
-    return Pegasos(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    return Pegasos(**{name: value for name, value in given.items() if value is not None})
 
 
 def _thinning(told: DescentPart) -> Thinning:
@@ -272,9 +276,13 @@ def _thinning(told: DescentPart) -> Thinning:
     return Thinning(rho=exact(told.thinning))
 
 
-def _binning(told: BinningPart, dice: RandomBytes) -> HashedBins | VocabularyBins:
+def _binning(specified: Specification, dice: RandomBytes) -> HashedBins | VocabularyBins:
+    told = specified.binning
+    if told.salt is not None and (told.vocabulary is not None or not specified.test):
+        raise BadExperimentError("binning.salt is for test experiments with hashed bins; others have theirs drawn")
     if told.vocabulary is None:
-        return HashedBins(bins=told.bins, hashes=told.hashes, salt=dice(SALT_BYTES))
+        salt = dice(SALT_BYTES) if told.salt is None else bytes.fromhex(told.salt)
+        return HashedBins(bins=told.bins, hashes=told.hashes, salt=salt)
     if told.hashes != 1:
         raise BadExperimentError("a vocabulary is not hashed: binning.hashes must be 1")
     return VocabularyBins(bins=told.bins, digest=told.vocabulary)

@@ -67,6 +67,8 @@ class RoundReport:
     #: Train packages sent by everybody together.
     packages: int
     participants: int
+    #: Per model, how many people sent an update for the positive and for the negative side.
+    violators: tuple[tuple[int, int], ...] = ()
 
 
 class OfflineTraining:
@@ -115,7 +117,10 @@ class OfflineTraining:
         self.tally = tally
         self.packages_sent += packages
         self.two_cycle.watch(tally, self.round_number)
-        return RoundReport(self.round_number, abandoned=False, packages=packages, participants=n_here)
+        sides = zip((signs > 0).sum(axis=0).tolist(), (signs < 0).sum(axis=0).tolist(), strict=True)
+        return RoundReport(
+            self.round_number, abandoned=False, packages=packages, participants=n_here, violators=tuple(sides)
+        )
 
     def _prepare(self, people: Population) -> _Prepared:
         if self._prepared is None or self._prepared.people is not people:

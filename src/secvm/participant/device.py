@@ -129,7 +129,9 @@ class Device:
 
     @property
     def wake_at(self) -> int:
-        """When there is something to do next, if nothing happens before."""
+        """When there is something to do next, if nothing happens before; 0: at once."""
+        if self._under_way < self._limits.parallel_sends and any(one.has_due for one in self.memberships.values()):
+            return 0
         return min((membership.wake_at for membership in self.memberships.values()), default=NEVER)
 
     def wake(self) -> list[Job]:

@@ -123,7 +123,10 @@ async def open_devices(
     if testing is None or testing.people is None:
         return [open_device(settings, transport, clock)]
     _allow_files(8 * testing.count + 256)
-    wanted = [await _experiment(digest, transport, stop) for digest in testing.join]
+    first = transport
+    if testing.credentials and isinstance(transport, RelayTransport):
+        first = transport.for_client("test-host")
+    wanted = [await _experiment(digest, first, stop) for digest in testing.join]
     if None in wanted:
         return []
     shelf, credential = ModelShelf(settings.device.folder / "models"), _credential(settings)
@@ -133,8 +136,8 @@ async def open_devices(
         assert person.label is not None  # the reader has asked for it
         folder = settings.device.folder / f"{number:06d}"
         own = transport
-        if credential is not None and isinstance(transport, RelayTransport):
-            own = transport.for_client(f"{credential}-{number}")
+        if isinstance(transport, RelayTransport) and (credential is not None or testing.credentials):
+            own = transport.for_client(f"{credential or 'test-person'}-{number}")
         device = open_device(settings, own, clock, folder=folder, number=number, shelf=shelf)
         devices.append(device)
         for found in wanted:

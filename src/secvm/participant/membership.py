@@ -160,6 +160,11 @@ class Membership:
             self.tell(Tick(), now)
 
     @property
+    def has_due(self) -> bool:
+        """Whether capsules are due that nobody has taken yet: after a restart there may be some at once."""
+        return bool(self._outbox)
+
+    @property
     def _last_moment(self) -> int | None:
         """When the last moment of the window begins, if packages wait for it and it has not begun yet."""
         accepted = self.session.accepted
@@ -322,6 +327,9 @@ class Membership:
         accepted = self.session.accepted
         if accepted is not None and accepted is not before:
             self._poll_at = self._polling.after(accepted.manifest, now())
+            return
+        if fetched is None:
+            self._poll_at = self._polling.failed(now())
             return
         self._poll_at = self._polling.again(now())
         if accepted is not None and now() >= accepted.manifest.accept_until:

@@ -66,6 +66,8 @@ class TestingSettings(Settings):
     unsafe_unsynced: bool = False
     #: Digests of experiments that these people join by themselves.
     join: tuple[str, ...] = ()
+    #: Each of them tells relays a credential of its own: its number.
+    credentials: bool = False
 
     @model_validator(mode="after")
     def _people_are_named(self) -> Self:

@@ -1,0 +1,168 @@
+"""``secvm demo``: a whole federation on this machine, and a page that tells what happened."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.errors import BadInputError
+
+if TYPE_CHECKING:
+    from secvm.lab.demo.result import DemoResult
+    from secvm.lab.demo.run import Progress
+
+EXIT_TERMINATED = 143  # 128 + SIGTERM, as shells count
+EXIT_NOT_AS_IT_SHOULD_BE = 1
+
+
+class Descent(StrEnum):
+    """How the coordinator learns from tallies."""
+
+    SWIFT = "swift"
+    PEGASOS = "pegasos"
+
+
+def demo(
+    participants: Annotated[int, typer.Option(help="Devices that take part.")] = 340,
+    rounds: Annotated[int, typer.Option(help="Rounds.")] = 20,
+    hosts: Annotated[int, typer.Option(help="Processes that carry the devices.")] = 2,
+    seed: Annotated[int, typer.Option(help="Decides the people, and the dice of what they learn.")] = 0,
+    descent: Annotated[Descent, typer.Option(help="swift, or the paper's own rule.")] = Descent.SWIFT,
+    data: Annotated[
+        Path | None, typer.Option(help="A file of people instead of made-up ones.", metavar="PEOPLE")
+    ] = None,
+    bins: Annotated[int, typer.Option(help="Bins that features are hashed into.")] = 600,
+    report: Annotated[Path, typer.Option(help="Where the page is written.")] = Path("report.html"),
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep settings, logs and states of all processes in this new folder.")
+    ] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Train over a relay with hundreds of devices on this machine, in a minute or two.
+
+    Coordinator, relay and hosts are processes of their own and speak over loopback sockets; every package is a request.
+    At the end everything is compared with the offline estimator, byte for byte. Example:
+
+    \b
+        ./secvm demo
+    """
+    from secvm.files import write_atomically
+    from secvm.lab.demo.plan import Plan
+    from secvm.lab.demo.report import report_page
+    from secvm.lab.demo.run import run_demo
+
+    plan = Plan(
+        participants=participants,
+        rounds=rounds,
+        hosts=hosts,
+        seed=seed,
+        descent=descent.value,
+        bins=bins,
+        data=data,
+        report=report,
+        keep=keep,
+    )
+    if not report.parent.is_dir() or report.is_dir():
+        raise BadInputError(f"the page cannot be written to {report}")
+    with _ended_by_sigterm(), _shown() as show:
+        result = run_demo(plan, show)
+    write_atomically(report, report_page(result).encode())
+    emit(result.summary(), output_format, text=_as_text(result))
+    if result.checks.lost or result.checks.counted_twice or not result.checks.bit_exact:
+        note("secvm: this is not as it should be; the page tells more")
+        raise typer.Exit(EXIT_NOT_AS_IT_SHOULD_BE)
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM unwinds like Ctrl-C does, so that no process is left behind."""
+
+    def leave(_number: int, _frame: Any) -> None:
+        raise SystemExit(EXIT_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[Callable[[Progress], None]]:
+    """Progress on stderr: a moving line on a terminal, a line for each round elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda progress: note(_line(progress))
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[left]}"))
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None, left="")
+        begun: float | None = None
+
+        def show(progress: Progress) -> None:
+            nonlocal begun
+            left = ""
+            if progress.stage == "training":
+                begun = time.monotonic() if begun is None else begun
+                done = progress.round_number - 1
+                if done:
+                    left_s = (time.monotonic() - begun) / done * (progress.rounds - progress.round_number)
+                    left = f"about {left_s:.0f} s left"
+            bar.update(
+                task,
+                description=_line(progress),
+                completed=progress.round_number,
+                total=progress.rounds or None,
+                left=left,
+            )
+
+        yield show
+
+
+def _line(progress: Progress) -> str:
+    if progress.stage != "training":
+        return progress.stage
+    return (
+        f"round {progress.round_number}/{progress.rounds}  {progress.participants} participants"
+        f"  {progress.packages:,} packages, {progress.packages_per_s:,.0f}/s  accuracy {progress.accuracy:.3f}"
+    )
+
+
+def _as_text(result: DemoResult) -> str:
+    checks = result.checks
+    rows = [
+        ("participants", f"{result.participants} devices in {result.hosts} processes, {result.rounds} rounds"),
+        ("packages", f"{checks.packages_sent:,} sent, {checks.packages_counted:,} counted"),
+        ("", f"{checks.lost} lost, {checks.counted_twice} counted twice"),
+        ("accuracy", f"{result.accuracy:.3f} on {result.tested_on:,} people who took no part"),
+        ("central", f"{result.central_accuracy:.3f} LinearSVC with all the data in one place"),
+    ]
+    for label, recall, precision, baseline in zip(
+        result.labels, result.final.recall, result.final.precision, result.final.baseline, strict=True
+    ):
+        rows.append(
+            (
+                label,
+                f"recall {recall.value:.3f}, precision {precision.value:.3f}, share of people {baseline.value:.3f}",
+            )
+        )
+    rows += [
+        ("offline", "the same bytes" if checks.bit_exact else "OTHER BYTES than offline"),
+        ("privacy", f"no formal guarantee; label attack on all rounds: AUC {result.leakage.auc:.2f} (page: why)"),
+        ("report", f"{result.report}  ({result.seconds:.0f} s)"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:{width}}  {value}" for name, value in rows)

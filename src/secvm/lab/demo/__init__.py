@@ -1,0 +1,1 @@
+"""The demonstration: a whole federation on one machine, and a page that tells what happened."""

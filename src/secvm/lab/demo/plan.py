@@ -1,0 +1,117 @@
+"""What a demonstration is asked for, and the experiment that follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from secvm.errors import BadInputError
+from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
+from secvm.learning.experiment import Experiment
+from secvm.learning.thinning import Thinning
+
+#: ρ for swift: with a few hundred people a unit more says more than a round more.
+RHO = Fraction(3, 2)
+#: With so few people the usual step of 100 runs past the goal.
+SWIFT_STEP = Fraction(5)
+PEGASOS_LAMBDA = Fraction(1, 3)
+TRAIN_SHARE = Fraction(7, 10)
+#: Probability with which a device misses a round.
+MISSES = 0.03
+#: Fewest train participants of a round.
+FLOOR = 2
+#: Fewest packages of a device in a round that are worth a round.
+_FEWEST, _MOST = 8, 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The options of ``secvm demo``."""
+
+    participants: int = 340
+    rounds: int = 20
+    hosts: int = 2
+    seed: int = 0
+    descent: str = "swift"
+    bins: int = 600
+    data: Path | None = None
+    report: Path = Path("report.html")
+    #: Where processes keep their files; a temporary folder without.
+    keep: Path | None = None
+
+    def __post_init__(self) -> None:
+        limits = {
+            "--participants": (self.participants, 10, 20_000),
+            "--rounds": (self.rounds, 1, 200),
+            "--hosts": (self.hosts, 1, 16),
+            "--seed": (self.seed, 0, 2**32 - 1),
+            "--bins": (self.bins, 2, 2**20),
+        }
+        for name, (value, least, most) in limits.items():
+            if not least <= value <= most:
+                raise BadInputError(f"{name} must lie between {least} and {most}")
+        if self.hosts > self.participants:
+            raise BadInputError("there must be at least as many participants as hosts")
+
+    @property
+    def dice_seed(self) -> bytes:
+        """What the devices' learning dice are seeded with."""
+        return b"secvm demo %d" % self.seed
+
+    @property
+    def salt(self) -> bytes:
+        """What the bins are hashed with."""
+        return hashlib.blake2b(self.dice_seed, digest_size=16).digest()
+
+    def rule(self) -> DescentRule:
+        return Swift(step_size=SWIFT_STEP) if self.descent == "swift" else Pegasos(lambda_=PEGASOS_LAMBDA)
+
+    def thinning(self, features: float) -> Thinning:
+        """Thinning for people of so many features; both rules then send about the same."""
+        if self.descent == "swift":
+            return Thinning(rho=RHO)
+        q = min(Fraction(1), (RHO / Fraction(math.sqrt(max(1.0, features)))).limit_denominator(100))
+        return Thinning(q=q)
+
+    def experiment(self, labels: tuple[str, ...], features: float) -> Experiment:
+        """The experiment for people who have so many features on average."""
+        units = float(RHO) * math.sqrt(features + 1)
+        budget = min(_MOST, max(_FEWEST, math.ceil(units + math.sqrt(units))))
+        return Experiment(
+            n_bins=self.bins,
+            labels=labels,
+            rule=self.rule(),
+            thinning=self.thinning(features),
+            budget=budget,
+        )
+
+    def hosted(self, participants: int) -> list[range]:
+        """Which participants each host carries."""
+        cuts = [participants * i // self.hosts for i in range(self.hosts + 1)]
+        return [range(a, b) for a, b in pairwise(cuts)]
+
+    def specification(self, experiment: Experiment) -> dict[str, Any]:
+        """The experiment in an operator's words, as a coordinator takes it; windows and relays are the federation's."""
+        descent: dict[str, Any] = {"rule": self.descent, "thinning": str(experiment.thinning)}
+        if self.descent == "swift":
+            descent["step_size"] = str(SWIFT_STEP)
+        else:
+            descent["lambda"] = str(PEGASOS_LAMBDA)
+        return {
+            "title": "A federation in miniature",
+            "question": "Which side do people lean to, by the titles of the pages they read?",
+            "labels": list(experiment.labels),
+            "floor": FLOOR,
+            "features": {"source": "people-file", "description": "words of page titles, and hosts", "presence": True},
+            "binning": {"bins": experiment.n_bins, "salt": self.salt.hex()},
+            "descent": descent,
+            "multiclass": experiment.multiclass,
+            "budget": experiment.budget,
+            "train_share": str(TRAIN_SHARE),
+            "rounds": self.rounds,
+        }

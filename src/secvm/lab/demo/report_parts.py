@@ -1,0 +1,169 @@
+"""The parts of the demonstration's page: figures and tables, each a piece of HTML made of a ``DemoResult``."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+from secvm.lab.demo.result import DemoResult
+from secvm.lab.svg import Axes, Bars, Line, Rule, bar_chart, line_chart, nice_top
+from secvm.learning.aggregate.scoring import Share
+
+#: Classes beyond so many share colours.
+COLOURS = 4
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """A share as people write it; a dash where there is none."""
+    return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u00a0%"
+
+
+def number(value: int) -> str:
+    """An integer in groups of three."""
+    return f"{value:,}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:
+    """A table that scrolls by itself where the screen is narrow."""
+    titled = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    heads = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in head)
+    body = "".join(
+        "<tr>"
+        f'<th scope="row">{html.escape(row[0])}</th>'
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table>{titled}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def numbers_behind(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The numbers of a figure, folded away."""
+    return f"<details><summary>The numbers</summary>{table(head, rows)}</details>"
+
+
+def accuracy_figure(result: DemoResult) -> str:
+    """Accuracy on people who took no part, round by round, with what it is compared with."""
+    values = [line.accuracy for line in result.lines]
+    guess = max(share.value for share in result.final.baseline)
+    everything = [*(v for v in values if not math.isnan(v)), guess, result.central_accuracy]
+    axes = Axes(
+        title="Accuracy after each round",
+        description=(
+            f"Accuracy on {number(result.tested_on)} further people, round by round, ending at"
+            f" {percent(result.accuracy)};"
+            f" the central model has {percent(result.central_accuracy)}, a guess of the larger class {percent(guess)}."
+        ),
+        across="round",
+        up="accuracy",
+        places=[str(line.number) for line in result.lines],
+        lowest=math.floor(10 * min(everything)) / 10,
+        highest=min(1.0, math.ceil(10 * max(everything) + 0.2) / 10),
+        percent=True,
+    )
+    rules = [
+        Rule("LinearSVC, all data in one place", result.central_accuracy, 1),
+        Rule("always the larger class", guess, 0),
+    ]
+    rows = [[str(line.number), percent(line.accuracy)] for line in result.lines]
+    return line_chart(axes, [Line("this federation", values, colour=0)], rules) + numbers_behind(
+        ["round", "accuracy"], rows
+    )
+
+
+def _interval(share: Share) -> str:
+    low, high = share.interval
+    return f"{percent(share.value)} [{percent(low, 0)}, {percent(high, 0)}]"
+
+
+def class_figures(result: DemoResult) -> str:
+    """Figure 2 of the paper: recall and precision of every class over the rounds."""
+    scored = [line for line in result.lines if line.score is not None]
+    figures, rows = [], [[str(line.number)] for line in scored]
+    for label, name in enumerate(result.labels):
+        lines = []
+        for colour, kind in enumerate(("recall", "precision")):
+            shares: list[Share] = [getattr(line.score, kind)[label] for line in scored]
+            lines.append(
+                Line(
+                    kind,
+                    [share.value for share in shares],
+                    low=[share.interval[0] if share.of else math.nan for share in shares],
+                    high=[share.interval[1] if share.of else math.nan for share in shares],
+                    colour=colour,
+                    dashed=kind == "precision",
+                )
+            )
+            for row, share in zip(rows, shares, strict=True):
+                row.append(_interval(share))
+        of = sum(line.score.baseline[label].of for line in scored if line.score)
+        baseline = sum(line.score.baseline[label].hits for line in scored if line.score) / max(1, of)
+        last = scored[-1].score if scored else None
+        told = (
+            f" In the last round recall {_interval(last.recall[label])}, precision {_interval(last.precision[label])}."
+            if last
+            else ""
+        )
+        axes = Axes(
+            title=f"Class “{name}”",
+            description=(
+                f"Recall and precision of class {name} over the rounds, with 95 % intervals, as counted from test"
+                f" packages; the marginal baseline is {percent(baseline)}.{told}"
+            ),
+            across="round",
+            up="share",
+            places=[str(line.number) for line in scored],
+            percent=True,
+        )
+        figures.append(line_chart(axes, lines, [Rule("marginal baseline", baseline, 0)]))
+    head = ["round", *(f"{kind} {name}" for name in result.labels for kind in ("recall", "precision"))]
+    return f'<div class="pair">{"".join(figures)}</div>' + numbers_behind(head, rows)
+
+
+def participants_figure(result: DemoResult) -> str:
+    """Figure 3 of the paper: participants per class and round."""
+    layers = [
+        Bars(name, [line.participants[label] for line in result.lines], colour=label % COLOURS)
+        for label, name in enumerate(result.labels)
+    ]
+    tested = [line.score.accuracy.of if line.score else 0 for line in result.lines]
+    layers.append(Bars("testing", tested, colour=9))
+    totals = [sum(line.participants) + test for line, test in zip(result.lines, tested, strict=True)]
+    axes = Axes(
+        title="Participants in each round",
+        description=(
+            f"Participants per class and round: between {number(min(totals, default=0))} and"
+            f" {number(max(totals, default=0))} of {number(result.participants)} took part in a round."
+        ),
+        across="round",
+        up="participants",
+        places=[str(line.number) for line in result.lines],
+        highest=nice_top(max(totals, default=1)),
+    )
+    rows = [
+        [str(line.number), *(number(count) for count in line.participants), number(test), number(line.sent)]
+        for line, test in zip(result.lines, tested, strict=True)
+    ]
+    return bar_chart(axes, layers) + numbers_behind(["round", *result.labels, "testing", "packages sent"], rows)
+
+
+def arrivals_figure(result: DemoResult) -> str:
+    """When packages arrived within their windows; nothing where nobody looked."""
+    if not sum(result.arrivals):
+        return ""
+    n, mean = len(result.arrivals), sum(result.arrivals) / len(result.arrivals)
+    axes = Axes(
+        title="Arrivals over the window",
+        description=(
+            f"Packages acknowledged in each of {n} equal parts of the windows, all rounds together: from"
+            f" {number(min(result.arrivals))} to {number(max(result.arrivals))}, on average {mean:,.0f}."
+        ),
+        across="part of the window",
+        up="packages",
+        places=[f"{100 * i // n} %" for i in range(n)],
+        highest=nice_top(max(result.arrivals)),
+    )
+    rows = [[f"{100 * i // n}–{100 * (i + 1) // n} %", number(count)] for i, count in enumerate(result.arrivals)]
+    layers = [Bars("packages", result.arrivals, colour=0)]
+    return bar_chart(axes, layers, [Rule("if exactly even", mean, 0)]) + numbers_behind(["part", "packages"], rows)

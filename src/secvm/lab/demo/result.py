@@ -1,0 +1,129 @@
+"""What a demonstration found out: values only. The summary and the report are made of nothing else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from secvm.learning.aggregate.scoring import Score
+
+
+@dataclass(frozen=True, slots=True)
+class RoundLine:
+    """One round, as the coordinator published it."""
+
+    number: int
+    #: Train participants per label.
+    participants: tuple[int, ...]
+    #: Of the test cohort, with the evaluation weights that the round began with; None: nobody tested, or abandoned.
+    score: Score | None
+    #: Of the weights after this round, on the further people.
+    accuracy: float
+    #: Packages that devices saw acknowledged, and those that the coordinator counted.
+    sent: int
+    counted: int
+    abandoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leakage:
+    """What the tallies give away of labels, by the law d'² = q · bins · (1/V₊ + 1/V₋) (docs/threat-model.md)."""
+
+    #: Mean probability with which a unit of an update is sent.
+    q: float
+    #: Σ over the rounds so far of d'², one entry a round.
+    summed: tuple[float, ...]
+
+    @property
+    def first_auc(self) -> float:
+        """Of round 1 alone."""
+        return auc(self.summed[0]) if self.summed else 0.5
+
+    @property
+    def auc(self) -> float:
+        """Of all rounds, for a device that sends an update in each of them."""
+        return auc(self.summed[-1]) if self.summed else 0.5
+
+
+def auc(d_squared: float) -> float:
+    """The chance to tell a random person of one label from one of the other: Φ(d' / √2)."""
+    return 0.5 * (1.0 + math.erf(math.sqrt(max(0.0, d_squared)) / 2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """Sent against counted, and deployed against offline."""
+
+    packages_sent: int
+    packages_counted: int
+    counted_twice: int
+    bit_exact: bool
+
+    @property
+    def lost(self) -> int:
+        """Acknowledged, but never counted."""
+        return self.packages_sent + self.counted_twice - self.packages_counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoResult:
+    """All of it."""
+
+    participants: int
+    hosts: int
+    rounds: int
+    budget: int
+    bins: int
+    seed: int
+    descent: str
+    thinning: str
+    #: Where the people came from, in words.
+    people: str
+    labels: tuple[str, ...]
+    lines: tuple[RoundLine, ...]
+    #: On people who took no part.
+    tested_on: int
+    final: Score
+    central_accuracy: float
+    checks: Checks
+    leakage: Leakage
+    seconds: float
+    #: How many packages were acknowledged in each twentieth of the windows, all rounds together.
+    arrivals: tuple[int, ...] = ()
+    #: Bytes of a sealed package on the wire without HTTP's own, and what hosts sent and relay deposited, where known.
+    capsule_bytes: int = 0
+    traffic: dict[str, int] = field(default_factory=dict)
+    report: str = ""
+
+    @property
+    def accuracy(self) -> float:
+        return self.final.accuracy.value
+
+    def summary(self) -> dict[str, Any]:
+        """What ``secvm demo --format json`` prints."""
+
+        def each(name: str) -> dict[str, float | None]:
+            shares = getattr(self.final, name)
+            return {
+                label: None if math.isnan(share.value) else round(share.value, 4)
+                for label, share in zip(self.labels, shares, strict=True)
+            }
+
+        return {
+            "participants": self.participants,
+            "rounds": self.rounds,
+            "budget": self.budget,
+            "accuracy": round(self.accuracy, 4),
+            "central_accuracy": round(self.central_accuracy, 4),
+            "recall": each("recall"),
+            "precision": each("precision"),
+            "baseline": each("baseline"),
+            "packages_sent": self.checks.packages_sent,
+            "packages_counted": self.checks.packages_counted,
+            "lost": self.checks.lost,
+            "counted_twice": self.checks.counted_twice,
+            "bit_exact_with_offline": self.checks.bit_exact,
+            "seconds": round(self.seconds, 1),
+            "report": self.report,
+        }

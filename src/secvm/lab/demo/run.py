@@ -1,0 +1,314 @@
+"""One demonstration from beginning to end: people, federation, rounds, replay, result.
+
+The rounds happen in other processes; this one makes the people, steers the clock, looks at what is public, and now and
+then decides for a device to miss a round, as its person would with ``secvm participant pause``. When all is over it
+reads from the devices' own books in which rounds each took part, plays the same rounds offline, and compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.crypto.signing import Envelope
+from secvm.errors import BadInputError
+from secvm.estimator.fitting import Evaluator
+from secvm.estimator.training import Population
+from secvm.lab.demo.crowd import Crowd, binned, central_accuracy, from_file, made_up, who_trains
+from secvm.lab.demo.plan import FLOOR, MISSES, TRAIN_SHARE, Plan
+from secvm.lab.demo.replay import Replay, counted_twice
+from secvm.lab.demo.result import Checks, DemoResult, RoundLine
+from secvm.learning.aggregate.scoring import score
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import HashBinning
+from secvm.participant.sealing import CAPSULE_BYTES
+from secvm.participant.state import DeviceState, Status
+from secvm.protocol.blobs import decode_tally, decode_weights
+from secvm.protocol.ending import Ending
+from secvm.protocol.manifest import RoundManifest
+from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
+
+#: Parts of a window in which arrivals are counted.
+PARTS = 20
+#: The clock is slowed down or sped up so that at a window's end about this share of its time is still waited for.
+_WAITED = 0.15
+_SLOWEST, _FASTEST = 2.0, 60.0
+#: The processes of a demonstration of usual size write about a quarter of this.
+_ROOM_BYTES = 2**29
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it is, for whoever watches."""
+
+    stage: str
+    round_number: int = 0
+    rounds: int = 0
+    participants: int = 0
+    packages: int = 0
+    packages_per_s: float = 0.0
+    accuracy: float = 0.0
+
+
+Watch = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Published:
+    """What the coordinator published after a round."""
+
+    tally: Tally | None
+    accuracy: float
+    state: str
+
+
+def run_demo(plan: Plan, watch: Watch) -> DemoResult:
+    """The whole demonstration; processes and temporary files are gone when it returns or raises."""
+    begun = time.monotonic()
+    watch(Progress("making people", rounds=plan.rounds))
+    crowd = _crowd(plan)
+    experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
+    binning = HashBinning(n_bins=plan.bins, salt=plan.salt)
+    further = Evaluator(experiment, binned(crowd.further_features, binning))
+    with _folder(plan.keep) as folder:
+        people = folder / "people.jsonl"
+        crowd.write(people, range(len(crowd)))
+        hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(len(crowd))]
+        watch(Progress("starting processes", rounds=plan.rounds))
+        with Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(), floor=FLOOR) as federation:
+            federation.start_servers()
+            federation.begin(plan.specification(experiment))
+            played = _Play(plan, federation, crowd, experiment, further, watch)
+            played.rounds()
+            watch(Progress("ending processes", plan.rounds, plan.rounds))
+        attendance = _attendance(folder / "devices", federation.digest, len(crowd), plan.rounds)
+        watch(Progress("playing it again offline", plan.rounds, plan.rounds))
+        train = who_trains(len(crowd), share=TRAIN_SHARE, dice_seed=plan.dice_seed)
+        replay = Replay(
+            experiment,
+            Population(rows=binned(crowd.features, binning), labels=crowd.codes, train=train),
+            dice_seed=plan.dice_seed,
+            floor=FLOOR,
+            further=further,
+            further_codes=crowd.further_codes,
+        )
+        for here in attendance:
+            replay.advance(here)
+        result = played.result(replay, central_accuracy(crowd, train))
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+class _Play:
+    """The rounds of the federation, watched from outside."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        federation: Federation,
+        crowd: Crowd,
+        experiment: Experiment,
+        further: Evaluator,
+        watch: Watch,
+    ) -> None:
+        self._plan, self._federation, self._crowd = plan, federation, crowd
+        self._experiment, self._further, self._watch = experiment, further, watch
+        self._dice = np.random.default_rng([plan.seed, 2])
+        self._away: list[int] = []
+        self._published: list[_Published] = []
+        self._sent: list[int] = []
+        self._arrivals = np.zeros(PARTS, dtype=np.int64)
+        self._state = b""
+
+    def rounds(self) -> None:
+        """All of them."""
+        budget = self._experiment.budget or 0
+        federation, plan = self._federation, self._plan
+        for number in range(1, plan.rounds + 1):
+            attending = len(self._crowd) - len(self._away)
+            arrivals = _Arrivals(federation, federation.opens_at(number))
+            begun = time.monotonic()
+
+            def miss_next() -> None:
+                self._change_attendance(last=number == plan.rounds)  # noqa: B023  (called within the round)
+
+            counts, waited = federation.play_round(
+                number, attending=attending, budget=budget, look=arrivals.look, before_closing=miss_next
+            )
+            took = time.monotonic() - begun
+            self._arrivals += arrivals.parts()
+            self._sent.append(counts.acknowledged)
+            self._published.append(self._read_published(number))
+            self._adapt(waited)
+            self._watch(
+                Progress(
+                    "training",
+                    number,
+                    plan.rounds,
+                    counts.joined,
+                    sum(self._sent),
+                    counts.acknowledged / max(took, 1e-9),
+                    self._published[-1].accuracy,
+                )
+            )
+        served = federation.public(f"/v1/blob/{self._published[-1].state}")
+        self._state = served or b""
+
+    def _change_attendance(self, *, last: bool) -> None:
+        """People who pause now miss the next round; those who missed this one are back for it."""
+        back, gone = self._away, np.flatnonzero(self._dice.random(len(self._crowd)) < MISSES).tolist()
+        gone = [] if last else [number for number in gone if number not in back]
+        for number, status in [*((n, Status.JOINED) for n in back), *((n, Status.PAUSED) for n in gone)]:
+            state = DeviceState(self._federation.folder / "devices" / f"{number:06d}")
+            state.set_status(self._federation.digest, status)
+            state.close()
+        self._away = gone
+
+    def _adapt(self, waited: float) -> None:
+        """Let time run as quickly as the machine can follow."""
+        clock, pace = self._federation.clock, self._federation.pace
+        window = pace.length_s / clock.rate
+        faster = 1.25 if waited < _WAITED * window else (window + _WAITED * window) / (window + waited)
+        clock.rate = min(_FASTEST, max(_SLOWEST, clock.rate * faster))
+
+    def _read_published(self, number: int) -> _Published:
+        federation, experiment = self._federation, self._experiment
+        served = federation.following(number)
+        assert served is not None
+        envelope = Envelope.from_bytes(served)
+        told = (Ending if number == self._plan.rounds else RoundManifest).from_bytes(envelope.payload)
+        tally = None
+        if told.last is not None and told.last.tally is not None:
+            blob = federation.ask(COORDINATOR, "GET", f"/v1/blob/{told.last.tally}")
+            tally = decode_tally(blob, digest=told.last.tally, experiment=experiment)
+        blob = federation.ask(COORDINATOR, "GET", f"/v1/blob/{told.evaluation_weights}")
+        weights = decode_weights(blob, digest=told.evaluation_weights, experiment=experiment)
+        cells = self._further.cells(weights, self._crowd.further_codes)
+        return _Published(tally, float(np.trace(cells) / max(1, cells.sum())), told.state)
+
+    def result(self, replay: Replay, central: float) -> DemoResult:
+        """Everything put together."""
+        plan, federation = self._plan, self._federation
+        counted_by_round = {line["round"]: line["packages"] for line in federation.told(COORDINATOR, "round-tallied")}
+        tallies = [one.tally for one in self._published]
+        lines = []
+        for number, (one, sent) in enumerate(zip(self._published, self._sent, strict=True), start=1):
+            found = None if one.tally is None else score(one.tally.cells)
+            lines.append(
+                RoundLine(
+                    number=number,
+                    participants=(0,) * len(self._crowd.labels)
+                    if one.tally is None
+                    else tuple(one.tally.participants.tolist()),
+                    score=found,
+                    accuracy=one.accuracy,
+                    sent=sent,
+                    counted=counted_by_round.get(number, 0),
+                    abandoned=one.tally is None,
+                )
+            )
+        sent, counted = sum(self._sent), sum(line.counted for line in lines)
+        twice = counted_twice(tallies, [one.tally for one in replay.rounds])
+        return DemoResult(
+            participants=len(self._crowd),
+            hosts=plan.hosts,
+            rounds=plan.rounds,
+            budget=self._experiment.budget or 0,
+            bins=plan.bins,
+            seed=plan.seed,
+            descent=plan.descent,
+            thinning=str(self._experiment.thinning),
+            people=self._crowd.words,
+            labels=self._crowd.labels,
+            lines=tuple(lines),
+            tested_on=len(self._crowd.further_codes),
+            final=score(replay.further_cells()),
+            central_accuracy=central,
+            checks=Checks(sent, counted, twice, bit_exact=bool(self._state) and self._state == replay.state),
+            leakage=replay.leakage(),
+            seconds=0.0,
+            arrivals=tuple(self._arrivals.tolist()),
+            capsule_bytes=CAPSULE_BYTES,
+            report=str(plan.report),
+        )
+
+
+class _Arrivals:
+    """Arrivals at the relay over a window, from its counter, which is all that it tells."""
+
+    def __init__(self, federation: Federation, opens_at: int) -> None:
+        self._federation, self._opens_at = federation, opens_at
+        self._length = 1000 * federation.pace.length_s
+        self._seen: list[tuple[float, int]] = []
+
+    def look(self, now: int) -> None:
+        place = (now - self._opens_at) / self._length
+        if place >= 0 and (not self._seen or place - self._seen[-1][0] >= 0.5 / PARTS):
+            arrived = self._federation.arrived()
+            if arrived is not None:
+                self._seen.append((place, arrived))
+
+    def parts(self) -> NDArray[np.int64]:
+        """So many in each part, by straight lines between what was seen."""
+        if len(self._seen) < 2 or any(b[1] < a[1] for a, b in zip(self._seen, self._seen[1:], strict=False)):
+            return np.zeros(PARTS, dtype=np.int64)
+        places, counts = zip(*self._seen, strict=True)
+        ends = np.interp(np.linspace(0, 1, PARTS + 1), places, counts)
+        return np.asarray(np.diff(np.rint(ends)), dtype=np.int64)
+
+
+def _attendance(devices: Path, digest: str, count: int, rounds: int) -> NDArray[np.bool_]:
+    """Rounds x people: who took part, by each device's own books."""
+    found = np.zeros((rounds, count), dtype=np.bool_)
+    for number in range(count):
+        state = DeviceState(devices / f"{number:06d}")
+        for one in state.history(digest):
+            found[one.round_number - 1, number] = True
+        state.close()
+    return found
+
+
+def _crowd(plan: Plan) -> Crowd:
+    if plan.data is None:
+        return made_up(plan.participants, seed=plan.seed)
+    return from_file(plan.data, plan.participants, seed=plan.seed)
+
+
+def _memory() -> Path | None:
+    """A file system in memory, where there is one with room: three hundred devices on one disk would wait for it.
+
+    Who has set TMPDIR knows better.
+    """
+    if os.environ.get("TMPDIR"):
+        return None
+    memory = Path("/dev/shm")  # noqa: S108  (mkdtemp makes a private folder in it)
+    with contextlib.suppress(OSError):
+        if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM_BYTES:
+            return memory
+    return None
+
+
+@contextlib.contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """A new folder, gone in the end unless somebody wants to keep it."""
+    if keep is not None:
+        try:
+            keep.mkdir(parents=True, mode=0o700)
+        except OSError as error:
+            raise BadInputError(f"cannot make the folder {keep}: {error.strerror or 'input/output error'}") from None
+        yield keep.resolve()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="secvm-demo-", dir=_memory()))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,439 @@
+"""Federation: coordinator, relay and hosts as real processes on this machine, with one clock for all of them.
+
+    with Federation(folder, hosts=[HostOf(people, first=0, count=100)], seed="…") as federation:
+        digest = federation.begin(specification)          # a dict as the coordinator's admin API takes it
+        for number in range(1, rounds + 1):
+            federation.play_round(number, attending=100)
+
+The settings files are those of real services, in a folder of their own; every process can be killed and started again.
+Time is steered by ``PatientClock``: it stands still
+
+ 1. before a window opens, until every device that attends has its capsules,
+ 2. before it closes, until every package is acknowledged,
+ 3. before accept_until, until the relay's deposit has been taken,
+ 4. at accept_until, until the coordinator has published what follows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from secvm.crypto.signing import Envelope
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.manifest import RoundManifest
+from secvm.relay.main import make_key
+from secvm.runtime.clock import ClockSteering
+from secvm.runtime.settings import make_secret
+from secvm.testing.patient_clock import PatientClock
+from secvm.testing.processes import Children, free_port
+
+COORDINATOR, RELAY = "coordinator", "relay"
+RELAY_PATH = "/relay"
+#: Where the grid begins: an instant of a quiet day.
+ORIGIN_MS = 1_893_456_000_000
+_START_PATIENCE_S = 60.0
+_REQUEST_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostOf:
+    """A host, and the people of a file that it carries."""
+
+    people: Path
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The windows of the federation's clock, in its own seconds, and how quickly it runs."""
+
+    length_s: int = 30
+    grace_s: int = 4
+    lead_s: int = 10
+    #: Seconds of the federation in one of the machine.
+    rate: float = 12.0
+
+    @property
+    def period_s(self) -> int:
+        return self.length_s + self.grace_s + self.lead_s
+
+    @property
+    def deposit_after_s(self) -> float:
+        return self.length_s + self.grace_s / 2
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCounts:
+    """What the hosts say about a round, all together."""
+
+    joined: int = 0
+    waiting: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+
+
+class Federation:
+    """A whole federation. Use it in a ``with``: at the end nothing runs any more."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        hosts: Sequence[HostOf],
+        seed: str,
+        pace: Pace | None = None,
+        floor: int = 2,
+        quota: int = 100_000,
+        patience_s: float = 60.0,
+    ) -> None:
+        """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them."""
+        self.folder = folder
+        self.pace = pace or Pace()
+        self.document: ExperimentDocument | None = None
+        self.children = Children(folder)
+        self._hosts, self._seed = list(hosts), seed
+        self._floor, self._quota = floor, quota
+        self._ports = {name: free_port() for name in (COORDINATOR, RELAY, *self.host_names)}
+        self._steering = ClockSteering(
+            folder / "clock",
+            now=ORIGIN_MS - 1000 * self.pace.lead_s,
+            rate=0.0,
+            limit=ORIGIN_MS - 1000 * self.pace.lead_s,
+        )
+        self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
+        #: Whether a round's window is open just now.
+        self.window_open = False
+        self._admin_key = ""
+        self._relay_key = ""
+        #: What the hosts said last, so that one that is away does not take back what it had.
+        self._last_counts: dict[tuple[str, int], RoundCounts] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def host_names(self) -> list[str]:
+        return [f"host-{number}" for number in range(len(self._hosts))]
+
+    # ── beginning and ending ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def start_servers(self) -> None:
+        """Start coordinator and relay, and wait until both answer."""
+        self._write_coordinator()
+        self._write_relay()
+        self.children.start(COORDINATOR, ["coordinator", "serve", "--config", str(self.folder / "coordinator.toml")])
+        self.children.start(RELAY, ["relay", "serve", "--config", str(self.folder / "relay.toml")])
+        for name in (COORDINATOR, RELAY):
+            self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
+
+    def begin(self, specification: dict[str, Any]) -> str:
+        """Make the experiment and start the hosts; the experiment's digest."""
+        told = {
+            **specification,
+            "windows": {"length_s": self.pace.length_s, "grace_s": self.pace.grace_s, "first_opening": ORIGIN_MS},
+            "relays": [{"url": self.relay_url, "key": self._relay_key}],
+            "test": True,
+        }
+        made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
+        digest: str = json.loads(made)["digest"]
+        self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
+        self.document = read_published(self.ask(COORDINATOR, "GET", f"/v1/experiment/{digest}"), digest=digest)
+        for name, host in zip(self.host_names, self._hosts, strict=True):
+            self._write_host(name, host, digest)
+            self.children.start(name, ["participant", "run", "--config", str(self.folder / f"{name}.toml")])
+        for name in self.host_names:
+            self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
+        return digest
+
+    def stop(self) -> None:
+        """End everything: devices first, then the relay, then the coordinator."""
+        self.children.stop(self.host_names)
+        self.children.stop()
+
+    def kill(self, name: str) -> None:
+        """SIGKILL one process."""
+        self.children.kill(name)
+
+    def restart(self, name: str) -> None:
+        """Start one process again; its state is what it had written."""
+        self.children.restart(name)
+
+    def port(self, name: str) -> int:
+        """Where a process listens, on loopback."""
+        return self._ports[name]
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def relay_url(self) -> str:
+        return f"http://127.0.0.1:{self._ports[RELAY]}{RELAY_PATH}"
+
+    @property
+    def digest(self) -> str:
+        assert self.document is not None
+        return self.document.digest
+
+    def ask(self, name: str, method: str, path: str, body: bytes | None = None, *, admin: bool = False) -> bytes:
+        """What a process answers; ``OSError`` where it does not, or not with a success."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_REQUEST_PATIENCE_S)
+        headers = {"authorization": f"Bearer {self._admin_key}"} if admin else {}
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except http.client.HTTPException as fault:
+            raise OSError(f"{name} does not answer in HTTP") from fault
+        finally:
+            connection.close()
+        if answer.status >= 300:
+            raise OSError(
+                f"{name} answered {answer.status} to {method} {path}: {content[:300].decode(errors='replace')}"
+            )
+        return content
+
+    def healthy(self, name: str) -> bool:
+        """Whether a process answers."""
+        self.children.check()
+        with contextlib.suppress(OSError):
+            self.ask(name, "GET", "/health")
+            return True
+        return False
+
+    def public(self, path: str) -> bytes | None:
+        """A public file of the coordinator, or none."""
+        with contextlib.suppress(OSError):
+            return self.ask(COORDINATOR, "GET", path)
+        return None
+
+    def counts(self, number: int) -> RoundCounts:
+        """What all hosts say about a round. Of one that does not answer, what it said last."""
+        for name in self.host_names:
+            with contextlib.suppress(OSError):
+                told = json.loads(self.ask(name, "GET", "/status")).get(self.digest, {})
+                row = told.get("rounds", {}).get(str(number), {})
+                fields = {key: row.get(key, 0) for key in ("joined", "waiting", "acknowledged", "lost")}
+                self._last_counts[name, number] = RoundCounts(**fields)
+        found = [self._last_counts.get((name, number), RoundCounts()) for name in self.host_names]
+        return RoundCounts(
+            joined=sum(one.joined for one in found),
+            waiting=sum(one.waiting for one in found),
+            acknowledged=sum(one.acknowledged for one in found),
+            lost=sum(one.lost for one in found),
+        )
+
+    def arrived(self) -> int | None:
+        """Capsules that came to the relay since it started; None where it does not answer."""
+        with contextlib.suppress(OSError):
+            page = self.ask(RELAY, "GET", "/metrics").decode()
+            found = re.search(r'^secvm_relay_requests_total\{door="capsule"\} ([0-9.e+]+)', page, re.MULTILINE)
+            return int(float(found[1])) if found else 0
+        return None
+
+    def deposited(self, epoch: int) -> bool:
+        """Whether the relay has nothing left of this epoch."""
+        with contextlib.suppress(OSError):
+            page = self.ask(RELAY, "GET", "/metrics").decode()
+            found = dict(
+                re.findall(r"^secvm_relay_(deposits_waiting|last_sealed_epoch) ([0-9.e+-]+)$", page, re.MULTILINE)
+            )
+            return float(found["last_sealed_epoch"]) >= epoch and float(found["deposits_waiting"]) == 0
+        return False
+
+    def told(self, name: str, event: str, **fields: object) -> list[dict[str, Any]]:
+        """Lines of a process's log, from all its lives, that tell of this event with these fields."""
+        lines: list[dict[str, Any]] = []
+        with contextlib.suppress(OSError):
+            for line in self.children.log(name).read_bytes().splitlines():
+                with contextlib.suppress(ValueError):
+                    found = json.loads(line)
+                    if isinstance(found, dict) and found.get("event") == event:
+                        lines.append(found)
+        return [line for line in lines if all(line.get(key) == value for key, value in fields.items())]
+
+    # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def epoch(self, number: int) -> int:
+        """The slot of a round, while every round follows the one before."""
+        return number - 1
+
+    def opens_at(self, number: int) -> int:
+        """When a round opens, while every round follows the one before."""
+        return ORIGIN_MS + 1000 * self.pace.period_s * (number - 1)
+
+    def play_round(
+        self,
+        number: int,
+        *,
+        attending: int,
+        budget: int,
+        look: Callable[[int], None] | None = None,
+        before_closing: Callable[[], None] | None = None,
+        wait_for_packages: bool = True,
+    ) -> tuple[RoundCounts, float]:
+        """One whole round, up to the publication of what follows. What the hosts counted, and how long the end was
+        waited for. Without ``wait_for_packages`` the window closes on time, whatever is still on its way.
+        """
+        opens, pace = self.opens_at(number), self.pace
+        closes = opens + 1000 * pace.length_s
+        counts = RoundCounts()
+
+        def all_joined() -> bool:
+            nonlocal counts
+            self.children.check()
+            counts = self.counts(number)
+            return counts.joined >= attending
+
+        def all_acknowledged() -> bool:
+            nonlocal counts
+            self.children.check()
+            counts = self.counts(number)
+            return counts.joined >= attending and counts.acknowledged + counts.lost >= counts.joined * budget
+
+        # Askings spread over the grace after the round before; then there is only computing to wait for.
+        fetched_by = opens - 1000 * (pace.lead_s - pace.grace_s)
+        self.clock.creep_to(
+            opens, until=all_joined, what="devices to join", progress=lambda: counts, run_until=fetched_by + 500
+        )
+        self.clock.leap_to(opens)
+        waited = 0.0
+        self.window_open = True
+        if wait_for_packages:
+            waited = self.clock.creep_to(
+                closes, until=all_acknowledged, what="acknowledgements", progress=lambda: counts, look=look
+            )
+        else:
+            self.clock.run_to(closes, until=lambda: True, what="the window to close", look=look)
+        self.window_open = False
+        if before_closing is not None:
+            before_closing()
+        epoch = self.epoch(number)
+        self.clock.leap_to(opens + int(1000 * pace.deposit_after_s))
+        accept_until = closes + 1000 * pace.grace_s
+        self.clock.run_to(
+            accept_until - 1,
+            until=lambda: self.deposited(epoch),
+            what="the relay's deposit",
+        )
+        self.clock.run_to(accept_until, until=lambda: self.following(number) is not None, what="what follows")
+        return counts, waited
+
+    def following(self, number: int) -> bytes | None:
+        """The manifest after this round, or the ending; as it is served."""
+        self.children.check()
+        path = f"/v1/experiment/{self.digest}"
+        return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
+
+    def manifest(self, number: int) -> RoundManifest:
+        """The manifest of a round."""
+        served = self.ask(COORDINATOR, "GET", f"/v1/experiment/{self.digest}/manifest/{number}")
+        return RoundManifest.from_bytes(Envelope.from_bytes(served).payload)
+
+    def patiently(self, get: Callable[[], bytes | None], what: str) -> bytes:
+        """What ``get`` returns once it returns something: a process may just be coming up."""
+        found: list[bytes] = []
+
+        def there() -> bool:
+            found[:] = [data for data in [get()] if data is not None]
+            return bool(found)
+
+        self._await(there, what)
+        return found[0]
+
+    def _await(self, there: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _START_PATIENCE_S
+        while not there():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited in vain for {what}")
+            time.sleep(0.05)
+
+    # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _write_coordinator(self) -> None:
+        self._admin_key = os.urandom(32).hex()
+        token = os.urandom(24).hex()
+        state = self.folder / "coordinator"
+        state.mkdir(mode=0o700)
+        (state / "admin.sha256").write_text(hashlib.sha256(self._admin_key.encode()).hexdigest() + "\n")
+        make_secret(self.folder / "relay.token", token.encode())
+        self._write(
+            "coordinator.toml",
+            {
+                "listen": {"host": "127.0.0.1", "port": self._ports[COORDINATOR]},
+                "state": {"folder": "coordinator"},
+                "epochs": {"origin_ms": ORIGIN_MS, "period_s": self.pace.period_s, "lead_s": self.pace.lead_s},
+                "testing": {"clock": "clock"},
+            },
+            relays=[{"name": "relay", "token_sha256": hashlib.sha256(token.encode()).hexdigest()}],
+        )
+
+    def _write_relay(self) -> None:
+        self._relay_key = make_key(self.folder / "relay.key").data.hex()
+        self._write(
+            "relay.toml",
+            {
+                "listen": {"host": "127.0.0.1", "port": self._ports[RELAY]},
+                "gateway": {
+                    "url": f"http://127.0.0.1:{self._ports[COORDINATOR]}",
+                    "token_file": str(self.folder / "relay.token"),
+                    "retry_ms": 100,
+                },
+                "relay": {"mode": "round", "path": RELAY_PATH},
+                "epochs": {
+                    "origin_ms": ORIGIN_MS,
+                    "period_s": self.pace.period_s,
+                    "deposit_after_s": self.pace.deposit_after_s,
+                },
+                "clients": {"known_by": "credential", "floor": self._floor, "quota": self._quota, "fetches": 1_000_000},
+                "store": {"path": str(self.folder / "relay.sqlite")},
+                "signing": {"key_file": str(self.folder / "relay.key")},
+                "testing": {"clock": str(self.folder / "clock"), "any_credential": True},
+            },
+        )
+
+    def _write_host(self, name: str, host: HostOf, digest: str) -> None:
+        folder = self.folder / "devices"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._write(
+            f"{name}.toml",
+            {
+                "device": {"folder": str(folder)},
+                "relay": {"urls": [self.relay_url]},
+                "traffic": {"daily_bytes": 10**12},
+                "status": {"listen": f"127.0.0.1:{self._ports[name]}"},
+                "testing": {
+                    "clock": str(self.folder / "clock"),
+                    "seed": self._seed,
+                    "people": str(host.people),
+                    "first": host.first,
+                    "count": host.count,
+                    "join": [digest],
+                    "credentials": True,
+                },
+            },
+        )
+
+    def _write(self, name: str, tables: dict[str, dict[str, Any]], *, relays: Sequence[dict[str, str]] = ()) -> None:
+        """Settings as TOML: strings, numbers and lists are written there as in JSON."""
+        lines = []
+        for table, values in tables.items():
+            lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
+        for relay in relays:
+            lines += ["[[relays]]", *(f"{key} = {json.dumps(value)}" for key, value in relay.items()), ""]
+        (self.folder / name).write_text("\n".join(lines))

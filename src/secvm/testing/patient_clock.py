@@ -1,0 +1,153 @@
+"""A clock that waits for people: time runs quickly, and stops before an instant until what must come first has come.
+
+All processes of a federation read one file (``runtime.clock.SteeredClock``). Here is who steers it. ``run_to`` lets
+time run up to an instant, and returns when it is there *and* a condition holds. Just before a window closes time
+creeps: each time that nothing happens for a moment, part of what is left goes by. So a package whose sending failed and
+was put off to a later moment of the window still gets its moment, and the window never closes on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from secvm.runtime.clock import ClockSteering
+
+#: Fast enough that nothing can be seen to happen in between.
+LEAP = 1e6
+#: With every look so much of what is left goes by, while nothing moves.
+_PARTS = 4
+
+
+class PatienceLostError(Exception):
+    """What was waited for did not come."""
+
+
+class PatientClock:
+    """Steers the clock of a federation."""
+
+    def __init__(
+        self,
+        steering: ClockSteering,
+        *,
+        rate: float,
+        patience_s: float = 60.0,
+        look_every_s: float = 0.1,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``patience_s``: so long nothing may change, by the machine's clock, while something is waited for."""
+        self._steering = steering
+        self.rate = rate
+        self._patience_s = patience_s
+        self._look_every_s = look_every_s
+        self._plain_sleep = sleep
+        #: Called again and again while this clock is waiting for something: the place to disturb whoever is waited for.
+        self.meanwhile: Callable[[], None] | None = None
+        self._monotonic = monotonic
+
+    def now(self) -> int:
+        """What everybody reads."""
+        return self._steering.now()
+
+    def _sleep(self, seconds: float) -> None:
+        if self.meanwhile is not None:
+            self.meanwhile()
+        self._plain_sleep(seconds)
+
+    def freeze(self) -> Callable[[], None]:
+        """Stop time; what is returned lets it go on as before."""
+        limit = self._steering.limit
+        self._steering.steer(limit=self.now())
+        return lambda: self._steering.steer(limit=limit)
+
+    def leap_to(self, instant: int) -> None:
+        """Go there at once: nothing is expected to happen on the way."""
+        self._steering.steer(limit=instant, rate=LEAP)
+        while self.now() < instant:
+            self._sleep(0.001)
+        self._steering.steer(rate=self.rate)
+
+    def run_to(
+        self,
+        instant: int,
+        *,
+        until: Callable[[], bool],
+        what: str,
+        progress: Callable[[], object] | None = None,
+        look: Callable[[int], None] | None = None,
+    ) -> float:
+        """Run to an instant and stand there until ``until()``; how long it stood, in seconds of the machine.
+
+        Args:
+            until: asked only once the instant is reached.
+            what: what is waited for, for the error.
+            progress: something that changes while there is hope; ``until`` alone decides without.
+            look: called with the time at every look, on the way and while standing.
+        """
+        self._steering.steer(limit=instant, rate=self.rate)
+        while self.now() < instant:
+            if look is not None:
+                look(self.now())
+            self._sleep(min(self._look_every_s, max(0.001, (instant - self.now()) / 1000 / self.rate)))
+        arrived = self._monotonic()
+        self._stand(until, what=what, progress=progress, look=look)
+        return self._monotonic() - arrived
+
+    def creep_to(
+        self,
+        instant: int,
+        *,
+        until: Callable[[], bool],
+        what: str,
+        progress: Callable[[], object],
+        look: Callable[[int], None] | None = None,
+        run_until: int | None = None,
+    ) -> float:
+        """Run to an instant a little before ``instant`` (or to ``run_until``); then, while nothing moves, a part of
+        what is left goes by with every look. The instant itself is never reached.
+        """
+        last = instant - 1
+        begins = instant - max(2, int(self.rate * 100)) if run_until is None else min(run_until, last)
+        waited = self.run_to(max(self.now(), begins), until=lambda: True, what=what, look=look)
+        begun, before = self._monotonic(), progress()
+        changed = begun
+        while not until():
+            self._sleep(self._look_every_s)
+            if look is not None:
+                look(self.now())
+            now, after = self._monotonic(), progress()
+            if after != before:
+                before, changed = after, now
+            elif self.now() < last:
+                self._steering.steer(
+                    limit=min(last, self.now() + max(1, (instant - self.now()) // _PARTS)), rate=self.rate
+                )
+            if now - changed > self._patience_s:
+                raise PatienceLostError(f"waited in vain for {what}")
+        waited += self._monotonic() - begun
+        self._steering.steer(limit=last, rate=LEAP)
+        while self.now() < last:
+            self._sleep(0.001)
+        # Packages that were due in the last moment: none is left, or until() would not have held.
+        return waited
+
+    def _stand(
+        self,
+        until: Callable[[], bool],
+        *,
+        what: str,
+        progress: Callable[[], object] | None,
+        look: Callable[[int], None] | None,
+    ) -> None:
+        changed = self._monotonic()
+        before = None if progress is None else progress()
+        while not until():
+            if look is not None:
+                look(self.now())
+            self._sleep(self._look_every_s)
+            after = None if progress is None else progress()
+            if after != before:
+                before, changed = after, self._monotonic()
+            if self._monotonic() - changed > self._patience_s:
+                raise PatienceLostError(f"waited in vain for {what}")

@@ -1,0 +1,110 @@
+"""Children: processes that a test or a demonstration starts, and ends again, each by its own id."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+#: Found before any process is started: between fork and exec nothing may be imported.
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+#: How long a process may take to end by itself.
+PATIENCE_S = 10.0
+
+
+class ChildDiedError(Exception):
+    """A process ended that should have gone on."""
+
+
+class Children:
+    """Processes by name, each with a log file. Whatever happens, ``stop`` leaves none."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._commands: dict[str, Sequence[str]] = {}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
+        """Start ``secvm`` with these arguments; what it tells on stderr is added to its log."""
+        self._commands[name] = arguments
+        with self.log(name).open("ab") as log:
+            # A session of its own: Ctrl-C is for us, and we pass it on in our own time.
+            self._running[name] = subprocess.Popen(  # noqa: S603  (our own program)
+                [sys.executable, "-P", "-m", "secvm.cli.main", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  (one system call)
+            )
+
+    def log(self, name: str) -> Path:
+        """Where a process tells what happens."""
+        return self._logs / f"{name}.log"
+
+    def pid(self, name: str) -> int:
+        """Its id."""
+        return self._running[name].pid
+
+    def names(self) -> list[str]:
+        """Those that were started and not ended by us."""
+        return list(self._running)
+
+    def check(self) -> None:
+        """Raise if one has ended by itself."""
+        for name, process in self._running.items():
+            code = process.poll()
+            if code is not None:
+                said = self.log(name).read_text(errors="replace").splitlines()[-12:]
+                raise ChildDiedError(f"{name} ended with {code}:\n" + "\n".join(said))
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: no time for anything."""
+        process = self._running.pop(name)
+        process.kill()
+        process.wait()
+
+    def restart(self, name: str) -> None:
+        """Start again as it was started the first time."""
+        self.start(name, self._commands[name])
+
+    def stop(self, names: Sequence[str] | None = None) -> None:
+        """SIGTERM to all (or these, in this order), patience, and SIGKILL for those that do not listen."""
+        wanted = [name for name in (self._running if names is None else names) if name in self._running]
+        ending = [self._running.pop(name) for name in wanted]
+        for process in ending:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            for process in ending:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, deadline - time.monotonic()))
+        finally:
+            # Also when somebody is out of patience and interrupts the waiting.
+            for process in ending:
+                process.kill()
+                process.wait()
+
+
+def _die_with_parent() -> None:
+    """In the new process: SIGTERM when whoever started it is gone, however that went."""
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

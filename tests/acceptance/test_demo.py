@@ -1,0 +1,129 @@
+"""``secvm demo`` on a small scale: real processes, real sockets, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = ("--participants", "40", "--rounds", "3", "--seed", "5")
+
+
+def start(folder: Path, *arguments: str, size: tuple[str, ...] = SMALL) -> subprocess.Popen[str]:
+    """The program, with a folder of its own for temporary files."""
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "secvm.cli.main", "demo", *size, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        start_new_session=True,
+    )
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Processes that were told of this folder, and temporary files in it."""
+    found = [path.name for path in (folder / "temporary").iterdir()]
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = entry.read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(folder) in command and int(entry.parent.name) != os.getpid():
+            found.append(command.replace(b"\0", b" ").decode())
+    return found
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str, str]:
+    folder = tmp_path_factory.mktemp("demo")
+    process = start(folder, "--format", "json")
+    out, said = process.communicate(timeout=300)
+    return folder, process.returncode, out, said
+
+
+def test_the_summary_is_one_json_object_with_every_key(ran: tuple[Path, int, str, str]) -> None:
+    folder, code, out, said = ran
+    assert code == 0, said
+    told = json.loads(out)
+    assert out.count("\n") == 1
+    assert told["participants"] == 40
+    assert told["rounds"] == 3
+    # A device misses a round now and then; all others send exactly B in each.
+    assert told["packages_sent"] % told["budget"] == 0
+    assert 0.7 * 40 * 3 * told["budget"] <= told["packages_sent"] <= 40 * 3 * told["budget"]
+    assert told["packages_counted"] == told["packages_sent"]
+    assert told["lost"] == told["counted_twice"] == 0
+    assert told["bit_exact_with_offline"] is True
+    assert told["seconds"] > 0
+    assert 0.5 < told["central_accuracy"] < 1
+    assert 0.3 < told["accuracy"] < 1
+    for name in ("recall", "precision", "baseline"):
+        assert list(told[name]) == ["north", "south"]
+    assert math.isclose(sum(told["baseline"].values()), 1, abs_tol=2e-4)
+    assert told["report"] == "report.html"
+    assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_progress_tells_rounds_packages_and_accuracy(ran: tuple[Path, int, str, str]) -> None:
+    said = ran[3]
+    assert "round 1/3" in said
+    assert "round 3/3" in said
+    assert "accuracy 0." in said
+
+
+def test_nothing_is_left_behind(ran: tuple[Path, int, str, str]) -> None:
+    folder = ran[0]
+    assert left_behind(folder) == []
+    assert sorted(path.name for path in folder.iterdir()) == ["report.html", "temporary"]
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_interrupts_it_in_the_middle_leaves_nothing_behind(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    process = start(tmp_path)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("round 1/"):
+            break
+    process.send_signal(sent)
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == code, said
+    assert out == ""
+    assert "Traceback" not in said
+    assert left_behind(tmp_path) == []
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_whole_demonstration_prints(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```text\n(.*?)^```$", readme, flags=re.DOTALL | re.MULTILINE)[0]
+    process = start(tmp_path, size=())
+    out, said = process.communicate(timeout=900)
+    assert process.returncode == 0, said
+    # The last line has the seconds it took.
+    assert out.splitlines()[:-1] == shown.splitlines()[:-1]
+    assert out.splitlines()[-1].split()[:2] == ["report", "report.html"]
+    sent = re.search(r"([0-9,]+) sent", out)
+    assert sent is not None
+    assert int(sent[1].replace(",", "")) >= 100_000
+    accuracy, central = (float(found) for found in re.findall(r"^(?:accuracy|central) +([0-9.]+)", out, re.MULTILINE))
+    assert abs(accuracy - central) <= 0.02
+    assert left_behind(tmp_path) == []
+
+
+def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
+    process = start(tmp_path, "--hosts", "0")
+    out, said = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert said.splitlines()[0] == "secvm: --hosts must lie between 1 and 16"

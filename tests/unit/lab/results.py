@@ -1,0 +1,50 @@
+"""A demonstration's result, made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from secvm.lab.demo.result import Checks, DemoResult, Leakage, RoundLine
+from secvm.learning.aggregate.scoring import score
+
+
+def a_result(**changes: Any) -> DemoResult:
+    """A result of three rounds, the second abandoned."""
+    tested = score(np.array([[30, 10], [5, 25]]))
+    lines = tuple(
+        RoundLine(
+            number=number,
+            participants=(120, 80) if number != 2 else (0, 0),
+            score=tested if number != 2 else None,
+            accuracy=0.7 + number / 100,
+            sent=5440,
+            counted=5440,
+            abandoned=number == 2,
+        )
+        for number in (1, 2, 3)
+    )
+    told: dict[str, Any] = {
+        "participants": 340,
+        "hosts": 2,
+        "rounds": 3,
+        "budget": 16,
+        "bins": 600,
+        "seed": 7,
+        "descent": "swift",
+        "thinning": "3/2",
+        "people": "Made-up people.",
+        "labels": ("north", "south"),
+        "lines": lines,
+        "tested_on": 5000,
+        "final": score(np.array([[2700, 300], [340, 1660]])),
+        "central_accuracy": 0.8642,
+        "checks": Checks(16320, 16320, 0, bit_exact=True),
+        "leakage": Leakage(q=0.18, summed=(1.9, 1.9, 5.25)),
+        "seconds": 61.26,
+        "arrivals": (810, 790, 820, 800),
+        "capsule_bytes": 137,
+        "report": "report.html",
+    }
+    return DemoResult(**{**told, **changes})
