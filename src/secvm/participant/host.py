@@ -156,16 +156,15 @@ class Host:
         return self._heap[0][0] if self._heap else 2**62
 
     async def _sleep(self, until: int) -> None:
-        if until <= self._clock.now() + STEP_MS:
-            # A step of the machine's time: a steered clock may stand still on an instant at which something is due.
-            await asyncio.sleep(STEP_MS / 1000)
-            self._poked.clear()
-            return
+        now = self._clock.now()
+        # A steered clock may stand still on an instant at which something is due: a step of the machine's time is as good.
+        timeout = STEP_MS / 1000 if until <= now + STEP_MS else None
+        until = max(until, now + STEP_MS)
         # Poked only for what is earlier by more than a step: the rest shares the next turn.
         self._sleeps_until = until - STEP_MS
         sleeping = asyncio.ensure_future(self._clock.sleep_until(until))
         poked = asyncio.ensure_future(self._poked.wait())
-        await asyncio.wait({sleeping, poked}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sleeping, poked}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         for one in (sleeping, poked):
             one.cancel()
             with contextlib.suppress(asyncio.CancelledError):
