@@ -157,7 +157,7 @@ class Host:
 
     async def _sleep(self, until: int) -> None:
         now = self._clock.now()
-        # A steered clock may stand still on an instant at which something is due: a step of the machine's time is as good.
+        # A steered clock may stand still on an instant at which something is due: then a step of the machine's time.
         timeout = STEP_MS / 1000 if until <= now + STEP_MS else None
         until = max(until, now + STEP_MS)
         # Poked only for what is earlier by more than a step: the rest shares the next turn.
