@@ -51,14 +51,14 @@ def measure_close(n: int) -> dict[str, float]:
     """Write an epoch of ``n`` records, and close it in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "coordinator.db"
-        for task in ("write", "close"):
-            told = subprocess.run(
-                [sys.executable, __file__, "--task", task, "--file", str(path), "--packages", str(n)],
-                check=True,
-                capture_output=True,
-            ).stdout
-    measured: dict[str, float] = orjson.loads(told)
+        _in_its_own_process("write", path, n)
+        measured: dict[str, float] = orjson.loads(_in_its_own_process("close", path, n))
     return measured
+
+
+def _in_its_own_process(task: str, path: Path, n: int) -> bytes:
+    command = [sys.executable, __file__, "--task", task, "--file", str(path), "--packages", str(n)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
 def _name(n: int) -> str:

@@ -28,7 +28,7 @@ from secvm.learning.package import Cohort
 from secvm.protocol.blobs import decode_weights
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
-from secvm.protocol.manifest import RoundManifest, accept
+from secvm.protocol.manifest import AcceptedManifest, RoundManifest, accept
 from secvm.protocol.sealed_requests import package_request
 from secvm.runtime.clock import ClockSteering
 
@@ -189,7 +189,7 @@ def test_an_experiment_from_its_specification_to_a_model_that_predicts(
         {"digest": digest, "title": "North or south?", "standing": "running"}
     ]
     of = read_published(running.wait_for(f"/v1/experiment/{digest}"), digest=digest)
-    last = None
+    last: AcceptedManifest | None = None
     for number in (1, 2):
         last = accept(running.wait_for(f"/v1/experiment/{digest}/manifest/{number}"), document=of, last=last)
         if number == 2:
@@ -213,11 +213,17 @@ def test_an_experiment_from_its_specification_to_a_model_that_predicts(
     assert capfd.readouterr().out == "north\nsouth\n"
     assert run(["experiment", "show", digest[:8], "--coordinator", running.url]) == 0
     assert "north" in capfd.readouterr().out
-    # What is answered is what lies in the folder.
-    for file in (running.folder / "public").rglob("*"):
-        if file.is_file():
-            path = "/" + str(file.relative_to(running.folder / "public")).removesuffix("/index")
-            assert running.get(path) == file.read_bytes(), path
+    assert last is not None
+    # What was answered is what lies in the folder, and nothing that the dead one left half written.
+    named = [f"/v1/blob/{one}" for one in (last.manifest.state, last.manifest.evaluation_weights)]
+    kept = [f"/v1/experiment/{digest}/{name}" for name in ("manifest/1", "manifest/latest", "ending", "status")]
+    answered = {path: running.wait_for(path) for path in [*named, *kept, "/v1/experiments", "/v1/keys"]}
+    running.process.send_signal(signal.SIGTERM)
+    running.process.communicate(timeout=30)
+    public = running.folder / "public"
+    assert {path: (public / path.strip("/")).read_bytes() for path in answered} == answered
+    assert (public / f"v1/experiment/{digest}/index").is_file()
+    assert not list(public.rglob("*.tmp"))
 
 
 @pytest.mark.slow

@@ -82,8 +82,9 @@ def fill(store: SQLiteStore, epoch: int) -> list[bytes]:
     """An epoch of everything; what must not be found after its scrub."""
     # Each piece has its own content all the way through, so that no page of it is like another's.
     sealed = [b"".join(b"<sealed %d %d %d>" % (epoch, size, i) for i in range(size // 16)) for size in SIZES]
-    opened = [b"".join(b"<opened %5d %5d %5d>".ljust(32) % (epoch, n, i) for i in range(2 * n)) for n in (1, 50, 3000)]
-    opened = [data[: len(data) // 64 * 64] for data in opened]
+    opened = [
+        b"".join((b"<opened %5d %5d %5d>" % (epoch, n, i)).ljust(32) for i in range(2 * n)) for n in (1, 50, 3000)
+    ]
     private = private_key(epoch)
     store.add_key(StoredKey(epoch, epoch % 256, private))
     store.append_sealed(epoch, sealed)
@@ -148,10 +149,17 @@ def test_log_that_a_killed_scrub_left_is_emptied_at_the_next_start(path: Path, t
         assert not [secret for secret in secrets if secret in raw(copy / path.name)]
 
 
-def test_scrub_in_pieces_removes_all(store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secvm.coordinator.store.sqlite._SCRUB_BYTES", 5000)
-    monkeypatch.setattr("secvm.coordinator.store.sqlite._SCRUB_ROWS", 2)
+def test_pieces_of_any_size_are_read_and_scrubbed(
+    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secvm.coordinator.store.sqlite._PIECE_BYTES", 5000)
+    monkeypatch.setattr("secvm.coordinator.store.sqlite._PIECE_ROWS", 2)
     secrets = fill(store, 7)
+    blocks = list(store.opened(7))
+    assert [len(data) for data in blocks] == [64, 3200, 192_000, 64]
+    store.append_opened(8, block(1))
+    store.append_opened(7, block(2))
+    assert list(store.opened(7)) == [*blocks, block(2)]
     store.scrub(7)
     assert not [secret for secret in secrets if secret in raw(path)]
 
@@ -289,6 +297,50 @@ def test_what_was_acknowledged_before_a_kill_is_there_after(path: Path, acknowle
         # A group that was not acknowledged is there whole or not at all.
         assert (b"%d" % (last + 1) in groups) == (b"%d" % (last + 1) * 2000 in groups)
         assert store.append_sealed(7, [b"goes on"])
+
+
+SCRUBBING = """
+import sys
+from pathlib import Path
+from secvm.coordinator.store import sqlite
+from secvm.coordinator.store.sqlite import SQLiteStore
+
+sqlite._PIECE_ROWS = 1
+remove = SQLiteStore._remove_some
+def told(self, table, epoch):
+    print("removes", flush=True)
+    return remove(self, table, epoch)
+SQLiteStore._remove_some = told
+store = SQLiteStore(Path(sys.argv[1]))
+print("begins", flush=True)
+store.scrub(7)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [1, 2, 3, 5, 7])
+def test_scrub_that_is_killed_has_happened_or_not_and_is_finished_later(path: Path, lines: int) -> None:
+    with closing(SQLiteStore(path)) as store:
+        secrets = fill(store, 7)
+        before = (store.keys(), store.sealed(7, 9), list(store.opened(7)))
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", SCRUBBING, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(lines):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    with closing(SQLiteStore(path)) as store:
+        after = (store.keys(), store.sealed(7, 9), list(store.opened(7)))
+        assert after in (before, ([], [], []))
+        if after == before:
+            assert lines == 1
+            store.scrub(7)
+        assert not [secret for secret in secrets if secret in raw(path)]
+        assert not store.append_sealed(7, [b"late"])
 
 
 # ── files that are none ──────────────────────────────────────────────────────────────────────────────────────────────

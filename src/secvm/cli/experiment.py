@@ -192,7 +192,8 @@ def _lines(told: dict[str, Any]) -> list[str]:
         )
     tested = [one for one in told["rounds"] if "recall" in one]
     if tested:
-        lines += ["", f"round {tested[-1]['number']}, by label{'':4}recall               precision            baseline"]
+        head = f"round {tested[-1]['number']}, by label"
+        lines += ["", f"{head:20}{'recall':21}{'precision':21}baseline"]
         lines += [
             f"  {label:18}{_share(tested[-1]['recall'][label]):21}{_share(tested[-1]['precision'][label]):21}"
             f"{_share(tested[-1]['baseline'][label], interval=False)}"

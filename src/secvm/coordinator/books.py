@@ -135,6 +135,8 @@ class Books:
         self._documents: dict[str, ExperimentDocument] = {}
         self._watchers: dict[str, Watchers] = {}
         self._manifests: dict[tuple[str, int], RoundManifest] = {}
+        #: Those that are over: nothing of them changes any more.
+        self._closed: dict[str, Book] = {}
 
     def read(self) -> list[Book]:
         """All experiments, in the order they were added."""
@@ -143,6 +145,9 @@ class Books:
     def _read(self) -> Iterator[Book]:
         for stored in self._store.experiments():
             digest = stored.digest
+            if digest in self._closed:
+                yield self._closed[digest]
+                continue
             if digest not in self._documents:
                 self._documents[digest] = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
                 own = OwnSettings.model_validate_json(stored.settings)
@@ -152,7 +157,10 @@ class Books:
                     else Plateau(patience=own.early_stopping.patience, at_least=own.early_stopping.at_least)
                 )
             rounds = tuple(LiveRound(one, self._manifest(one)) for one in self._store.rounds(digest))
-            yield Book(stored, self._documents[digest], rounds, self._watchers[digest], self._store)
+            book = Book(stored, self._documents[digest], rounds, self._watchers[digest], self._store)
+            if book.is_over and all(one.stored.state is not RoundState.TALLIED for one in rounds):
+                self._closed[digest] = book
+            yield book
 
     def _manifest(self, stored: StoredRound) -> RoundManifest:
         place = (stored.experiment, stored.number)

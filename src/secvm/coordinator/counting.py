@@ -11,7 +11,7 @@ count; its capsule was received all the same, and is under the root.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from secvm.coordinator._kernels import plan as p
 from secvm.coordinator._kernels.dispatch import Name, Seen, kernels
 from secvm.coordinator.records import check_block, view_words
+from secvm.crypto.kem import RandomBytes, throw
 from secvm.errors import LocalProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import EXPERIMENT_ID_BYTES, ExperimentId
-
-RandomBytes = Callable[[int], bytes]
 
 _KEY_BYTES = 16
 #: Small blocks are put together up to this size, so that a kernel is called for many records.
@@ -94,7 +93,7 @@ def count_epoch(
         raise LocalProtocolError(f"an experiment's id has {EXPERIMENT_ID_BYTES} bytes")
     plan = p.make_plan([_shape(told) for told in rounds])
     chosen = kernels(using)
-    seen = chosen.seen(dice(_KEY_BYTES))
+    seen = chosen.seen(throw(dice, _KEY_BYTES))
     received = 0
     for block in _gathered(blocks):
         words = view_words(block)

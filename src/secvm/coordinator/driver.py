@@ -43,6 +43,7 @@ from secvm.protocol.received import received_root
 from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
 
 
 class Ingesting(Protocol):
@@ -71,6 +72,7 @@ class Driver:
         grid: Grid,
         dice: RandomBytes,
         log: Log | None = None,
+        metrics: Metrics | None = None,
         update: Callable[[Present], None] | None = None,
     ) -> None:
         """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well."""
@@ -82,13 +84,21 @@ class Driver:
         self._grid = grid
         self._dice = dice
         self._log = log
+        metrics = Metrics("coordinator") if metrics is None else metrics
+        self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
+        self._participants = metrics.counter("train_participants", "Train participants of tallied rounds.")
+        self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
         self._update = ingest.update if update is None else update
         self._books = Books(store)
         self._present: Present | None = None
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Something has changed that the clock does not tell: an experiment is new, or its standing is another."""
+        """Something has changed that the clock does not tell: an experiment is new, or its standing is another.
+
+        It is shown at once, so that whoever changed it sees it; what follows from it comes with the next step.
+        """
+        show(self._publisher, self._books, self._key)
         self._wake.set()
 
     def prepare(self) -> None:
@@ -129,6 +139,8 @@ class Driver:
         for book in books:
             self._go_on(book, now)
         books = self._books.read()
+        for standing in Standing:
+            self._running.set(sum(book.stored.standing is standing for book in books), standing=standing.value)
         self._keep_a_key(books, now)
         self._tell_present(now)
         show(self._publisher, self._books, self._key)
@@ -204,6 +216,8 @@ class Driver:
                     blobs={**blobs, **self._books.ended(digest, number, last)},
                 )
                 self._tell("round-tallied", one.stored, packages=packages)
+                self._ended.add(1, state="tallied")
+                self._participants.add(int(tally.participants.sum()))
         if not met:
             # Nothing is told of how few there were: not their number, nor the relay's.
             advance(RoundState.CLOSING, RoundEvent.FLOOR_MISSED)
@@ -216,6 +230,7 @@ class Driver:
                 blobs=self._books.ended(digest, number, last),
             )
             self._tell("round-abandoned", one.stored)
+            self._ended.add(1, state="abandoned")
 
     def _relay_count(self, book: Book, epoch: int) -> bytes | None:
         """The count of the epoch that a relay of the experiment has signed; the first, where there are several."""

@@ -50,12 +50,12 @@ def open_block(keys: GatewayKeys, capsules: Sequence[bytes]) -> OpenedBlock:
     """Open many capsules; each is judged alone, by its form."""
     parts: list[bytes] = []
     refused: Counter[str] = Counter()
-    for capsule, opened in zip(capsules, keys.open_batch(capsules), strict=True):
+    for capsule, opened in zip(capsules, keys.open_unanswered(capsules), strict=True):
         if isinstance(opened, RemoteProtocolError):
             refused[opened.problem] += 1
             continue
         try:
-            package = package_in(opened.request)
+            package = package_in(opened)
             codec.decode(package)
         except RemoteProtocolError as error:
             refused[error.problem] += 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from secvm.coordinator.answers import problem_response
 from secvm.coordinator.opener import Opener
@@ -27,10 +27,14 @@ from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
 from secvm.runtime.group_commit import GroupCommit
 from secvm.runtime.http_server import Response
+from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
 #: What to answer, once it is known whether something was stored; None says that it was.
 Reply = Callable[[Problem | None], Response]
+
+#: Capsules that are stored as one group: the opener takes several groups at once into memory.
+GROUP = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Limits:
     """How much may wait for its commit."""
 
     #: How long the first of a group waits for others: a commit costs about as much.
-    tick_ms: float = 2.0
+    tick_ms: float = 1.0
     requests: int = 20_000
     content_bytes: int = 2**28
 
@@ -55,20 +59,26 @@ class _Item:
     #: Packed capsules, by epoch.
     groups: Sequence[tuple[int, bytes]] = ()
     deposit: Deposit | None = None
-    problem: Problem | None = field(default=None)
 
 
 class Ingest:
     """Between the routes and the store. For one event loop; the store is used in other threads."""
 
     def __init__(
-        self, store: CoordinatorStore, clock: Clock, *, metrics: Metrics, limits: Limits | None = None
+        self,
+        store: CoordinatorStore,
+        clock: Clock,
+        *,
+        metrics: Metrics,
+        log: Log | None = None,
+        limits: Limits | None = None,
     ) -> None:
+        self._log = log
         self._store = store
         self._clock = clock
         self._limits = limits or Limits()
         self._present = Present()
-        self._opener = Opener(store, metrics=metrics)
+        self._opener = Opener(store, metrics=metrics, log=log)
         self._waiting_bytes = 0
         self._commits: GroupCommit[_Item, Response] = GroupCommit(
             self._commit,
@@ -115,19 +125,21 @@ class Ingest:
     def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
         """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused."""
         capsules = unpack(packed)
-        by_epoch: dict[int, list[bytes]] = {}
         refused: RemoteProtocolError = MalformedMessageError("a batch without capsules")
-        epochs: dict[int, int] = {}
-        for key_id in {capsule[0] for capsule in capsules}:
+        groups: list[tuple[int, bytes]] = []
+        for key_id in sorted({capsule[0] for capsule in capsules}):
             try:
-                epochs[key_id] = self._epoch(key_id)
+                epoch = self._epoch(key_id)
             except RemoteProtocolError as error:
                 refused = error
-        for key_id, epoch in epochs.items():
-            by_epoch[epoch] = [capsule for capsule in capsules if capsule[0] == key_id]
-        if not by_epoch:
+                continue
+            some = [capsule for capsule in capsules if capsule[0] == key_id]
+            if len(some) == len(capsules) <= GROUP:
+                groups.append((epoch, packed))
+            else:
+                groups += [(epoch, pack(some[i : i + GROUP])) for i in range(0, len(some), GROUP)]
+        if not groups:
             raise refused
-        groups = [(epoch, packed if len(some) == len(capsules) else pack(some)) for epoch, some in by_epoch.items()]
         return self._add(_Item(reply, len(packed), groups[0][0], groups=groups))
 
     def take_record(self, epoch: int, record: bytes, reply: Reply) -> asyncio.Future[Response]:
@@ -188,6 +200,8 @@ class Ingest:
 
     def _settled(self, items: list[_Item], durable: bool) -> None:
         """In the event loop again, just before the answers."""
+        if not durable and self._log is not None:
+            self._log.tell("commit-failed", requests=len(items))
         self._waiting_bytes -= sum(item.size for item in items)
         if durable:
             self._stored.add(len(items))

@@ -20,7 +20,7 @@ from secvm.coordinator.driver import Driver
 from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import Ingest
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
-from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.publisher import Publisher, remove_unfinished
 from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
@@ -72,6 +72,7 @@ class _Coordinator:
         self._settings = settings
         state = folder / settings.state.folder
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remove_unfinished(state)
         self._clock: Clock = (
             SystemClock() if settings.testing is None else SteeredClock(folder / settings.testing.clock)
         )
@@ -102,6 +103,7 @@ class _Coordinator:
             grid=grid,
             dice=os.urandom,
             log=self._log,
+            metrics=self._metrics,
             update=packages.update,
         )
         admin = None

@@ -18,7 +18,9 @@ from secvm.coordinator.present import Present
 from secvm.coordinator.records import RECORD_BYTES
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.capsules import unpack
+from secvm.errors import StoreError
 from secvm.protocol.problems import PROBLEMS
+from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
 #: Capsules opened before the event loop has its turn: about 5 ms.
@@ -35,9 +37,16 @@ class Opener:
     """Opens what is sealed, epoch by epoch. For one event loop; the store is used in other threads."""
 
     def __init__(
-        self, store: CoordinatorStore, *, metrics: Metrics, gather_s: float = GATHER_S, pause_s: float = PAUSE_S
+        self,
+        store: CoordinatorStore,
+        *,
+        metrics: Metrics,
+        log: Log | None = None,
+        gather_s: float = GATHER_S,
+        pause_s: float = PAUSE_S,
     ) -> None:
         self._store = store
+        self._log = log
         self._pause_s = pause_s
         self._gather_s = gather_s
         self._present = Present()
@@ -91,8 +100,10 @@ class Opener:
                 try:
                     while not self._stopping.is_set() and await self._open_some(epoch):
                         pass
-                except Exception:  # noqa: BLE001  (a full disk, say: the capsules are safe, and it may get better)
+                except Exception as error:  # noqa: BLE001  (a full disk, say: all is safe, and it may get better)
                     self._faults.add()
+                    if self._log is not None:
+                        self._log.tell("opener-failed", epoch=epoch, error=fault_name(error))
                     self.notice(epoch)
                     await self._nap(self._pause_s)
 
@@ -121,6 +132,11 @@ class Opener:
         for problem, count in dropped.items():
             self._dropped.add(count, problem=problem)
         return True
+
+
+def fault_name(error: Exception) -> str:
+    """What a log may say of it."""
+    return "store" if isinstance(error, StoreError) else "other"
 
 
 def _slices(groups: Sequence[tuple[int, bytes]]) -> Iterator[list[bytes]]:

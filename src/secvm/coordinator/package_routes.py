@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from secvm.coordinator.answers import ACCEPTED, plain_response, problem_response
 from secvm.coordinator.gateway import Gateway, Refused
-from secvm.coordinator.ingest import Ingest
+from secvm.coordinator.ingest import GROUP, Ingest
 from secvm.coordinator.present import Present
 from secvm.coordinator.store.port import Deposit
 from secvm.crypto import capsules as packing
@@ -36,8 +36,6 @@ from secvm.runtime.http_server import Handler, Request, Response
 BODY_LIMITS: Mapping[str, int] = {"/v1/batch": 2**22, "/v1/deposit": 2**26}
 #: A relay's count is a few hundred bytes.
 _MAX_COUNT_BYTES = 2**12
-#: Capsules of a deposit that are read, or stored as one group, before the event loop has its turn.
-_GROUP = 1000
 
 
 class PackageRoutes:
@@ -75,7 +73,7 @@ class PackageRoutes:
                 return plain_response(405)
             if token and not self._has_token(request):
                 return plain_response(401)
-            if request.headers.get("content-type") != media_type:
+            if not _is_of(media_type, request.headers.get("content-type", "")):
                 return plain_response(415)
             try:
                 return handler(request.body)
@@ -123,7 +121,7 @@ class PackageRoutes:
             relay, count = self._relay_count(envelope)
             self._present.check_epoch(count.epoch, self._clock.now())
             groups, found = [], 0
-            for capsules in packing.unpack_in_groups(packed, _GROUP):
+            for capsules in packing.unpack_in_groups(packed, GROUP):
                 groups.append(packing.pack(capsules))
                 found += len(capsules)
                 await asyncio.sleep(0)
@@ -141,6 +139,10 @@ class PackageRoutes:
                 if relay.key.key_id in signers:
                     return relay.key.data.hex(), read_relay_count(envelope, one.document)
         raise BadSignatureError
+
+
+def _is_of(media_type: str, told: str) -> bool:
+    return told == media_type or told.partition(";")[0].strip().lower() == media_type
 
 
 def _accepted(problem: Problem | None) -> Response:

@@ -60,6 +60,12 @@ def blob_path(digest: str) -> str:
     return f"/v1/blob/{digest}"
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Files that a process was writing when it was killed. In a container the next one has its number and its names."""
+    for file in folder.rglob(".*.tmp"):
+        file.unlink(missing_ok=True)
+
+
 class Publisher:
     """Shows what it is given. Put, then ``flush``."""
 
@@ -73,6 +79,8 @@ class Publisher:
         self._cached_bytes = 0
         #: What is not in the folder yet, in order; blobs without their bytes.
         self._unwritten: list[tuple[str, bytes | None]] = []
+        if folder is not None:
+            remove_unfinished(folder)
 
     # ── what the driver tells ────────────────────────────────────────────────────────────────────────────────────────
 

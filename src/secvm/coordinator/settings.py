@@ -1,36 +1,38 @@
 """A coordinator's settings, from one TOML file. Folders are relative to the file.
 
-[listen]
-host = "127.0.0.1"              # a reverse proxy with TLS stands before it
-port = 8750                     # 0: any that is free; the log says which
+    [listen]
+    host = "127.0.0.1"              # a reverse proxy with TLS stands before it
+    port = 8750                     # 0: any that is free; the log says which
 
-[state]
-folder = "state"                # the store, the signing key, the hash of the admin key
+    [state]
+    folder = "state"                # the store, the signing key, the hash of the admin key
 
-[public]
-folder = "public"               # what everybody may see, as static files
+    [public]
+    folder = "public"               # what everybody may see, as static files
 
-[epochs]                        # the grid (docs/protocol.md §19.1); fixed once the first experiment is made
-period_s = 3600
-lead_s = 300
-origin_ms = 0
+    [epochs]                        # the grid (docs/protocol.md §19.1); fixed once the first experiment is made
+    period_s = 3600
+    lead_s = 300
+    origin_ms = 0
 
-[[relays]]                      # who may hand batches on
-name = "relay.example"
-token_sha256 = "…"              # SHA-256 of the relay's token, in hexadecimal
+    [[relays]]                      # who may hand batches on
+    name = "relay.example"
+    token_sha256 = "…"              # SHA-256 of the relay's token, in hexadecimal
 
-[limits]
-connections = 10000
-deposit_bytes = 67108864
+    [limits]
+    connections = 10000
+    batch_bytes = 4194304           # of a relay's batch
+    deposit_bytes = 67108864        # of a relay's whole epoch: 500,000 packages
 
-[testing]
-clock = "clock"                 # a steered clock; then only experiments marked as a test may run
+    [testing]
+    clock = "clock"                 # a steered clock; then only experiments marked as a test may run
 
 A key that is not here is refused.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +41,14 @@ import pydantic
 from secvm.coordinator.epochs import Grid
 from secvm.runtime.settings import Settings
 
-Sha256 = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
+
+def _check_sha256(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise ValueError("should be a SHA-256: 64 hexadecimal digits in lower case")
+    return text
+
+
+Sha256 = Annotated[str, pydantic.AfterValidator(_check_sha256)]
 Positive = Annotated[int, pydantic.Field(ge=1)]
 
 

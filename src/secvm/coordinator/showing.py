@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from secvm.coordinator.books import Book, Books
-from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, manifest_path
+from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path
 from secvm.coordinator.status import TellableRound, status
 from secvm.coordinator.store.port import Standing
 from secvm.crypto.signing import SigningKey
@@ -38,18 +38,20 @@ def show(publisher: Publisher, books: Books, key: SigningKey) -> None:
 
 def _show_experiment(publisher: Publisher, books: Books, book: Book, key: SigningKey) -> None:
     digest = book.stored.digest
+    if publisher.public(ending_path(digest)) is not None:
+        return
     publisher.put(experiment_path(digest), book.stored.envelope, lasting=True)
     for one in book.rounds:
         _show_blobs(publisher, one.manifest)
         publisher.put(manifest_path(digest, one.stored.number), one.stored.envelope, lasting=True)
     if book.rounds:
         publisher.put(manifest_path(digest, None), book.rounds[-1].stored.envelope)
-    ending = None
-    if book.is_over and publisher.public(ending_path(digest)) is None:
+    publisher.put_json(f"{experiment_path(digest)}/status", _status(books, book))
+    if book.is_over:
+        # The last thing that is ever shown of it.
         ending = ending_of(books, book)
         _show_blobs(publisher, ending)
         publisher.put(ending_path(digest), ending.signed([key]), lasting=True)
-    publisher.put_json(f"{experiment_path(digest)}/status", _status(books, book))
 
 
 def ending_of(books: Books, book: Book) -> Ending:
@@ -95,6 +97,3 @@ def _status(books: Books, book: Book) -> bytes:
 
 def _json(content: dict[str, object]) -> bytes:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-__all__ = ["blob_path", "ending_of", "ending_path", "experiment_path", "manifest_path", "show"]

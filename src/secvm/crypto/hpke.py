@@ -12,7 +12,6 @@ sender that proves who it is; nobody shall know who sends.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
@@ -49,13 +48,12 @@ class Aead:
     def open(self, key: bytes, nonce: bytes, aad: bytes, ciphertext: bytes) -> bytes:
         if not TAG_BYTES <= len(ciphertext) <= MAX_PLAINTEXT_BYTES + TAG_BYTES:
             raise OpeningError
-        opened = None
-        with contextlib.suppress(InvalidTag):
-            opened = self.cipher(key).decrypt(nonce, ciphertext, aad)
-        if opened is None:
-            # Raised out here, so that no other error hangs on it whose frames hold the key.
-            raise OpeningError
-        return opened
+        try:
+            return self.cipher(key).decrypt(nonce, ciphertext, aad)
+        except InvalidTag:
+            pass
+        # Raised out here, so that no other error hangs on it whose frames hold the key.
+        raise OpeningError
 
 
 AES_128_GCM = Aead(0x0001, 16, AESGCM)
@@ -88,6 +86,12 @@ class Schedule:
         """``SetupBaseR``. Raises ``OpeningError`` for an ``enc`` that nobody honest sends."""
         self._check_kind(private_key.kem_id)
         return RecipientContext(self, private_key.decapsulate(enc))
+
+    def open_one(self, private_key: PrivateKey, enc: bytes, ciphertext: bytes) -> bytes:
+        """The first message of a conversation that has no second, without ``aad``; as ``receive`` and ``open``."""
+        self._check_kind(private_key.kem_id)
+        secret = self.secret_from(private_key.decapsulate(enc))
+        return self.aead.open(self.key_from(secret), self.base_nonce_from(secret), b"", ciphertext)
 
     def _check_kind(self, kem_id: int) -> None:
         if kem_id != self._kem_id:

@@ -5,7 +5,7 @@ each with ``carry_out``, and calls ``flush`` now and then. So one loop can carry
 carry one by hand.
 
  1. At most ``parallel_sends`` capsules of a device are under way at once, all experiments together.
- 2. Before anything is sent, the device looks whether another process has written its state: a pause holds at once.
+ 2. Before anything is sent or fetched, it looks whether another process has written its state: a pause holds at once.
  3. Where ``only_tests`` is set (a steered clock), experiments that are none are left alone.
 """
 
@@ -129,13 +129,14 @@ class Device:
 
     @property
     def wake_at(self) -> int:
-        """When there is something to do next, if nothing happens before."""
+        """When there is something to do next, if nothing happens before; 0: at once."""
+        if self._under_way < self._limits.parallel_sends and any(one.has_due for one in self.memberships.values()):
+            return 0
         return min((membership.wake_at for membership in self.memberships.values()), default=NEVER)
 
     def wake(self) -> list[Job]:
         """What is to be done now. Each job wants ``carry_out``, once."""
         now, jobs = self._now(), list[Job]()
-        self.look()
         for membership in list(self.memberships.values()):
             membership.tick(now)
             if membership.wants_work(now):
@@ -148,12 +149,12 @@ class Device:
 
     async def carry_out(self, job: Job) -> None:
         """Do one job, and tell its session."""
+        # It may have stood in a queue; a pause or a window's end holds also then.
+        self.look()
         if isinstance(job, Work):
             await job.membership.work(self._now)
             return
         try:
-            # It may have stood in a queue; a pause or a window's end holds also then.
-            self.look()
             if not job.membership.may_send(job.due, self._now()):
                 return
             relay = relay_for(job.due.capsule, job.membership.document.relays)

@@ -1,8 +1,7 @@
 """Host: one event loop that carries one device, or hundreds of them for a test.
 
 A heap holds when each device wants to be woken; whatever happens to a device puts it in anew, and entries that are out
-of date are passed over. Due times are met to within ``STEP_MS``, so that many devices share one turn of the loop. What
-need not be on the disk at once is written for all devices every ``FLUSH_MS``.
+of date are passed over. What need not be on the disk at once is written for all devices every ``FLUSH_MS``.
 
 When it is to stop: nothing new is begun, what is under way gets a few seconds, everything is written and synced. What
 was not answered by then is sent again after the next start: the same bytes, which count once.
@@ -21,8 +20,6 @@ from secvm.participant.device import Device, Job
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 
-#: No turn of the loop is shorter.
-STEP_MS = 5
 FLUSH_MS = 1000
 #: How often devices that sleep look whether a person has paused, joined or forgotten.
 LOOK_MS = 2000
@@ -46,6 +43,8 @@ class Host:
         self._parallel = parallel_jobs
         self._heap: list[tuple[int, int]] = []
         self._wanted = [-1] * len(self._devices)
+        #: Those that have something to write, perhaps.
+        self._attended: set[int] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._backlog: deque[tuple[int, Job]] = deque()
         self._sleeps_until = 0
@@ -113,6 +112,7 @@ class Host:
         """Let one device begin what it can, and note when it wants to be woken."""
         if self._stopping:
             return
+        self._attended.add(index)
         for job in self._devices[index].wake():
             if len(self._running) < self._parallel:
                 self._begin(index, job)
@@ -156,15 +156,10 @@ class Host:
         return self._heap[0][0] if self._heap else 2**62
 
     async def _sleep(self, until: int) -> None:
-        now = self._clock.now()
-        # A steered clock may stand still on an instant at which something is due: then a step of the machine's time.
-        timeout = STEP_MS / 1000 if until <= now + STEP_MS else None
-        until = max(until, now + STEP_MS)
-        # Poked only for what is earlier by more than a step: the rest shares the next turn.
-        self._sleeps_until = until - STEP_MS
+        self._sleeps_until = until
         sleeping = asyncio.ensure_future(self._clock.sleep_until(until))
         poked = asyncio.ensure_future(self._poked.wait())
-        await asyncio.wait({sleeping, poked}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sleeping, poked}, return_when=asyncio.FIRST_COMPLETED)
         for one in (sleeping, poked):
             one.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -175,8 +170,9 @@ class Host:
     # ── now and then ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _flush(self) -> None:
-        for device in self._devices:
-            device.flush()
+        for index in self._attended:
+            self._devices[index].flush()
+        self._attended.clear()
 
     def _look(self) -> None:
         for index, device in enumerate(self._devices):

@@ -28,7 +28,7 @@ from secvm.protocol.experiment_document import ExperimentDocument, read_publishe
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.logs import Log
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import read_settings
+from secvm.runtime.settings import read_secret, read_settings
 
 #: Connections of one process; a person's device needs one or two.
 _CONNECTIONS = 64
@@ -73,7 +73,19 @@ def make_transport(settings: ParticipantSettings) -> Transport:
     if settings.coordinator is not None:
         return UnsafeDirectTransport(session, settings.coordinator.unsafe_direct_url)
     assert settings.relay is not None
-    return RelayTransport(session, settings.relay.urls, os.urandom)
+    return RelayTransport(session, settings.relay.urls, os.urandom, credential=_credential(settings))
+
+
+def _credential(settings: ParticipantSettings) -> str | None:
+    if settings.relay is None or settings.relay.credential_file is None:
+        return None
+    try:
+        text = read_secret(settings.relay.credential_file).decode("ascii").strip()
+    except UnicodeDecodeError:
+        text = ""
+    if not text or not text.isprintable():
+        raise BadInputError("a relay's credential is one line of ASCII")
+    return text
 
 
 def open_device(
@@ -88,8 +100,9 @@ def open_device(
     """The device in the settings' folder, or that of one test person."""
     testing = settings.testing
     traffic = settings.traffic
+    unsynced = testing is not None and testing.unsafe_unsynced
     return Device(
-        DeviceState(folder or settings.device.folder),
+        DeviceState(folder or settings.device.folder, unsafe_unsynced=unsynced),
         transport,
         now=clock.now,
         random_bytes=os.urandom,
@@ -108,24 +121,28 @@ async def open_devices(
     if testing is None or testing.people is None:
         return [open_device(settings, transport, clock)]
     _allow_files(8 * testing.count + 256)
-    first = _known_as(testing, transport, testing.first)
+    first = transport
+    if testing.credentials and isinstance(transport, RelayTransport):
+        first = transport.for_client("test-host")
     wanted = [await _experiment(digest, first, stop) for digest in testing.join]
     if None in wanted:
         return []
-    shelf = ModelShelf(settings.device.folder / "models")
+    shelf, credential = ModelShelf(settings.device.folder / "models"), _credential(settings)
     devices = []
     people = itertools.islice(enumerate(iter_people(testing.people)), testing.first, testing.first + testing.count)
     for number, person in people:
         assert person.label is not None  # the reader has asked for it
         folder = settings.device.folder / f"{number:06d}"
-        way = _known_as(testing, transport, number)
-        device = open_device(settings, way, clock, folder=folder, number=number, shelf=shelf)
+        own = transport
+        if isinstance(transport, RelayTransport) and (credential is not None or testing.credentials):
+            own = transport.for_client(f"{credential or 'test-person'}-{number}")
+        device = open_device(settings, own, clock, folder=folder, number=number, shelf=shelf)
         devices.append(device)
         for found in wanted:
             assert found is not None
             document, envelope = found
             if device.state.record(document.digest) is None:
-                with Vault(folder) as vault:
+                with Vault(folder, unsafe_unsynced=testing.unsafe_unsynced) as vault:
                     vault.put(document.features.source, person.features)
                     vault.set_label(document.digest, person.label)
                     device.join(document.digest, envelope, vault)
@@ -148,13 +165,6 @@ async def _experiment(
             raise BadInputError("the experiment that the test's people are to join cannot be fetched")
         await asyncio.sleep(_EVERY_S)
     return None
-
-
-def _known_as(testing: TestingSettings, transport: Transport, number: int) -> Transport:
-    """The way of one test person."""
-    if testing.credentials and isinstance(transport, RelayTransport):
-        return transport.known_as(f"{number:06d}")
-    return transport
 
 
 def _dice(testing: TestingSettings | None, number: int) -> DiceFor:

@@ -48,6 +48,10 @@ from secvm.protocol.session_memory import NEVER, Seal
 
 #: A clock's ``now``.
 Now = Callable[[], int]
+#: A timer is never exact, and nothing may leave after the window. So what is due in the last moment of a window is sent
+#: at the beginning of that moment: a tenth of a second, or a two-hundredth of a short window.
+_LAST_MOMENT_MS = 100
+_LAST_PART = 200
 #: Weights that could not be had are asked for again within this time, doubled each time.
 _FIRST_PATIENCE_MS = 2000
 _LONGEST_PATIENCE_MS = 60_000
@@ -108,6 +112,8 @@ class Membership:
         self._tick_at = self._compute_at = NEVER
         self._patience = _FIRST_PATIENCE_MS
         self._busy = False
+        #: The round whose last moment has come.
+        self._hurried = 0
         model = around.state.model(record.digest)
         if model is not None:
             around.shelf.hold(self, model.weights)
@@ -137,7 +143,7 @@ class Membership:
     def wake_at(self) -> int:
         """When there is something to do next, if nothing happens before."""
         waiting = NEVER if self._busy or not self._asks else min(self._poll_at, self._compute_at)
-        return min(self._tick_at, waiting)
+        return min(self._tick_at, self._last_moment or NEVER, waiting)
 
     @property
     def _asks(self) -> bool:
@@ -146,8 +152,27 @@ class Membership:
 
     def tick(self, now: int) -> None:
         """Let the session see the time."""
-        if self._tick_at <= now:
+        moment, accepted = self._last_moment, self.session.accepted
+        if moment is not None and moment <= now and accepted is not None:
+            self._hurried = self._round
+            self.tell(Tick(), max(now, accepted.manifest.closes_at - 1))
+        elif self._tick_at <= now:
             self.tell(Tick(), now)
+
+    @property
+    def has_due(self) -> bool:
+        """Whether capsules are due that nobody has taken yet: after a restart there may be some at once."""
+        return bool(self._outbox)
+
+    @property
+    def _last_moment(self) -> int | None:
+        """When the last moment of the window begins, if packages wait for it and it has not begun yet."""
+        accepted = self.session.accepted
+        if accepted is None or self.session.phase is not Phase.SENDING or self._hurried == self._round:
+            return None
+        window = accepted.manifest.window
+        length = window.closes_at - window.opens_at
+        return None if self.session.paused else window.closes_at - min(_LAST_MOMENT_MS, length // _LAST_PART)
 
     def next_send(self, now: int) -> Due | None:
         """One of the capsules that are due."""
@@ -281,6 +306,8 @@ class Membership:
     async def work(self, now: Now) -> None:
         """Compute the round's packages if they are wanted, else ask for a newer manifest."""
         try:
+            if not self._asks:
+                return
             if self._compute_at <= now():
                 await self._compute(now)
             elif self._poll_at <= now():
@@ -300,6 +327,9 @@ class Membership:
         accepted = self.session.accepted
         if accepted is not None and accepted is not before:
             self._poll_at = self._polling.after(accepted.manifest, now())
+            return
+        if fetched is None:
+            self._poll_at = self._polling.failed(now())
             return
         self._poll_at = self._polling.again(now())
         if accepted is not None and now() >= accepted.manifest.accept_until:

@@ -2,8 +2,9 @@
 
 A device that asks every ten minutes has a pseudonym: its time modulo ten minutes. So every asking has a fresh random
 time: after the last known round is over for good, within the experiment's grace; and when there is nothing newer, after
-a random while around a bound that doubles up to a quarter of the window. A manifest must be there before the window
-opens, so whoever runs a coordinator leaves several graces between a round's end and the next opening.
+a random while around a bound that doubles up to a quarter of the window. When nobody answers it asks again sooner,
+after a random while that grows to the grace. A manifest must be there before the window opens, so whoever runs a
+coordinator leaves several graces between a round's end and the next opening.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ class Polling:
         self._longest = max(self._spread, 1000 * windows.length_s // 4)
         self._words = words
         self._missed = 0
+        self._failed = 0
 
     def first(self, now: int) -> int:
         """After joining, or after coming back."""
-        self._missed = 0
+        self._missed = self._failed = 0
         return now + below(self._spread, self._words)
 
     def after(self, manifest: RoundManifest, now: int) -> int:
@@ -41,3 +43,9 @@ class Polling:
         bound = min(self._spread << min(self._missed, 30), self._longest)
         self._missed += 1
         return now + bound // 2 + below(bound, self._words)
+
+    def failed(self, now: int) -> int:
+        """Nobody answered: soon, for the next window opens whether the network is there or not; up to the spread."""
+        bound = min(max(1, self._spread >> 4) << min(self._failed, 4), self._spread)
+        self._failed += 1
+        return now + below(bound, self._words)

@@ -23,6 +23,9 @@ class RelaySettings(Settings):
 
     #: The relays through which public files are fetched. Packages take those that the experiment names.
     urls: tuple[str, ...] = Field(min_length=1)
+    #: A file with the credential that the relay knows this device by, where it wants one. Test person n has that text,
+    #: a hyphen and n.
+    credential_file: Path | None = None
 
 
 class CoordinatorSettings(Settings):
@@ -58,6 +61,9 @@ class TestingSettings(Settings):
     people: Path | None = None
     first: int = Field(default=0, ge=0)
     count: int = Field(default=1, ge=1, le=10_000)
+    #: Nothing is synced to the disk: hundreds of devices on one disk would wait for each other. A killed process loses
+    #: nothing, a power cut may.
+    unsafe_unsynced: bool = False
     #: Digests of experiments that these people join by themselves.
     join: tuple[str, ...] = ()
     #: Each of them tells relays a credential of its own: its number.

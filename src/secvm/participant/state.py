@@ -131,9 +131,11 @@ class Model:
 class DeviceState:
     """The state of one device. ``close`` it; writes happen inside ``writing``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, unsafe_unsynced: bool = False) -> None:
         self._path = folder / FILE
-        self._db = _open(self._path)
+        self._db = _open(self._path, unsynced=unsafe_unsynced)
+        #: For hundreds of made-up people on one disk: a process that is killed loses nothing, a power cut may.
+        self._unsynced = unsafe_unsynced
         self._durable = True
         self._version = self._data_version()
 
@@ -156,7 +158,7 @@ class DeviceState:
     @contextmanager
     def writing(self, *, durable: bool) -> Iterator[None]:
         """One transaction. ``durable``: on the disk when this ends; else it may be lost in a power cut."""
-        if durable != self._durable:
+        if durable != self._durable and not self._unsynced:
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._durable = durable
         with _transaction(self._db):
@@ -342,7 +344,7 @@ def _read_vector(data: bytes) -> BinnedVector:
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, *, unsynced: bool) -> sqlite3.Connection:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix" and stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
@@ -356,7 +358,7 @@ def _open(path: Path) -> sqlite3.Connection:
     except (OSError, sqlite3.Error):
         raise BadInputError(f"{path}: the state cannot be opened") from None
     try:
-        _prepare(db, path)
+        _prepare(db, path, "OFF" if unsynced else "FULL")
     except sqlite3.Error:
         db.close()
         raise BadInputError(f"{path}: this is no state of a device, or it is damaged") from None
@@ -366,10 +368,10 @@ def _open(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
+def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
+    db.execute(f"PRAGMA synchronous = {synchronous}")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA secure_delete = ON")
-    db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA temp_store = MEMORY")
     if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
         with _transaction(db):

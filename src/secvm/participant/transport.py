@@ -42,8 +42,7 @@ _LONGEST_WAIT_MS = 86_400_000
 #: What aiohttp would say about itself.
 _UNSAID = ("User-Agent", "Accept", "Accept-Encoding")
 _SEALED_HEADERS = {"Content-Type": SEALED_REQUEST}
-#: By this a relay knows a client, where it does so at all; nothing of it is handed on.
-CREDENTIAL = "secvm-credential"
+_CREDENTIAL = "Secvm-Credential"
 #: A request line, a few headers and the frames around them; what a transport counts on top of what it was given.
 OVERHEAD_BYTES = 400
 
@@ -109,22 +108,24 @@ def http_session(connections: int) -> aiohttp.ClientSession:
 class RelayTransport:
     """Through relays: the way for people. ``relays`` are the URLs that fetches take."""
 
-    def __init__(self, session: aiohttp.ClientSession, relays: Sequence[str], random_bytes: RandomBytes) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        relays: Sequence[str],
+        random_bytes: RandomBytes,
+        *,
+        credential: str | None = None,
+    ) -> None:
         if not relays:
             raise LocalProtocolError("fetches need at least one relay")
+        #: Where a relay knows its clients by credential, this is said to it, and to nobody behind it.
+        self._headers = _SEALED_HEADERS if credential is None else {**_SEALED_HEADERS, _CREDENTIAL: credential}
         self._session = session
-        self._headers = _SEALED_HEADERS
         self._relays = [_Urls.of(url) for url in relays]
         self._random_bytes = random_bytes
         self._urls: dict[str, yarl.URL] = {}
         #: Sealers by relay: keys are asked for once, and again when the gateway does not know them any more.
         self._sealers: dict[yarl.URL, RequestSealer] = {}
-
-    def known_as(self, credential: str) -> RelayTransport:
-        """The same way, for a client that relays know by this credential (docs/protocol.md §19.6)."""
-        other = copy.copy(self)
-        other._headers = {**_SEALED_HEADERS, CREDENTIAL: credential}  # noqa: SLF001  (one of us)
-        return other
 
     def check(self, document: ExperimentDocument) -> None:
         if not document.relays:
@@ -137,6 +138,12 @@ class RelayTransport:
         if url is None:
             url = self._urls[relay.url] = yarl.URL(relay.url)
         return await _post_capsule(self._session, url, capsule, self._headers)
+
+    def for_client(self, credential: str) -> RelayTransport:
+        """The same connections and keys, for another client of the relay."""
+        other = copy.copy(self)
+        other._headers = {**_SEALED_HEADERS, _CREDENTIAL: credential}  # noqa: SLF001  (its own kind)
+        return other
 
     async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES) -> Fetched | None:
         urls = self._relays[int.from_bytes(self._random_bytes(8), "big") % len(self._relays)]

@@ -12,7 +12,8 @@ changed since the owner last asked (``take_changes``): a header and rows of caps
     pause) gets a new time in what is left of the window.
  4. What failed is sent again, the same bytes, after a random time that doubles with each attempt. What was under way
     during a crash is sent again too: the same bytes count once.
- 5. Nothing is sent from ``closes_at`` on, nor while paused. What was acknowledged is forgotten at once.
+ 5. Nothing is sent from ``closes_at`` on, nor while paused. What is under way then may be acknowledged until
+    ``accept_until``. What was acknowledged is forgotten at once.
 
 ``seal`` makes a capsule of 32 bytes for the gateway keys of the manifest. Its dice are its own.
 """
@@ -220,6 +221,10 @@ class ParticipantSession(SessionMemory):
                 return [Wait(manifest.closes_at)]
             self._phase = Phase.IDLE
             return [Abstain(Reason.OVER, Reason.OVER.value)]
+        if now >= manifest.closes_at:
+            self._give_up_resting()
+            if self._waiting and now < manifest.accept_until:
+                return [Wait(manifest.accept_until)]
         if now >= manifest.closes_at or not self._waiting:
             return self._close(manifest)
         if self._paused:
@@ -248,6 +253,13 @@ class ParticipantSession(SessionMemory):
             if at <= now:
                 ready.append((at, package_id))
         return sorted(ready)
+
+    def _give_up_resting(self) -> None:
+        """After the window nothing leaves any more; what is under way may still be acknowledged."""
+        resting = [package_id for package_id, one in self._waiting.items() if not one.under_way]
+        for package_id in resting:
+            self._drop(package_id)
+        self._lost += len(resting)
 
     def _close(self, manifest: RoundManifest) -> list[Action]:
         """The end of a round: what was not acknowledged is lost, and forgotten."""

@@ -86,6 +86,9 @@ class Depositor:
         outcomes = {"outcome": ("sealed", "below-floor", "accepted", "stale", "given-up", "failed")}
         self._counted = metrics.counter("deposits", "Epochs, by what became of them.", outcomes)
         self._sealed = asyncio.Event()
+        self._waiting = metrics.gauge("deposits_waiting", "Deposits that the coordinator has not acknowledged yet.")
+        self._last = metrics.gauge("last_sealed_epoch", "The newest epoch that takes no more capsules.")
+        self._show()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -150,8 +153,14 @@ class Depositor:
                 return False
             outcome = "accepted" if status == 202 else "stale"
         await asyncio.to_thread(self._store.forget, epoch)
+        await asyncio.to_thread(self._show)
         self._tell(outcome, epoch)
         return True
+
+    def _show(self) -> None:
+        """What is in the store, as numbers to watch. In this order: who sees the epoch sealed sees its deposit too."""
+        self._waiting.set(len(self._store.waiting()))
+        self._last.set(self._store.sealed())
 
     def _tell(self, outcome: str, epoch: int, status: int = 0) -> None:
         self._counted.add(outcome=outcome)

@@ -65,7 +65,7 @@ def serve(path: Path) -> None:
         except (OSError, ValueError):
             raise BadInputError("testing.clock names no file that steers a clock") from None
     relay = Relay(settings, clock=clock, dice=os.urandom, log_to=sys.stderr)
-    run_service(relay.run)
+    run_service(relay.run, log=relay.log)
 
 
 class Relay:
@@ -75,7 +75,7 @@ class Relay:
         self._settings = settings
         self._clock = clock
         self._dice = dice
-        self._log = Log(log_to, clock, "relay")
+        self.log = Log(log_to, clock, "relay")
         self._metrics = Metrics("relay")
         self._epochs = Epochs.of(settings.epochs)
         clients, limits = settings.clients, settings.limits
@@ -96,45 +96,51 @@ class Relay:
 
     async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
         """Serve until ``stop`` is set, then drain. ``listening`` is told the port."""
-        settings, limits = self._settings, self._settings.limits
         gateway = GatewayClient(
-            settings.gateway.url,
+            self._settings.gateway.url,
             token=self._token,
-            timeout_s=settings.gateway.timeout_s,
-            answer_bytes=limits.answer_bytes,
+            timeout_s=self._settings.gateway.timeout_s,
+            answer_bytes=self._settings.limits.answer_bytes,
         )
-        async with gateway:
-            mode = self._mode(gateway)
-            doors = Doors(
-                settings.relay.path,
-                mode[0],
-                mode[1],
-                gateway,
-                admission=self._admission,
-                identify=self._identify,
-                clock=self._clock,
-                metrics=self._metrics,
-                capsule_bytes=limits.capsule_bytes,
-                retry_after_s=limits.retry_after_s,
-            )
-            server = HttpServer(
-                doors.handle,
-                limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
-                refusals={413: too_large()},
-            )
-            async with self._depositing(gateway, mode[0], stop):
-                port = await server.start(settings.listen.host, settings.listen.port)
-                self._log.tell("listening", port=port, mode=settings.relay.mode)
-                if listening is not None:
-                    listening(port)
-                await stop.wait()
-                self._log.tell("draining", connections=len(server.connections))
-                doors.draining = True
-                await asyncio.gather(server.drain(), mode[0].flush())
-                await mode[0].close()
-        if self._store is not None:
-            self._store.close()
-        self._log.tell("stopped")
+        try:
+            async with gateway:
+                await self._serve(gateway, stop, listening or (lambda _port: None))
+        finally:
+            if self._store is not None:
+                self._store.close()
+        self.log.tell("stopped")
+
+    async def _serve(self, gateway: GatewayClient, stop: asyncio.Event, listening: Callable[[int], None]) -> None:
+        settings, limits = self._settings, self._settings.limits
+        mode, turnstile = self._mode(gateway)
+        doors = Doors(
+            settings.relay.path,
+            mode,
+            turnstile,
+            gateway,
+            admission=self._admission,
+            identify=self._identify,
+            clock=self._clock,
+            metrics=self._metrics,
+            capsule_bytes=limits.capsule_bytes,
+            retry_after_s=limits.retry_after_s,
+        )
+        server = HttpServer(
+            doors.handle,
+            limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
+            refusals={413: too_large()},
+        )
+        async with self._depositing(gateway, mode, stop):
+            # Before anybody waits: an epoch that had begun is read from the disk.
+            self._admission.table(self._clock.now())
+            port = await server.start(settings.listen.host, settings.listen.port)
+            self.log.tell("listening", port=port, mode=settings.relay.mode)
+            listening(port)
+            await stop.wait()
+            self.log.tell("draining", connections=len(server.connections))
+            doors.draining = True
+            await asyncio.gather(server.drain(), mode.flush())
+            await mode.close()
 
     def _mode(self, gateway: GatewayClient) -> tuple[Mode, Turnstile]:
         limits, later_s = self._settings.limits, self._settings.limits.retry_after_s
@@ -171,7 +177,7 @@ class Relay:
             floor=self._settings.clients.floor,
             close=close,
             send=send,
-            log=self._log,
+            log=self.log,
             metrics=self._metrics,
             first_pause_s=self._settings.gateway.retry_ms / 1000,
         )

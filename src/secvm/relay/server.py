@@ -52,13 +52,20 @@ class Doors:
         self._retry_after_s = retry_after_s
         self._posts = {path: self._capsule, f"{path}/fetch": self._fetch}
         self._gets = {f"{path}/keys": self._keys.answer, "/health": self._health, "/metrics": self._page}
-        self._arrived = metrics.counter("requests", "Requests, by door.", {"door": ("capsule", "fetch", "keys")})
+        self._arrived = metrics.counter(
+            "requests", "Capsules by the door they came to.", {"door": ("capsule", "fetch")}
+        )
+        statuses = {"status": ("400", "401", "413", "415", "429", "503")}
+        self._refused = metrics.counter("refused", "Capsules that were refused at once, by status.", statuses)
         self.draining = False
 
     def handle(self, request: Request) -> Answer:
         """Answer one request."""
         if request.method == "POST" and request.path in self._posts:
-            return self._post(request)
+            answer = self._post(request)
+            if isinstance(answer, Response) and answer.status >= 400:
+                self._refused.add(status=str(answer.status))
+            return answer
         if request.method == "GET" and request.path in self._gets:
             return self._gets[request.path]()
         return plain(405 if request.path in self._posts or request.path in self._gets else 404)

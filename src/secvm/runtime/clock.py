@@ -100,6 +100,12 @@ class ClockSteering:
         """What everybody reads."""
         return self._clock.now()
 
+    @property
+    def limit(self) -> int:
+        """Where it stops."""
+        found: int = _BODY.unpack_from(self._map, _NUMBER.size)[2]
+        return found
+
     def steer(self, *, limit: int | None = None, rate: float | None = None) -> None:
         """Let the clock go on from now, at another rate or up to another limit; one that is past means now."""
         _, _, old_limit, old_rate = old = _BODY.unpack_from(self._map, _NUMBER.size)

@@ -113,6 +113,8 @@ class Federation:
             limit=ORIGIN_MS - 1000 * self.pace.lead_s,
         )
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
+        #: Whether a round's window is open just now.
+        self.window_open = False
         self._admin_key = ""
         self._relay_key = ""
         #: What the hosts said last, so that one that is away does not take back what it had.
@@ -172,6 +174,10 @@ class Federation:
     def restart(self, name: str) -> None:
         """Start one process again; its state is what it had written."""
         self.children.restart(name)
+
+    def port(self, name: str) -> int:
+        """Where a process listens, on loopback."""
+        return self._ports[name]
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,6 +246,16 @@ class Federation:
             return int(float(found[1])) if found else 0
         return None
 
+    def deposited(self, epoch: int) -> bool:
+        """Whether the relay has nothing left of this epoch."""
+        with contextlib.suppress(OSError):
+            page = self.ask(RELAY, "GET", "/metrics").decode()
+            found = dict(
+                re.findall(r"^secvm_relay_(deposits_waiting|last_sealed_epoch) ([0-9.e+-]+)$", page, re.MULTILINE)
+            )
+            return float(found["last_sealed_epoch"]) >= epoch and float(found["deposits_waiting"]) == 0
+        return False
+
     def told(self, name: str, event: str, **fields: object) -> list[dict[str, Any]]:
         """Lines of a process's log, from all its lives, that tell of this event with these fields."""
         lines: list[dict[str, Any]] = []
@@ -269,9 +285,10 @@ class Federation:
         budget: int,
         look: Callable[[int], None] | None = None,
         before_closing: Callable[[], None] | None = None,
+        wait_for_packages: bool = True,
     ) -> tuple[RoundCounts, float]:
         """One whole round, up to the publication of what follows. What the hosts counted, and how long the end was
-        waited for.
+        waited for. Without ``wait_for_packages`` the window closes on time, whatever is still on its way.
         """
         opens, pace = self.opens_at(number), self.pace
         closes = opens + 1000 * pace.length_s
@@ -291,13 +308,19 @@ class Federation:
 
         # Askings spread over the grace after the round before; then there is only computing to wait for.
         fetched_by = opens - 1000 * (pace.lead_s - pace.grace_s)
-        self.clock.run_to(
-            min(fetched_by + 500, opens - 1), until=all_joined, what="devices to join", progress=lambda: counts
+        self.clock.creep_to(
+            opens, until=all_joined, what="devices to join", progress=lambda: counts, run_until=fetched_by + 500
         )
         self.clock.leap_to(opens)
-        waited = self.clock.creep_to(
-            closes, until=all_acknowledged, what="acknowledgements", progress=lambda: counts, look=look
-        )
+        waited = 0.0
+        self.window_open = True
+        if wait_for_packages:
+            waited = self.clock.creep_to(
+                closes, until=all_acknowledged, what="acknowledgements", progress=lambda: counts, look=look
+            )
+        else:
+            self.clock.run_to(closes, until=lambda: True, what="the window to close", look=look)
+        self.window_open = False
         if before_closing is not None:
             before_closing()
         epoch = self.epoch(number)
@@ -305,7 +328,7 @@ class Federation:
         accept_until = closes + 1000 * pace.grace_s
         self.clock.run_to(
             accept_until - 1,
-            until=lambda: bool(self.told(RELAY, "deposit", state="accepted", epoch=epoch)),
+            until=lambda: self.deposited(epoch),
             what="the relay's deposit",
         )
         self.clock.run_to(accept_until, until=lambda: self.following(number) is not None, what="what follows")
@@ -321,6 +344,17 @@ class Federation:
         """The manifest of a round."""
         served = self.ask(COORDINATOR, "GET", f"/v1/experiment/{self.digest}/manifest/{number}")
         return RoundManifest.from_bytes(Envelope.from_bytes(served).payload)
+
+    def patiently(self, get: Callable[[], bytes | None], what: str) -> bytes:
+        """What ``get`` returns once it returns something: a process may just be coming up."""
+        found: list[bytes] = []
+
+        def there() -> bool:
+            found[:] = [data for data in [get()] if data is not None]
+            return bool(found)
+
+        self._await(there, what)
+        return found[0]
 
     def _await(self, there: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _START_PATIENCE_S

@@ -2,7 +2,7 @@
 
 All processes of a federation read one file (``runtime.clock.SteeredClock``). Here is who steers it. ``run_to`` lets
 time run up to an instant, and returns when it is there *and* a condition holds. Just before a window closes time
-creeps: each time that nothing happens for a moment, half of what is left goes by. So a package whose sending failed and
+creeps: each time that nothing happens for a moment, part of what is left goes by. So a package whose sending failed and
 was put off to a later moment of the window still gets its moment, and the window never closes on it.
 """
 
@@ -15,6 +15,8 @@ from secvm.runtime.clock import ClockSteering
 
 #: Fast enough that nothing can be seen to happen in between.
 LEAP = 1e6
+#: With every look so much of what is left goes by, while nothing moves.
+_PARTS = 4
 
 
 class PatienceLostError(Exception):
@@ -39,12 +41,25 @@ class PatientClock:
         self.rate = rate
         self._patience_s = patience_s
         self._look_every_s = look_every_s
-        self._sleep = sleep
+        self._plain_sleep = sleep
+        #: Called again and again while this clock is waiting for something: the place to disturb whoever is waited for.
+        self.meanwhile: Callable[[], None] | None = None
         self._monotonic = monotonic
 
     def now(self) -> int:
         """What everybody reads."""
         return self._steering.now()
+
+    def _sleep(self, seconds: float) -> None:
+        if self.meanwhile is not None:
+            self.meanwhile()
+        self._plain_sleep(seconds)
+
+    def freeze(self) -> Callable[[], None]:
+        """Stop time; what is returned lets it go on as before."""
+        limit = self._steering.limit
+        self._steering.steer(limit=self.now())
+        return lambda: self._steering.steer(limit=limit)
 
     def leap_to(self, instant: int) -> None:
         """Go there at once: nothing is expected to happen on the way."""
@@ -87,15 +102,14 @@ class PatientClock:
         what: str,
         progress: Callable[[], object],
         look: Callable[[int], None] | None = None,
+        run_until: int | None = None,
     ) -> float:
-        """Like ``run_to`` just before ``instant``, but while nothing moves half of what is left goes by.
-
-        The instant itself is never reached.
+        """Run to an instant a little before ``instant`` (or to ``run_until``); then, while nothing moves, a part of
+        what is left goes by with every look. The instant itself is never reached.
         """
         last = instant - 1
-        waited = self.run_to(
-            max(self.now(), instant - max(2, int(self.rate * 100))), until=lambda: True, what=what, look=look
-        )
+        begins = instant - max(2, int(self.rate * 100)) if run_until is None else min(run_until, last)
+        waited = self.run_to(max(self.now(), begins), until=lambda: True, what=what, look=look)
         begun, before = self._monotonic(), progress()
         changed = begun
         while not until():
@@ -106,7 +120,9 @@ class PatientClock:
             if after != before:
                 before, changed = after, now
             elif self.now() < last:
-                self._steering.steer(limit=min(last, self.now() + max(1, (instant - self.now()) // 2)), rate=self.rate)
+                self._steering.steer(
+                    limit=min(last, self.now() + max(1, (instant - self.now()) // _PARTS)), rate=self.rate
+                )
             if now - changed > self._patience_s:
                 raise PatienceLostError(f"waited in vain for {what}")
         waited += self._monotonic() - begun

@@ -21,6 +21,7 @@ from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.sealed_requests import Answer, package_request, read_answer
 from secvm.runtime.http_server import HttpServer, Request, Response
 from secvm.runtime.metrics import Metrics
+from secvm.testing.clock import ManualClock
 from tests.unit.crypto.dice import unsafe_seeded
 from tests.unit.protocol.helpers import GRACE_S, LENGTH_S, START, document
 
@@ -35,19 +36,6 @@ DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 OPEN_ROUND = OpenRound(DOCUMENT, ROUND, EPOCH, START, CLOSES_AT, ACCEPT_UNTIL)
 PRESENT = Present((OPEN_ROUND,), (KEY,))
 DICE = unsafe_seeded("package path")
-
-
-class StandingClock:
-    """Stands still until a test moves it."""
-
-    def __init__(self, now: int) -> None:
-        self.time = now
-
-    def now(self) -> int:
-        return self.time
-
-    async def sleep_until(self, at: int) -> None:
-        raise AssertionError("nothing of the package path waits for a time")
 
 
 def train(bin_index: int = 0, model: int = 0) -> Package:
@@ -86,7 +74,7 @@ class Running:
     """The package path while it listens."""
 
     store: CoordinatorStore
-    clock: StandingClock
+    clock: ManualClock
     ingest: Ingest
     routes: PackageRoutes
     port: int
@@ -139,7 +127,7 @@ async def running(
     store = store or MemoryStore()
     for key in present.keys:
         store.add_key(key)
-    clock = StandingClock(now)
+    clock = ManualClock(now)
     fetched: list[str] = []
 
     def public(path: str) -> tuple[bytes, str] | None:

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from secvm.coordinator.books import Book
 from secvm.coordinator.questions import EarlyStopping
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.oblivious import decode_key_configurations
+from secvm.errors import ArithmeticRangeError
 from secvm.learning.aggregate.descent import Pegasos
+from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.protocol.ending import Ending, Why, accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument, Windows, read_published
@@ -285,6 +288,28 @@ def test_a_coordinator_that_slept_through_a_window_opens_the_next_one_with_notic
         return manifests(coordinator, of, 2).manifest.opens_at
 
     assert asyncio.run(late()) == START + 4 * 600_000
+
+
+def test_a_step_out_of_range_ends_its_experiment_and_no_other(
+    store: CoordinatorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad, coordinator = experiment(title="good"), experiment(title="bad"), start(store)
+    add(store, bad)
+    add(store, good)
+    step = Book.step
+
+    def stepping(book: Book, state: str, tally: Tally) -> Any:
+        if book.document.title == "bad" and book.rounds[-1].stored.number == 2:
+            raise ArithmeticRangeError
+        return step(book, state, tally)
+
+    monkeypatch.setattr(Book, "step", stepping)
+    asyncio.run(coordinator.go())
+    end = ending(coordinator, bad, manifests(coordinator, bad, 2))
+    assert (end.round_number, end.why) == (2, Why.STOPPED)
+    assert end.last is not None
+    assert end.last.tally is None
+    assert ending(coordinator, good).round_number == 3
 
 
 def test_run_steps_when_time_comes_or_somebody_wakes_it_and_stops_when_told() -> None:

@@ -1,6 +1,8 @@
 """What is acknowledged is durable, is opened once, and is not lost when something fails in between."""
 
 import asyncio
+import io
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +21,9 @@ from secvm.crypto.capsules import pack
 from secvm.errors import LocalProtocolError, RefusedPackageError, StoreError, UnknownKeyError
 from secvm.protocol.problems import Problem, read_problem
 from secvm.runtime.http_server import Response
+from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
+from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.package_path import (
     ACCEPT_UNTIL,
     DICE,
@@ -29,7 +33,6 @@ from tests.unit.coordinator.package_path import (
     OPEN_ROUND,
     PRESENT,
     ROUND,
-    StandingClock,
     plaintext,
     records,
     running,
@@ -150,12 +153,14 @@ def test_others_have_their_turn_between_slices() -> None:
 
 def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() -> None:
     store, metrics = FailingStore(), Metrics("coordinator")
+    stream = io.StringIO()
+    log = Log(stream, ManualClock(START), "coordinator")
     garbage = CAPSULES[0][:-1] + b"\0"
 
     async def check() -> None:
         done, loop = asyncio.Event(), asyncio.get_running_loop()
         store.replaced = lambda: loop.call_soon_threadsafe(done.set)
-        opener = Opener(store, metrics=metrics, gather_s=0, pause_s=0)
+        opener = Opener(store, metrics=metrics, log=log, gather_s=0, pause_s=0)
         opener.update(PRESENT)
         opener.start()
         opener.start()
@@ -170,6 +175,11 @@ def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() -> None:
     told = page(metrics)
     assert f"secvm_coordinator_opened_total {float(len(CAPSULES))}" in told
     assert "secvm_coordinator_opener_faults_total 2.0" in told
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line["epoch"], line["error"]) for line in lines] == [
+        ("opener-failed", EPOCH, "store"),
+        ("opener-failed", EPOCH, "other"),
+    ]
     assert 'secvm_coordinator_dropped_total{problem="garbage"} 1.0' in told
 
 
@@ -210,9 +220,10 @@ def accepted(problem: Problem | None) -> Response:
 
 def test_what_could_not_be_stored_is_not_acknowledged() -> None:
     store, metrics = FailingStore(), Metrics("coordinator")
+    stream = io.StringIO()
 
     async def check() -> None:
-        ingest = Ingest(store, StandingClock(START), metrics=metrics)
+        ingest = Ingest(store, ManualClock(START), metrics=metrics, log=Log(stream, ManualClock(START)))
         ingest.update(PRESENT)
         store.failures = [StoreError("disk full")]
         told = await asyncio.gather(*(ingest.take_capsule(capsule, accepted) for capsule in CAPSULES[:3]))
@@ -225,6 +236,7 @@ def test_what_could_not_be_stored_is_not_acknowledged() -> None:
 
     asyncio.run(check())
     assert [group for _, group in store.sealed(EPOCH, 9)] == [pack(CAPSULES[:3])]
+    assert '"event":"commit-failed","requests":3' in stream.getvalue()
     assert "secvm_coordinator_stored_requests_total 3.0" in page(metrics)
     assert "secvm_coordinator_commit_faults_total 3.0" in page(metrics)
 
@@ -233,7 +245,7 @@ def test_who_gives_up_waiting_changes_nothing() -> None:
     store = MemoryStore()
 
     async def check() -> None:
-        ingest = Ingest(store, StandingClock(START), metrics=Metrics("coordinator"))
+        ingest = Ingest(store, ManualClock(START), metrics=Metrics("coordinator"))
         ingest.update(PRESENT)
         ingest.take_capsule(CAPSULES[0], accepted).cancel()
         other = ingest.take_capsule(CAPSULES[1], accepted)
@@ -258,7 +270,7 @@ def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path)
     store = SQLiteStore(file)
 
     async def after() -> None:
-        ingest = Ingest(store, StandingClock(ACCEPT_UNTIL), metrics=Metrics("coordinator"))
+        ingest = Ingest(store, ManualClock(ACCEPT_UNTIL), metrics=Metrics("coordinator"))
         ingest.update(Present((OPEN_ROUND,), tuple(store.keys())))
         store.close_epoch(EPOCH)
         await ingest.finish(EPOCH)

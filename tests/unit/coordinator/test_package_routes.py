@@ -287,6 +287,17 @@ def test_of_a_batch_what_has_no_epoch_is_dropped() -> None:
     asyncio.run(check())
 
 
+def test_a_large_batch_is_stored_in_groups() -> None:
+    async def check() -> None:
+        async with running() as path:
+            sent = [bytes([KEY.key_id]) + b"%d" % i for i in range(2500)]
+            assert (await path.batch(sent)).status == 202
+            groups = [packing.unpack(group) for _, group in path.store.sealed(EPOCH, 9)]
+            assert groups == [sent[:1000], sent[1000:2000], sent[2000:]]
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize(
     ("body", "name"), [(b"", "garbage"), (b"garbage", "garbage"), (packing.pack([b"1", b"22"])[:-1], "garbage")]
 )
@@ -371,6 +382,10 @@ def test_another_media_type_or_method_is_refused(where: str) -> None:
     async def check() -> None:
         async with running() as path:
             assert (await path.post(where, sealed_package().capsule, "text/plain", TOKEN)).status == 415
+            spelled = (
+                packing.MEDIA_TYPE if where in {"/v1/batch", "/v1/deposit"} else "message/ohttp-req"
+            ).title() + "; v=1"
+            assert (await path.post(where, b"", spelled, TOKEN)).status == 400
             told = await path.send(f"GET {where} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
             assert told.status == 405
             assert told.headers["content-type"] == "application/problem+json"

@@ -112,3 +112,10 @@ def test_only_reading_has_a_meaning() -> None:
     publisher.put("/v1/keys", b"keys")
     assert ask(publisher, "/v1/keys", "POST").status == 405
     assert ask(publisher, "/v1/keys", "HEAD").body == b""
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "v1/blob").mkdir(parents=True)
+    (tmp_path / "v1/blob/.ab.1.tmp").write_bytes(b"hal")
+    stocked(tmp_path)
+    assert files(tmp_path) == {}

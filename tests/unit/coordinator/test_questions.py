@@ -4,6 +4,7 @@ import json
 import math
 import tomllib
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,8 +117,8 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
     )
     experiment = document.experiment
     assert experiment.rule == Pegasos(lambda_=Fraction(1, 1000), averaging=4, step_cap=Fraction(1, 10))
-    assert experiment.class_weights == (1, Fraction(5, 2))
-    assert (experiment.loss.name, experiment.loss.parameter) == ("squared-hinge", 4)
+    assert experiment.class_weights == (Fraction(1), Fraction(5, 2))
+    assert (experiment.loss.name, experiment.loss.parameter) == ("squared-hinge", Fraction(4))
     assert document.binning == VocabularyBins(bins=1000, digest="ab" * 32)
     assert (document.windows.hours, document.windows.time_zone) == (((7, 22),), "Europe/Berlin")
     assert (document.train_share, document.rounds) == (Fraction(3, 5), 12)
@@ -161,3 +162,13 @@ def test_what_does_not_fit_is_told_in_one_sentence(change: tuple[str, object], s
 def test_numbers_as_labels_have_no_early_stopping() -> None:
     with pytest.raises(BadInputError, match="early stopping"):
         asked(("labels", ["age"]), ("loss", "epsilon-insensitive"), ("early_stopping", {}))
+
+
+def test_the_specification_of_the_how_to_is_taken(repository: Path) -> None:
+    text = (repository / "docs/how-to/run-an-experiment.md").read_text(encoding="utf-8")
+    content = tomllib.loads(text.partition("```toml\n")[2].partition("```")[0])
+    content["relays"][0]["key"] = RELAY.public.data.hex()
+    document, own = asked_in(content)
+    assert document.budget == 54
+    assert f"{document.budget} in the example" in text
+    assert own.early_stopping is not None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.capsules import MAGIC, MAX_CAPSULE_BYTES, pack, unpack
+from secvm.crypto.capsules import MAGIC, MAX_CAPSULE_BYTES, pack, unpack, unpack_in_groups
 from secvm.errors import LocalProtocolError, MalformedMessageError
 
 CAPSULES = st.lists(st.binary(min_size=1, max_size=300), max_size=20)
@@ -13,6 +13,12 @@ CAPSULES = st.lists(st.binary(min_size=1, max_size=300), max_size=20)
 @given(CAPSULES)
 def test_what_was_packed_comes_out_in_order(capsules: list[bytes]) -> None:
     assert unpack(pack(capsules)) == capsules
+
+
+@given(CAPSULES, st.integers(1, 30))
+def test_groups_are_the_same_capsules_so_many_at_a_time(capsules: list[bytes], largest: int) -> None:
+    groups = list(unpack_in_groups(pack(capsules), largest))
+    assert groups == [capsules[i : i + largest] for i in range(0, len(capsules), largest)]
 
 
 @given(CAPSULES, st.data())

@@ -1,5 +1,6 @@
 """HPKE against the RFC's vectors, pyca's own HPKE, and bad luck."""
 
+import hmac
 import json
 import os
 from pathlib import Path
@@ -114,6 +115,11 @@ def test_hkdf_gives_rfc_5869_case_1() -> None:
     assert prk.hex() == "077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5"
     stretched = kdf.expand(prk, bytes(range(0xF0, 0xFA)), 42)
     assert stretched.hex() == ("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865")
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_extract_is_the_standard_librarys_hmac(salt: bytes, ikm: bytes) -> None:
+    assert kdf.extract(salt, ikm) == hmac.digest(salt, ikm, "sha256")
 
 
 # ── pyca's own HPKE ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -128,6 +128,8 @@ def open_all(capsule: bytes) -> RemoteProtocolError:
     with pytest.raises((MalformedMessageError, OpeningError)) as caught:
         GATEWAY.open(capsule)
     (alone,) = GATEWAY.open_batch([capsule])
+    (unanswered,) = GATEWAY.open_unanswered([capsule])
+    assert isinstance(alone, OpenedRequest) == isinstance(unanswered, bytes)
     assert type(alone) is type(caught.value)
     assert isinstance(alone, RemoteProtocolError)
     return alone
@@ -194,6 +196,12 @@ def test_batch_keeps_its_order_and_one_bad_capsule_harms_no_other() -> None:
     assert read == [b"%d" % i for i in range(9) if i != 4]
     assert all(one.__traceback__ is None and one.__context__ is None for one in opened if isinstance(one, Exception))
     assert GATEWAY.open_batch([]) == []
+    unanswered = GATEWAY.open_unanswered(batch)
+    assert [one for one in unanswered if isinstance(one, bytes)] == read
+    assert [type(one) for one in unanswered if not isinstance(one, bytes)] == [
+        type(one) for one in opened if not isinstance(one, OpenedRequest)
+    ]
+    assert all(one.__traceback__ is None for one in unanswered if isinstance(one, Exception))
 
 
 def test_faults_of_our_own_are_not_hidden_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +211,9 @@ def test_faults_of_our_own_are_not_hidden_in_a_batch(monkeypatch: pytest.MonkeyP
     key = kem.X25519PrivateKey.generate(os.urandom)
     gateway = GatewayKeys([GatewayKey(1, key)])
     monkeypatch.setattr(key, "decapsulate", broken)
-    with pytest.raises(ZeroDivisionError):
-        gateway.open_batch([seal_request(GatewayKey(1, key).configuration, b"", os.urandom).capsule])
+    for opening in (gateway.open_batch, gateway.open_unanswered):
+        with pytest.raises(ZeroDivisionError):
+            opening([seal_request(GatewayKey(1, key).configuration, b"", os.urandom).capsule])
 
 
 # ── key configurations ───────────────────────────────────────────────────────────────────────────────────────────────

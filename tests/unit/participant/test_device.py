@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,24 @@ def test_round_beyond_the_limit_of_traffic_is_not_begun(tmp_path: Path) -> None:
     ((_, reason, sentence),) = device.state.abstentions(world.of.digest)
     assert reason == "DECLINED"
     assert "limit of traffic" in sentence
+
+
+def test_package_of_the_last_moment_is_sent_before_the_window_closes(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    device = world.joined()
+    manifest = world.publish(1)
+
+    async def scenario() -> None:
+        await world.drive(device, until=manifest.opens_at)
+        session = device.memberships[world.of.digest].session
+        # All drawn for the very last millisecond, which no timer would meet.
+        for package_id, one in list(session._waiting.items()):
+            session._put(package_id, replace(one, at=manifest.closes_at - 1))
+        await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    assert world.distinct() == BUDGET
+    assert {one.at for one in world.net.seen} == {manifest.closes_at - 100}
 
 
 def test_no_more_capsules_are_under_way_than_allowed(tmp_path: Path) -> None:

@@ -126,14 +126,16 @@ def test_pause_by_another_process_is_seen(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_fault_of_ours_ends_the_host_loudly_and_saves_the_others(tmp_path: Path) -> None:
+def test_fault_of_ours_ends_the_host_loudly_and_saves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World(tmp_path)
     made = devices(world, 2)
 
     async def fail(_: object) -> None:
         raise ZeroDivisionError
 
-    made[0].carry_out = fail  # type: ignore[method-assign]
+    monkeypatch.setattr(made[0], "carry_out", fail)
     host = Host(made, clock=world.clock)
     manifest = world.publish(1)
     with pytest.raises(ZeroDivisionError):

@@ -14,7 +14,7 @@ from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.package import ParticipationPackage, TestPackage, TrainPackage
 from secvm.participant import device as device_module
 from secvm.participant import joining
-from secvm.participant.dice import SystemDice, system_words
+from secvm.participant.dice import SystemDice, safe_dice, system_words
 from secvm.participant.joining import pin_person
 from secvm.participant.polling import Polling
 from secvm.participant.state import DeviceState
@@ -76,7 +76,7 @@ def test_privacy_5_order_times_and_seals_come_from_the_systems_dice(tmp_path: Pa
 
     world = World(tmp_path, document(experiment=EXPERIMENT, test=True, relays=()))
     # Also where what is learnt is seeded.
-    device = world.joined(random_bytes=counting, dice_for=device_module.safe_dice(counting))
+    device = world.joined(random_bytes=counting, dice_for=safe_dice(counting))
     manifest = world.publish(1)
     asked.clear()
     asyncio.run(world.drive(device, until=manifest.accept_until))

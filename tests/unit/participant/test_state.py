@@ -97,6 +97,14 @@ def test_fresh_capsules_are_synced_and_the_rest_is_not(tmp_path: Path) -> None:
     state.close()
 
 
+def test_for_made_up_people_syncing_can_be_left_out(tmp_path: Path) -> None:
+    state = DeviceState(tmp_path / "device", unsafe_unsynced=True)
+    for durable in (True, False):
+        with state.writing(durable=durable):
+            assert state._db.execute("PRAGMA synchronous").fetchone() == (0,)
+    state.close()
+
+
 def test_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
     state = DeviceState(tmp_path / "device")
     state.join("d", b"envelope", PERSON)

@@ -108,6 +108,19 @@ def test_package_is_one_post_with_nothing_but_what_http_needs() -> None:
         assert headers["Content-Type"] == "message/ohttp-req"
 
 
+def test_credential_is_told_to_the_relay_by_each_client_its_own() -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        assert isinstance(transport, RelayTransport)
+        await transport.for_client("one").send(b"capsule", way)
+        await transport.for_client("two").fetch("/v1/experiments")
+        await transport.send(b"capsule", way)
+
+    told = [
+        headers.get("Secvm-Credential") for _, path, headers, _ in over_sockets(scenario).requests if path != "/r/keys"
+    ]
+    assert told == ["one", "two", None]
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [

@@ -137,4 +137,4 @@ def test_digests_not_in_order_have_no_root(wrong: bytes) -> None:
 
 def test_root_is_of_bytes() -> None:
     with pytest.raises(LocalProtocolError):
-        received_root(np.zeros((2, 32), dtype=np.uint16))  # type: ignore[arg-type]
+        received_root(np.zeros((2, 32), dtype=np.uint16))

@@ -127,6 +127,18 @@ def test_last_acknowledgement_finishes_the_round() -> None:
     assert device.tell(Tick()) == []
 
 
+def test_what_is_under_way_when_the_window_closes_may_still_be_acknowledged() -> None:
+    device = Device().join()
+    sent = [one for now in range(FIRST.opens_at, FIRST.closes_at, 1000) for one in sends(device.tell(Tick(), now=now))]
+    assert len(sent) == OF.budget
+    assert device.tell(Tick(), now=FIRST.closes_at) == [Wait(FIRST.accept_until)]
+    for one in sent[:2]:
+        assert device.tell(SendSucceeded(one.package_id)) == [Wait(FIRST.accept_until)]
+    # What fails now is not sent again.
+    assert sends(device.tell(SendFailed(sent[2].package_id))) == []
+    assert device.tell(Tick(), now=FIRST.accept_until) == [Finished(1, acknowledged=2, lost=3)]
+
+
 @pytest.mark.parametrize("late_by", [0, 1, 10_000])
 def test_device_that_comes_when_the_window_is_open_takes_the_next_round(late_by: int) -> None:
     device = Device(now=FIRST.opens_at + late_by)

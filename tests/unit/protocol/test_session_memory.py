@@ -65,7 +65,7 @@ OPS = st.lists(
 
 
 def event_of(kind: str, number: int) -> Event:
-    return {
+    events: dict[str, Event] = {
         "manifest": ManifestArrived(served(ROUNDS[number % 3])),
         "other manifest": ManifestArrived(served(OTHER)),
         "tick": Tick(),
@@ -75,7 +75,8 @@ def event_of(kind: str, number: int) -> Event:
         "pause": Paused(),
         "resume": Resumed(),
         "restart": Restarted(),
-    }[kind]
+    }
+    return events[kind]
 
 
 def tell(session: ParticipantSession, event: Event, now: int, dice: Iterator[int]) -> list[Action]:

@@ -87,7 +87,11 @@ class Place:
 
     def files(self) -> bytes:
         """Every byte of every file of the store."""
-        return b"".join(file.read_bytes() for file in sorted(self.folder.glob("store.db*")))
+        return self.files_in(self.folder)
+
+    @staticmethod
+    def files_in(folder: Path) -> bytes:
+        return b"".join(file.read_bytes() for file in sorted(folder.glob("store.db*")))
 
 
 class Heard(io.StringIO):

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from secvm.crypto import kem
+from secvm.crypto.oblivious import (
+    GatewayKey,
+    GatewayKeys,
+    decode_key_configurations,
+    encode_key_configurations,
+    seal_request,
+)
 from secvm.protocol.problems import PROBLEMS
-from secvm.testing.gateway import FakeGateway, Reply
+from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.unit.relay.helpers import CAPSULE_TYPE, PERIOD_MS, Place, ask, capsule, read_answer, running, send
 
 SEALED = Reply(200, b"a sealed answer", "message/ohttp-res")
@@ -237,7 +246,9 @@ def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
         ):
             assert (await ask(relay.port, "GET", "/health")).status == 200
             await send(relay.port, capsule(1), headers=TELLTALE)
+            await send(relay.port, b"short")
             page = (await ask(relay.port, "GET", "/metrics")).body
+            assert b'secvm_relay_refused_total{status="400"} 1.0' in page
             assert b'secvm_relay_requests_total{door="capsule"} 1.0' in page
             assert b"127.0.0" not in page
 
@@ -269,5 +280,26 @@ def test_a_body_that_grows_without_end_is_cut_off_with_its_problem(tmp_path: Pat
             told = await read_answer(reader)
             assert (told.status, told.body) == (413, PROBLEMS["wrong-size"].to_bytes())
             writer.close()
+
+    asyncio.run(main())
+
+
+def test_a_sealed_request_reaches_the_gateway_and_only_its_sender_can_read_the_answer(tmp_path: Path) -> None:
+    key = GatewayKey(7, kem.X25519PrivateKey.generate(os.urandom))
+    keys = GatewayKeys([key])
+
+    def answer(seen: Seen) -> Reply:
+        if seen.path == "/v1/keys":
+            return Reply(200, encode_key_configurations([key.configuration]), "application/ohttp-keys")
+        opened = keys.open(seen.body)
+        return Reply(200, opened.seal_response(b"you said: " + opened.request, os.urandom), "message/ohttp-res")
+
+    async def main() -> None:
+        async with FakeGateway(answer) as gateway, running(Place(tmp_path), gateway.url, "forward") as relay:
+            configurations = decode_key_configurations((await ask(relay.port, "GET", "/relay/keys")).body)
+            sealed = seal_request(configurations[0], b"a request", os.urandom)
+            for path in ("", "/fetch"):
+                told = await send(relay.port, sealed.capsule, path=path)
+                assert sealed.open_response(told.body) == b"you said: a request"
 
     asyncio.run(main())

@@ -6,10 +6,13 @@ import asyncio
 import ipaddress
 from pathlib import Path
 
+import pytest
+
 from secvm.crypto.signing import verify
 from secvm.protocol.manifest import RelayCount
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.version import RELAY_COUNT_TYPE
+from secvm.relay.store import RoundStore
 from secvm.testing.gateway import FakeGateway, Reply
 from tests.unit.relay.helpers import (
     DEPOSIT_MS,
@@ -243,5 +246,42 @@ def test_fetches_are_forwarded_in_mode_round_too(tmp_path: Path) -> None:
             answer = await send(relay.port, capsule(1), path="/fetch")
             assert (answer.status, answer.body) == (200, b"sealed")
             assert [seen.path for seen in gateway.seen] == ["/v1/fetch"]
+
+    asyncio.run(main())
+
+
+def test_a_relay_that_cannot_deposit_any_more_stops_taking_capsules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_store: RoundStore) -> list[int]:
+        raise RuntimeError("a fault of ours")
+
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+            assert (await send(relay.port, capsule(1))).status == 202
+            monkeypatch.setattr(RoundStore, "begun", broken)
+            place.go_to(DUE)
+            await relay.log.wait_for('"event":"draining"')
+
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(main())
+    assert traces(1, Place.files_in(tmp_path))
+
+
+def test_a_disk_that_is_full_at_the_deposit_moment_only_delays_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+            assert (await send(relay.port, capsule(1))).status == 202
+            store = relay.relay._store
+            assert store is not None
+            store._db.execute("PRAGMA query_only=ON")
+            place.go_to(DUE)
+            await told(relay, "failed")
+            assert gateway.seen == []
+            store._db.execute("PRAGMA query_only=OFF")
+            await told(relay, "accepted")
+            assert taken_apart(gateway.seen[0].body)[1] == [capsule(1)]
 
     asyncio.run(main())

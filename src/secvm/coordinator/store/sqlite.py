@@ -16,9 +16,9 @@ from secvm.coordinator.store.port import Deposit, Standing, StoredExperiment, St
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
 
-#: Scrub deletes so much at once: zeros are written to the log and then to the file, and ingest waits meanwhile.
-_SCRUB_BYTES = 2**23
-_SCRUB_ROWS = 4096
+#: Blocks are read, and scrubbed, in pieces of about so many bytes and at most so many rows: ingest waits meanwhile.
+_PIECE_BYTES = 2**22
+_PIECE_ROWS = 4096
 
 
 class SQLiteStore:
@@ -160,19 +160,20 @@ class SQLiteStore:
                 connection.execute("INSERT INTO opened (epoch, packed) VALUES (?, ?)", (epoch, block))
 
     def opened(self, epoch: int) -> Iterator[bytes]:
-        # A query for each block: no cursor stays open between two, so that others write and scrub empties the log.
+        # A query for each piece: no cursor stays open between two, so that others write and scrub empties the log.
         last = 0
         while True:
             with self._database.reading() as connection:
-                found = connection.execute(
-                    "SELECT number, packed FROM opened JOIN epochs USING (epoch)"
-                    " WHERE epoch = ? AND number > ? AND NOT scrubbed ORDER BY number LIMIT 1",
-                    (epoch, last),
-                ).fetchone()
-            if found is None:
+                shown = connection.execute("SELECT NOT scrubbed FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
+                after, last = last, _end_of_piece(connection, "opened", epoch, last) if shown == (1,) else 0
+                blocks = connection.execute(
+                    "SELECT packed FROM opened WHERE epoch = ? AND number > ? AND number <= ? ORDER BY number",
+                    (epoch, after, last),
+                ).fetchall()
+            if not blocks:
                 return
-            last, block = found
-            yield block
+            for (block,) in blocks:
+                yield block
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
         with self._database.changing() as connection:
@@ -228,18 +229,9 @@ class SQLiteStore:
 
     def _remove_some(self, table: str, epoch: int) -> bool:
         with self._database.changing() as connection:
-            sizes = connection.execute(
-                f"SELECT number, length(packed) FROM {table} WHERE epoch = ? ORDER BY number LIMIT ?",  # noqa: S608  # our own names
-                (epoch, _SCRUB_ROWS),
-            ).fetchall()
-            last = total = 0
-            for number, size in sizes:
-                last = number
-                total += size
-                if total >= _SCRUB_BYTES:
-                    break
-            connection.execute(f"DELETE FROM {table} WHERE epoch = ? AND number <= ?", (epoch, last))  # noqa: S608  # as above
-            return bool(sizes)
+            last = _end_of_piece(connection, table, epoch, 0)
+            connection.execute(f"DELETE FROM {table} WHERE epoch = ? AND number <= ?", (epoch, last))  # noqa: S608  # our own name
+            return last > 0
 
 
 _ROUNDS = "SELECT experiment, number, epoch, state, envelope, tally, next_state FROM rounds"
@@ -273,3 +265,19 @@ def _begin_epoch(connection: sqlite3.Connection, epoch: int) -> tuple[bool, bool
 
 def _append(connection: sqlite3.Connection, epoch: int, packed: Sequence[bytes]) -> None:
     connection.executemany("INSERT INTO sealed (epoch, packed) VALUES (?, ?)", [(epoch, group) for group in packed])
+
+
+def _end_of_piece(connection: sqlite3.Connection, table: str, epoch: int, after: int) -> int:
+    """Up to which number the rows that follow ``after`` make a piece: at least one row; 0 when there is none."""
+    sizes = connection.execute(
+        f"SELECT number, length(packed) FROM {table} WHERE epoch = ? AND number > ? ORDER BY number LIMIT ?",  # noqa: S608  # our own name
+        (epoch, after, _PIECE_ROWS),
+    )
+    last = total = 0
+    for number, size in sizes:
+        if last and total + size > _PIECE_BYTES:
+            break
+        last = number
+        total += size
+    sizes.close()
+    return last

@@ -1,0 +1,105 @@
+"""The load of ``benchmarks/ingest.py``, in a process of its own: raw HTTP over keep-alive connections.
+
+    python _ingest_client.py batches PORT FILE SIZE CONNECTIONS TOKEN     capsules in batches of SIZE
+    python _ingest_client.py singles PORT FILE COUNT CONNECTIONS          one capsule a request, COUNT of them
+
+FILE holds capsules side by side. Prints how many were acknowledged, in how long, and for single ones the latencies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import uvloop
+
+from secvm.crypto import capsules as packing
+from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
+
+
+def request(path: str, media_type: str, body: bytes, token: str = "") -> bytes:
+    """The bytes of one request."""
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n"
+    if token:
+        head += f"authorization: Bearer {token}\r\n"
+    return head.encode() + b"\r\n" + body
+
+
+class _Sender(asyncio.Protocol):
+    """Sends the next request when the last is answered; answers are short and have no content."""
+
+    def __init__(self, work: Iterator[bytes], times: list[float], done: asyncio.Future[None]) -> None:
+        self._work, self._times, self._done = work, times, done
+        self._transport: asyncio.Transport
+        self._sent_at = 0.0
+        self._got = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # a stream's
+        self._next()
+
+    def _next(self) -> None:
+        body = next(self._work, None)
+        if body is None:
+            if not self._done.done():
+                self._done.set_result(None)
+            self._transport.close()
+            return
+        self._sent_at = time.perf_counter()
+        self._transport.write(body)
+
+    def data_received(self, data: bytes) -> None:
+        self._got += data
+        if not self._got.endswith(b"\r\n\r\n"):
+            return
+        if not self._got.startswith(b"HTTP/1.1 202"):
+            self._done.set_exception(RuntimeError(self._got.decode("latin-1")))
+            return
+        self._got = b""
+        self._times.append(time.perf_counter() - self._sent_at)
+        self._next()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if not self._done.done():
+            self._done.set_exception(RuntimeError("the server hung up"))
+
+
+async def send(port: int, requests: list[bytes], connections: int) -> tuple[float, list[float]]:
+    """Send all, each connection one at a time; seconds, and the seconds of each."""
+    loop = asyncio.get_running_loop()
+    work = iter(requests)
+    times: list[float] = []
+    ends: list[asyncio.Future[None]] = [loop.create_future() for _ in range(connections)]
+    started = time.perf_counter()
+    for end in ends:
+        await loop.create_connection(lambda end=end: _Sender(work, times, end), "127.0.0.1", port)  # type: ignore[misc]
+    await asyncio.gather(*ends)
+    return time.perf_counter() - started, sorted(times)
+
+
+async def main(kind: str, port: int, capsules: list[bytes], number: int, connections: int, token: str = "") -> None:
+    """Send, and tell."""
+    if kind == "batches":
+        groups = [capsules[i : i + number] for i in range(0, len(capsules), number)]
+        requests = [request("/v1/batch", packing.MEDIA_TYPE, packing.pack(group), token) for group in groups]
+    else:
+        some = [request("/v1/capsule", REQUEST_MEDIA_TYPE, capsule) for capsule in capsules]
+        requests = [some[i % len(some)] for i in range(number)]
+    seconds, times = await send(port, requests, connections)
+    told = {
+        "requests": len(times),
+        "seconds": seconds,
+        "p50_ms": 1000 * times[len(times) // 2],
+        "p99_ms": 1000 * times[len(times) * 99 // 100],
+    }
+    sys.stdout.write(orjson.dumps(told).decode() + "\n")
+
+
+if __name__ == "__main__":
+    _kind, _port, _file, _number, _connections, *_token = sys.argv[1:]
+    _capsules = packing.unpack(Path(_file).read_bytes())
+    uvloop.run(main(_kind, int(_port), _capsules, int(_number), int(_connections), *_token))

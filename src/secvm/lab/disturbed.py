@@ -1,0 +1,132 @@
+"""A small federation that is disturbed while it works, held to the same rounds played offline.
+
+Real processes over loopback, people of the generator, seeded learning dice. Who disturbs is handed in
+(``testing.kills``, or nobody). What must come out does not depend on it: the state of ``OfflineTraining`` over the same
+people, dice and attendance, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from secvm.crypto.signing import Envelope
+from secvm.estimator.fitting import Evaluator
+from secvm.estimator.training import Population
+from secvm.lab.demo.crowd import binned, made_up, who_trains
+from secvm.lab.demo.plan import FLOOR, TRAIN_SHARE, Plan
+from secvm.lab.demo.replay import Replay
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import HashBinning
+from secvm.participant.state import DeviceState
+from secvm.protocol.blobs import decode_tally
+from secvm.protocol.ending import Ending
+from secvm.protocol.manifest import RoundManifest, read_relay_count
+from secvm.testing.federation import Federation, HostOf, Pace
+
+#: A long lead: devices ask for a manifest again and again until somebody is there to answer.
+PACE = Pace(length_s=60, grace_s=8, lead_s=600, rate=40.0)
+#: Somebody who is told of the federation once it runs, before the first round.
+Disturb = Callable[[Federation], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came out, and what should have."""
+
+    state: bytes = field(repr=False)
+    expected: bytes = field(repr=False)
+    #: Per round: packages that devices scheduled, saw acknowledged, and that the relay deposited.
+    scheduled: list[int]
+    acknowledged: list[int]
+    counted: list[int]
+    tallies: list[Tally | None] = field(repr=False)
+    expected_tallies: list[Tally | None] = field(repr=False)
+
+
+def run_disturbed(
+    folder: Path,
+    *,
+    participants: int = 24,
+    rounds: int = 4,
+    seed: int = 0,
+    descent: str = "swift",
+    disturb: Disturb | None = None,
+    wait_for_packages: bool = True,
+    before_closing: Callable[[], None] | None = None,
+    after_round: Callable[[], None] | None = None,
+) -> Outcome:
+    """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away."""
+    plan = Plan(participants=participants, rounds=rounds, hosts=2, seed=seed, bins=60, descent=descent)
+    crowd = made_up(participants, seed=seed, further=50)
+    experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
+    assert experiment.budget is not None
+    people = folder / "people.jsonl"
+    crowd.write(people, range(participants))
+    hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(participants)]
+    tallies, counted, state = [], [], ""
+    # Longer than any process takes to come back, also on a busy machine.
+    with Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=PACE, patience_s=120) as federation:
+        federation.start_servers()
+        federation.begin(plan.specification(experiment))
+        if disturb is not None:
+            disturb(federation)
+        for number in range(1, rounds + 1):
+            federation.play_round(
+                number,
+                attending=participants,
+                budget=experiment.budget,
+                wait_for_packages=wait_for_packages,
+                before_closing=before_closing,
+            )
+            if after_round is not None:
+                after_round()
+            served = federation.following(number)
+            assert served is not None
+            payload = Envelope.from_bytes(served).payload
+            told = Ending.from_bytes(payload) if number == rounds else RoundManifest.from_bytes(payload)
+            state = told.state
+            assert told.last is not None
+            tally = None
+            if told.last.tally is not None:
+                tally = _tally(federation, told.last.tally, experiment)
+            tallies.append(tally)
+            assert federation.document is not None
+            relay_count = told.last.relay_count
+            counted.append(0 if relay_count is None else read_relay_count(relay_count, federation.document).capsules)
+        federation.clock.meanwhile = None
+        reached = federation.patiently(lambda: federation.public(f"/v1/blob/{state}"), "the last state")
+        digest = federation.digest
+    scheduled, acknowledged = [0] * rounds, [0] * rounds
+    here = np.zeros((rounds, participants), dtype=np.bool_)
+    for number in range(participants):
+        device = DeviceState(folder / "devices" / f"{number:06d}")
+        for one in device.history(digest):
+            here[one.round_number - 1, number] = True
+            scheduled[one.round_number - 1] += experiment.budget
+            acknowledged[one.round_number - 1] += one.acknowledged
+        device.close()
+    binning = HashBinning(n_bins=plan.bins, salt=plan.salt)
+    replay = Replay(
+        experiment,
+        Population(
+            rows=binned(crowd.features, binning),
+            labels=crowd.codes,
+            train=who_trains(participants, share=TRAIN_SHARE, dice_seed=plan.dice_seed),
+        ),
+        dice_seed=plan.dice_seed,
+        floor=FLOOR,
+        further=Evaluator(experiment, binned(crowd.further_features, binning)),
+        further_codes=crowd.further_codes,
+    )
+    expected = [replay.advance(row).tally for row in here]
+    return Outcome(reached, replay.state, scheduled, acknowledged, counted, tallies, expected)
+
+
+def _tally(federation: Federation, digest: str, experiment: Experiment) -> Tally:
+    blob = federation.patiently(lambda: federation.public(f"/v1/blob/{digest}"), "a tally")
+    return decode_tally(blob, digest=digest, experiment=experiment)

@@ -1,0 +1,115 @@
+"""``secvm participant``: a yes to one digest, plain words, and nothing of the person on the terminal."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from secvm.cli.main import run
+from secvm.participant.settings import ParticipantSettings
+from secvm.participant.state import DeviceState, Status
+from secvm.participant.transport import Transport
+from secvm.participant.vault import Vault
+from tests.unit.participant.world import BUDGET, FEATURES, SECRET, World
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A device's settings beside it, and a network in memory."""
+    world = World(tmp_path)
+    world.fill()
+    (tmp_path / "device.toml").write_text(
+        f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["https://relay.example/r"]\n'
+    )
+
+    def in_memory(_: ParticipantSettings) -> Transport:
+        return world.net
+
+    monkeypatch.setattr("secvm.participant.main.make_transport", in_memory)
+    return world
+
+
+def command(world: World, *arguments: str) -> int:
+    return run(["participant", *arguments, "--config", str(world.folder.with_name("device.toml"))])
+
+
+def status(world: World) -> Status | None:
+    state = DeviceState(world.folder)
+    record = state.record(world.of.digest)
+    state.close()
+    return None if record is None else record.status
+
+
+def test_join_pause_resume_forget(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = world.of.digest
+    for arguments, expected in (
+        (("join", digest, "--yes"), Status.JOINED),
+        (("pause", digest), Status.PAUSED),
+        (("resume", digest), Status.JOINED),
+        (("forget", digest), Status.FORGOTTEN),
+    ):
+        assert command(world, *arguments) == 0
+        assert status(world) is expected
+    with Vault(world.folder) as vault:
+        assert vault.label(digest) is None
+        assert vault.features("words").value == FEATURES
+    assert command(world, "join", digest, "--yes") == 2
+    assert command(world, "resume", digest) == 2
+    assert SECRET not in "".join(capsys.readouterr())
+
+
+def test_join_shows_what_it_means_and_takes_no_for_an_answer(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([False, True])
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: next(answers))
+    assert command(world, "join", world.of.digest) == 0
+    assert status(world) is Status.DECLINED
+    shown = "".join(capsys.readouterr())
+    for said in (world.of.title, f"exactly {BUDGET} sealed packages", "no formal guarantee", "Nothing was sent"):
+        assert said in shown
+    assert command(world, "join", world.of.digest) == 0
+    assert status(world) is Status.JOINED
+
+
+def test_join_refuses_what_is_not_the_experiment_that_was_named(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = "0" * 64
+    assert command(world, "join", other, "--yes") == 2
+    world.net.files[f"/v1/experiment/{other}"] = world.net.files[f"/v1/experiment/{world.of.digest}"]
+    assert command(world, "join", other, "--yes") == 2
+    assert command(world, "join", "a word", "--yes") == 2
+    said = capsys.readouterr().err
+    assert "cannot be fetched" in said
+    assert "another experiment" in said
+    assert "64 hexadecimal digits" in said
+    assert status(world) is None
+
+
+def test_inspect_tells_in_words_and_as_json(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(world, "inspect") == 2
+    assert command(world, "join", world.of.digest, "--yes") == 0
+    capsys.readouterr()
+    assert command(world, "inspect") == 0
+    text = capsys.readouterr().out
+    assert world.of.title in text
+    assert "Nothing waits to be sent." in text
+    assert command(world, "inspect", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found[world.of.digest]["status"] == "joined"
+    assert SECRET not in text + json.dumps(found)
+
+
+def test_predict_without_a_model_is_one_sentence(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(world, "join", world.of.digest, "--yes") == 0
+    assert command(world, "predict", world.of.digest) == 2
+    assert "no model" in capsys.readouterr().err
+
+
+def test_folder_and_settings_exclude_each_other(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(world, "join", world.of.digest, "--yes") == 0
+    assert command(world, "inspect", "--folder", str(world.folder)) == 2
+    assert run(["participant", "inspect", "--folder", str(world.folder)]) == 0
+    assert run(["participant", "inspect", "--folder", str(world.folder / "nowhere")]) == 2
+    assert "exclude each other" in capsys.readouterr().err

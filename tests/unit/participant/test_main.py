@@ -1,0 +1,184 @@
+"""A device as a program: settings, many test people in one process, stopping, and going on."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from secvm.errors import BadInputError, LocalProtocolError
+from secvm.participant.host import Host
+from secvm.participant.main import make_clock, open_devices, serve
+from secvm.participant.settings import ParticipantSettings
+from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
+from secvm.runtime.settings import read_settings
+from secvm.testing.transport import MemoryTransport
+from tests.unit.participant.world import BUDGET, EXPERIMENT, START, World
+from tests.unit.protocol.helpers import document
+
+TEST_OF = document(experiment=EXPERIMENT, test=True, relays=())
+
+
+def settings_of(tmp_path: Path, **tables: Any) -> ParticipantSettings:
+    """Written to a file and read again, as a person would."""
+    told = {"device": {"folder": str(tmp_path / "devices")}, **tables}
+    lines = []
+    for table, content in told.items():
+        lines.append(f"[{table}]")
+        lines += [f"{name} = {json.dumps(value)}" for name, value in content.items()]
+    path = tmp_path / "settings.toml"
+    path.write_text("\n".join(lines))
+    return read_settings(path, ParticipantSettings)
+
+
+def people_file(tmp_path: Path, count: int) -> Path:
+    path = tmp_path / "people.jsonl"
+    lines = [json.dumps({"label": "ab"[i % 2], "features": [f"w{i % 5}", "all"]}) for i in range(count)]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_settings_of_a_person_are_short(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, relay={"urls": ["https://relay.example/r"]})
+    assert settings.testing is None
+    assert settings.status is None
+    assert isinstance(make_clock(settings), SystemClock)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({}, "either"),
+        ({"relay": {"urls": ["https://r.example"]}, "coordinator": {"unsafe_direct_url": "http://x"}}, "either"),
+        ({"relay": {"urls": []}}, "relay.urls"),
+        ({"relay": {"urls": ["https://r.example"], "colour": 1}}, "relay.colour"),
+        ({"relay": {"urls": ["https://r.example"]}, "traffic": {"daily_bytes": 0}}, "traffic.daily_bytes"),
+        ({"relay": {"urls": ["https://r.example"]}, "testing": {"count": 5}}, "belong to people"),
+    ],
+)
+def test_bad_settings_are_one_sentence(tmp_path: Path, tables: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        settings_of(tmp_path, **tables)
+
+
+def test_steered_clock_is_for_tests(tmp_path: Path) -> None:
+    ClockSteering(tmp_path / "clock", now=START)
+    settings = settings_of(tmp_path, relay={"urls": ["https://r.example"]}, testing={"clock": str(tmp_path / "clock")})
+    assert isinstance(make_clock(settings), SteeredClock)
+
+
+def test_people_of_a_test_get_a_folder_each_and_join_once(tmp_path: Path) -> None:
+    world = World(tmp_path, TEST_OF)
+    settings = settings_of(
+        tmp_path,
+        relay={"urls": ["https://r.example"]},
+        testing={
+            "people": str(people_file(tmp_path, 10)),
+            "first": 4,
+            "count": 3,
+            "seed": "s",
+            "join": [TEST_OF.digest],
+        },
+    )
+
+    async def scenario() -> list[Any]:
+        found = []
+        for _ in range(2):
+            devices = await open_devices(settings, world.net, world.clock, asyncio.Event())
+            found.append([device.state.record(TEST_OF.digest).person for device in devices])  # type: ignore[union-attr]
+            for device in devices:
+                device.close()
+        return found
+
+    first, second = asyncio.run(scenario())
+    assert first == second
+    assert len(first) == 3
+    assert sorted(path.name for path in (tmp_path / "devices").iterdir()) == ["000004", "000005", "000006"]
+
+
+def test_people_of_a_test_join_no_real_experiment(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    testing = {"people": str(people_file(tmp_path, 2)), "count": 2, "join": [world.of.digest]}
+    settings = settings_of(tmp_path, relay={"urls": ["https://r.example"]}, testing=testing)
+    with pytest.raises(LocalProtocolError, match="marked as a test"):
+        asyncio.run(open_devices(settings, world.net, world.clock, asyncio.Event()))
+
+
+def test_devices_serve_until_they_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over sockets, straight to a tiny coordinator, with a clock that the test steers."""
+    world = World(tmp_path, TEST_OF)
+    manifest = world.publish(1)
+    before = manifest.opens_at - 200_000
+    steering = ClockSteering(tmp_path / "clock", now=before, rate=0.0)
+    capsules: list[bytes] = []
+    asked: list[str] = []
+    started, polled, enough, stop = (asyncio.Event() for _ in range(4))
+
+    class Watched(Host):
+        async def run(self, stop: asyncio.Event) -> None:
+            started.set()
+            await super().run(stop)
+
+    monkeypatch.setattr("secvm.participant.main.Host", Watched)
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.method == "POST":
+            capsules.append(await request.read())
+            if len(capsules) == 2 * BUDGET:
+                enough.set()
+            return web.Response(status=202)
+        asked.append(request.path)
+        if sum(path.endswith("latest") for path in asked) == 2:
+            polled.set()
+        found = world.net.files.get(request.path)
+        return web.Response(status=404) if found is None else web.Response(body=found, headers={"Date": ""})
+
+    async def scenario() -> None:
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", handle)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        settings = settings_of(
+            tmp_path,
+            coordinator={"unsafe_direct_url": f"http://127.0.0.1:{runner.addresses[0][1]}"},
+            status={"listen": "127.0.0.1:0"},
+            testing={
+                "clock": str(tmp_path / "clock"),
+                "people": str(people_file(tmp_path, 2)),
+                "count": 2,
+                "seed": "s",
+                "join": [TEST_OF.digest],
+            },
+        )
+        serving = asyncio.create_task(serve(settings, stop))
+        # Each moves the clock when the one before has happened, so that no machine is too slow.
+        for event, limit in (
+            (started, before + 60_000),
+            (polled, manifest.closes_at - 1),
+            (enough, manifest.closes_at - 1),
+        ):
+            waiting = asyncio.create_task(event.wait())
+            await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            steering.steer(rate=4000.0, limit=limit)
+        stop.set()
+        await serving
+        assert enough.is_set()
+        await runner.cleanup()
+
+    asyncio.run(scenario())
+    assert len(set(capsules)) == 2 * BUDGET
+
+
+def test_experiment_that_is_not_the_one_named_is_refused(tmp_path: Path) -> None:
+    world = World(tmp_path, TEST_OF)
+    net = MemoryTransport(world.clock.now)
+    net.files[f"/v1/experiment/{'0' * 64}"] = world.net.files[f"/v1/experiment/{TEST_OF.digest}"]
+    testing = {"people": str(people_file(tmp_path, 2)), "count": 2, "join": ["0" * 64]}
+    settings = settings_of(tmp_path, relay={"urls": ["https://r.example"]}, testing=testing)
+    with pytest.raises(BadInputError, match="cannot be believed"):
+        asyncio.run(open_devices(settings, net, world.clock, asyncio.Event()))
+    assert not (tmp_path / "devices").exists()

@@ -1,0 +1,81 @@
+"""Endings: believed like manifests, and never written so that they would not be."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secvm.errors import BadSignatureError, InconsistentManifestError, LocalProtocolError, MalformedMessageError
+from secvm.protocol.ending import Ending, Why, accept_ending, make_ending
+from secvm.protocol.manifest import AcceptedManifest, RoundManifest, accept_all, last_round
+from tests.unit.protocol.helpers import COORDINATOR, SECOND, STRANGER, document, manifests, served, tally
+
+OF = document()
+MANIFESTS = manifests(3, OF)
+
+
+def ending(after: RoundManifest | None = MANIFESTS[1], **changes: Any) -> Ending:
+    told: dict[str, Any] = {
+        "why": Why.FINISHED,
+        "state": b"state",
+        "training_weights": b"training",
+        "evaluation_weights": b"evaluation",
+        "before": after,
+        "last": None if after is None else last_round(tally(2, 2)),
+    }
+    return make_ending(changes.pop("of", OF), **{**told, **changes})
+
+
+def accepted(count: int) -> AcceptedManifest:
+    return accept_all([served(manifest) for manifest in MANIFESTS[:count]], document=OF)
+
+
+@pytest.mark.parametrize("after", [None, *MANIFESTS])
+@pytest.mark.parametrize("why", list(Why))
+def test_an_ending_survives_its_bytes(after: RoundManifest | None, why: Why) -> None:
+    made = ending(after, why=why)
+    assert Ending.from_bytes(made.data) == made
+    assert accept_ending(made.signed([COORDINATOR]), document=OF) == made
+
+
+def test_an_ending_is_believed_after_its_round_and_after_rounds_before_it() -> None:
+    data = ending().signed([COORDINATOR])
+    assert accept_ending(data, document=OF, last=accepted(2)) == ending()
+    assert accept_ending(data, document=OF, last=accepted(1)) == ending()
+
+
+def test_an_ending_is_not_believed_once_a_later_round_was() -> None:
+    data = ending().signed([COORDINATOR])
+    with pytest.raises(InconsistentManifestError, match="there was a round after it") as caught:
+        accept_ending(data, document=OF, last=accepted(3))
+    assert caught.value.evidence == (served(MANIFESTS[2]), data)
+
+
+def test_an_ending_needs_as_many_signatures_as_a_manifest() -> None:
+    both = document(coordinator_keys=(COORDINATOR.public, SECOND.public), threshold=2)
+    made = ending(None, of=both)
+    assert accept_ending(made.signed([COORDINATOR, SECOND]), document=both) == made
+    for keys in ([COORDINATOR], [COORDINATOR, STRANGER]):
+        with pytest.raises(BadSignatureError):
+            accept_ending(made.signed(keys), document=both)
+
+
+def test_what_a_device_would_refuse_cannot_be_made() -> None:
+    with pytest.raises(LocalProtocolError, match="below the floor"):
+        ending(last=last_round(tally(1, 1)))
+    with pytest.raises(LocalProtocolError, match="abandoned round changed the state"):
+        ending(last=last_round(None))
+    with pytest.raises(LocalProtocolError, match="cannot be published"):
+        ending(last=None, state=b"state 2", training_weights=b"training 2", evaluation_weights=b"evaluation 2")
+
+
+@given(at=st.integers(0, len(ending().data) - 1), bit=st.integers(0, 7))
+def test_a_flipped_bit_makes_another_ending_or_none(at: int, bit: int) -> None:
+    data = bytearray(ending().data)
+    data[at] ^= 1 << bit
+    try:
+        read = Ending.from_bytes(bytes(data))
+    except MalformedMessageError:
+        return
+    assert read.data == bytes(data) != ending().data

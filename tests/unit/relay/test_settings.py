@@ -1,0 +1,147 @@
+"""The relay's settings file: what is shown works, what is wrong is one sentence, and secrets stay secret."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+from secvm.cli.main import run
+from secvm.crypto.signing import SigningKey
+from secvm.errors import BadInputError
+from secvm.relay.main import Relay, read_key
+from secvm.relay.settings import RelaySettings
+from secvm.runtime.clock import SteeredClock
+from secvm.runtime.settings import Settings, read_settings
+from tests.unit.relay.helpers import Place
+
+COUNTED = {"port", "quota", "fetches", "floor", "connections", "clients", "capsules", "waiting", "forwards"}
+HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-relay.md"
+
+
+def shown() -> str:
+    found = re.search(r"^```toml\n(.*?)^```$", HOW_TO.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def table_kind(kind: Any) -> type[Settings]:
+    kinds = [kind, *getattr(kind, "__args__", ())]
+    return next(one for one in kinds if isinstance(one, type) and issubclass(one, Settings))
+
+
+def test_the_file_in_the_how_to_is_read_and_shows_every_setting_with_its_default(tmp_path: Path) -> None:
+    (tmp_path / "relay.toml").write_text(shown(), encoding="utf-8")
+    read = read_settings(tmp_path / "relay.toml", RelaySettings)
+    given_anyway = {"token_file", "credentials_file", "address_header", "deposit_after_s"}
+    for name, field in RelaySettings.model_fields.items():
+        if name == "testing":
+            continue
+        table = getattr(read, name)
+        for key, inner in table_kind(field.annotation).model_fields.items():
+            assert re.search(rf"^{key} = ", shown(), re.MULTILINE), key
+            if not inner.is_required() and key not in given_anyway:
+                assert getattr(table, key) == inner.default, key
+
+
+def test_every_number_has_its_unit_or_counts_things() -> None:
+    for field in RelaySettings.model_fields.values():
+        for key, inner in table_kind(field.annotation).model_fields.items():
+            if inner.annotation in {int, float} and not key.endswith(("_s", "_ms", "_bytes")):
+                assert key in COUNTED, key
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"relay": {"mode": "mix"}}, "relay.mode should be 'forward', 'interval' or 'round'"),
+        ({"relay": {"path": "/relay/"}}, "relay.path"),
+        ({"relay": {"quato": 3}}, "relay.quato is not a setting"),
+        ({"gateway": {"url": "coordinator.example"}}, "gateway.url"),
+        ({"gateway": {"url": "http://me:secret@coordinator.example"}}, "gateway.url"),
+        ({"epochs": {"deposit_after_s": 61}}, "deposit_after_s lies within the period"),
+        ({"clients": {"floor": 0}}, "clients.floor"),
+        ({"clients": {"known_by": "credential"}}, "clients known by credential need clients.credentials_file"),
+        ({"limits": {"capsule_bytes": 20_000}}, "limits.capsule_bytes"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    path = Place(tmp_path).settings_file("http://127.0.0.1:1", "forward", **changes)
+    with pytest.raises(BadInputError) as raised:
+        read_settings(path, RelaySettings)
+    assert sentence in str(raised.value)
+    assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("mode", "missing"), [("interval", "token_file"), ("round", "store"), ("round", "signing")])
+def test_a_mode_asks_for_what_it_needs(tmp_path: Path, mode: str, missing: str) -> None:
+    path = Place(tmp_path).settings_file("http://127.0.0.1:1", mode)
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(rf"^{missing} = .*$|^\[{missing}\]\n.*$", "", text, flags=re.MULTILINE)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadInputError, match=f"mode {mode} needs .*{missing}"):
+        read_settings(path, RelaySettings)
+
+
+def relay_of(place: Place, **changes: dict[str, Any]) -> Relay:
+    settings = read_settings(place.settings_file("http://127.0.0.1:1", "round", **changes), RelaySettings)
+    return Relay(settings, clock=SteeredClock(place.folder / "clock"), dice=os.urandom, log_to=io.StringIO())
+
+
+def test_files_that_are_wrong_are_told_of_before_anything_runs(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    (tmp_path / "odd").write_bytes(b"what is this, a token with blanks in it?")
+    (tmp_path / "odd").chmod(0o600)
+    (tmp_path / "list").write_text(hashlib.sha256(b"good").hexdigest() + "\nnot a digest\n", encoding="utf-8")
+    cases: list[dict[str, dict[str, Any]]] = [
+        {"gateway": {"token_file": tmp_path / "odd"}},
+        {"gateway": {"token_file": tmp_path / "nowhere"}},
+        {"signing": {"key_file": tmp_path / "odd"}},
+        {"store": {"path": tmp_path / "odd"}},
+        {"store": {"path": tmp_path / "no" / "folder"}},
+        {"clients": {"known_by": "credential", "credentials_file": tmp_path / "list"}},
+        {"clients": {"known_by": "credential", "credentials_file": tmp_path / "nowhere"}},
+        {"clients": {"proxies": ["example"]}},
+    ]
+    for changes in cases:
+        with pytest.raises(BadInputError) as raised:
+            relay_of(place, **changes)
+        assert "blanks" not in str(raised.value)
+
+
+def test_settings_do_not_show_a_token(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    settings = read_settings(place.settings_file("http://127.0.0.1:1", "round"), RelaySettings)
+    assert isinstance(settings, pydantic.BaseModel)
+    assert "a-token-of-the-relay" not in repr(settings)
+
+
+def test_key_makes_a_key_once_and_prints_its_public_half(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "relay.key"
+    assert run(["relay", "key", "--out", str(path)]) == 0
+    printed = capsys.readouterr().out.strip()
+    key = read_key(path)
+    assert isinstance(key, SigningKey)
+    assert printed == key.public.data.hex()
+    assert key.seed.hex() not in printed
+    assert path.stat().st_mode & 0o077 == 0
+    assert run(["relay", "key", "--out", str(path)]) == 2
+    assert read_key(path) == key
+
+
+def test_serve_says_in_one_sentence_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "relay.toml").write_text("[relay]\nmode = 3\n", encoding="utf-8")
+    for name in ("relay.toml", "nowhere.toml"):
+        assert run(["relay", "serve", "--config", str(tmp_path / name)]) == 2
+        assert capsys.readouterr().err.startswith("secvm: ")
+    place = Place(tmp_path)
+    (tmp_path / "clock").unlink()
+    assert run(["relay", "serve", "--config", str(place.settings_file("http://127.0.0.1:1", "forward"))]) == 2
+    assert "clock" in capsys.readouterr().err
