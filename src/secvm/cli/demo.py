@@ -40,7 +40,7 @@ def demo(
     data: Annotated[
         Path | None, typer.Option(help="A file of people instead of made-up ones.", metavar="PEOPLE")
     ] = None,
-    bins: Annotated[int, typer.Option(help="Bins that features are hashed into.")] = 600,
+    bins: Annotated[int, typer.Option(help="Bins that features are hashed into.")] = 400,
     report: Annotated[Path, typer.Option(help="Where the page is written.")] = Path("report.html"),
     keep: Annotated[
         Path | None, typer.Option(help="Keep settings, logs and states of all processes in this new folder.")

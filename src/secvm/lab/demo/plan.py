@@ -38,7 +38,7 @@ class Plan:
     hosts: int = 2
     seed: int = 0
     descent: str = "swift"
-    bins: int = 600
+    bins: int = 400
     data: Path | None = None
     report: Path = Path("report.html")
     #: Where processes keep their files; a temporary folder without.

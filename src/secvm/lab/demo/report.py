@@ -112,7 +112,9 @@ def _accuracy_words(result: DemoResult) -> str:
         f" {number(result.tested_on)} people who took no part (95 % interval {percent(low)} to {percent(high)})."
         f" That is"
         f" {compared} a LinearSVC that saw the words of the same training people in clear"
-        f" ({percent(result.central_accuracy)}).</p>"
+        f" ({percent(result.central_accuracy)}). LinearSVC is taken as it comes; our step size was chosen on people"
+        f" made by"
+        " the same generator, so a point more or less says nothing about which is better.</p>"
         + table(["class", "recall", "precision", "share of people (baseline)"], rows)
     )
 
