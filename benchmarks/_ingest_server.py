@@ -88,7 +88,7 @@ async def ours(folder: Path, *, opener: bool) -> None:
     clock = ManualClock(30_000)  # the middle of the window
     ingest = Ingest(store, clock, metrics=Metrics("coordinator"))
     gateway = Gateway(dice=os.urandom, public=lambda _path: None, date=lambda: "")
-    routes = PackageRoutes(gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()])
+    routes = PackageRoutes(gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()], tests=True)
     routes.update(PRESENT)
     rounds = [RoundToCount(DOCUMENT.experiment_id, DOCUMENT.experiment, ROUND)]
     # Kernels are compiled, or read from their cache, once in a process's life.

@@ -176,7 +176,7 @@ def test_a_strangers_packages_count_once_and_what_is_wrong_gets_its_problem_and_
     assert_refused(scene.send(scene.seal(train(3, 1), round_number=2)), "wrong-round", sealed=True)
     # Far too much: no capsule is so large, and the relay need not read it to know.
     for length in (10 * MEGABYTE, 5000):
-        assert_refused(stranger("send_bytes", relay=relay, length=length), "wrong-size", sealed=False, status=413)
+        assert_refused(stranger("send_bytes", relay=relay, length=length), "too-large", sealed=False, status=413)
     kept_back = scene.seal(train(11, 1))
     expected = scene.expected()
     scene.close_round()

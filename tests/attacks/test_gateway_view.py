@@ -200,7 +200,8 @@ def test_heads_are_the_same_for_everybody_behind_a_relay(tmp_path: Path) -> None
     assert len(requests) == CLIENTS * EACH
     assert lines_that_name_a_client(requests) == set()
     assert len({seen.head for _, seen in requests}) == 1
-    assert set(requests[0][1].fields) == {"host", "content-type", "content-length"}
+    # The token is the relay's own.
+    assert set(requests[0][1].fields) == {"host", "authorization", "content-type", "content-length"}
 
 
 def test_heads_name_the_client_behind_a_plain_proxy(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def plain_response(status: int) -> Response:
 
 
 def too_large() -> Response:
-    """More bytes than a request may have. The status is HTTP's own, so that proxies understand it too."""
-    return Response(413, PROBLEMS["wrong-size"].to_bytes(), MEDIA_TYPE)
+    """More bytes than a request may have."""
+    return problem_response(PROBLEMS["too-large"])
 
 
 def _write(problem: Problem) -> Response:

@@ -93,7 +93,12 @@ class _Coordinator:
         ingest = Ingest(self._store, self._clock, metrics=self._metrics)
         gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock))
         packages = PackageRoutes(
-            gateway, ingest, self._clock, tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays]
+            gateway,
+            ingest,
+            self._clock,
+            tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
+            anybody=settings.gateway.anybody,
+            tests=settings.testing is not None,
         )
         driver = Driver(
             store=self._store,

@@ -2,12 +2,13 @@
 
     POST /v1/gateway     one capsule with a package: opened, checked, stored, answered under its seal
     POST /v1/fetch       one capsule with a fetch, answered under its seal
-    POST /v1/capsule     one capsule, stored sealed
+    POST /v1/capsule     one capsule, stored sealed; only where tests are
     POST /v1/batch       capsules side by side, from a relay that has a token
     POST /v1/deposit     a relay's whole epoch, with its signed count
 
 Every refusal is a problem and says no more. Nothing here looks at who asks, and nothing but content and media type is
-read of a request, and of a relay its token.
+read of a request, and of a relay its token. Packages are taken from relays alone, unless the operator opens the gateway
+to anybody: quotas and the floor on clients are the relay's work, and who goes round it would go round them.
 """
 
 from __future__ import annotations
@@ -41,8 +42,19 @@ _MAX_COUNT_BYTES = 2**12
 class PackageRoutes:
     """Requests → gateway and ingest → answers."""
 
-    def __init__(self, gateway: Gateway, ingest: Ingest, clock: Clock, *, tokens: Iterable[bytes] = ()) -> None:
-        """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here."""
+    def __init__(
+        self,
+        gateway: Gateway,
+        ingest: Ingest,
+        clock: Clock,
+        *,
+        tokens: Iterable[bytes] = (),
+        anybody: bool = False,
+        tests: bool = False,
+    ) -> None:
+        """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here. ``anybody``: single
+        capsules are taken without one. ``tests``: devices may come directly.
+        """
         self._gateway = gateway
         self._ingest = ingest
         self._clock = clock
@@ -50,11 +62,11 @@ class PackageRoutes:
         self._present = Present()
         #: By path, for whoever dispatches.
         self.routes: Mapping[str, Handler] = {
-            "/v1/gateway": self._guarded(self._forwarded, REQUEST_MEDIA_TYPE),
+            "/v1/gateway": self._guarded(self._forwarded, REQUEST_MEDIA_TYPE, token=not anybody),
             "/v1/fetch": self._guarded(self._fetch, REQUEST_MEDIA_TYPE),
-            "/v1/capsule": self._guarded(self._capsule, REQUEST_MEDIA_TYPE),
             "/v1/batch": self._guarded(self._batch, packing.MEDIA_TYPE, token=True),
             "/v1/deposit": self._guarded(self._deposit, packing.MEDIA_TYPE, token=True),
+            **({"/v1/capsule": self._guarded(self._capsule, REQUEST_MEDIA_TYPE)} if tests else {}),
         }
 
     def update(self, present: Present) -> None:

@@ -19,6 +19,10 @@
     name = "relay.example"
     token_sha256 = "…"              # SHA-256 of the relay's token, in hexadecimal
 
+    [gateway]
+    anybody = false                 # true: single capsules (/v1/gateway) also from relays without a token, as RFC 9458
+                                    # allows; nobody's quota and no floor on clients holds for what comes that way
+
     [limits]
     connections = 10000
     batch_bytes = 4194304           # of a relay's batch
@@ -85,6 +89,13 @@ class RelayPart(Settings):
     token_sha256: Sha256
 
 
+class GatewayPart(Settings):
+    """Who may bring single capsules."""
+
+    #: Not only relays with a token.
+    anybody: bool = False
+
+
 class LimitsPart(Settings):
     """What it puts up with."""
 
@@ -111,6 +122,7 @@ class CoordinatorSettings(Settings):
     listen: ListenPart = ListenPart()
     public: FolderPart | None = None
     relays: tuple[RelayPart, ...] = ()
+    gateway: GatewayPart = GatewayPart()
     limits: LimitsPart = LimitsPart()
     testing: TestingPart | None = None
 

@@ -57,6 +57,7 @@ PROBLEMS: dict[str, Problem] = {
         ),
         Problem("wrong-size", 400, "The content does not have the one size that packages have."),
         Problem("garbage", 400, "The content is no package."),
+        Problem("too-large", 413, "The content is larger than anything that is taken here."),
         Problem("unknown-experiment", 404, "This coordinator runs no such experiment."),
         Problem("wrong-round", 409, "The package is for a round that is not open."),
         Problem("stale", 410, "The round takes no more packages."),

@@ -55,8 +55,11 @@ class GatewayClient:
         await self._session.close()
 
     async def post(self, path: str, body: bytes, media_type: str) -> Response:
-        """For a client."""
-        return await self._ask("POST", path, body, {"content-type": media_type}, self._timeout_s)
+        """For a client; the relay says who itself is, and not more."""
+        headers = {"content-type": media_type}
+        if self._token is not None:
+            headers["authorization"] = f"Bearer {self._token}"
+        return await self._ask("POST", path, body, headers, self._timeout_s)
 
     async def hand_on(self, path: str, body: bytes, media_type: str, *, timeout_s: float | None = None) -> int:
         """For the relay itself, with its token; the status."""

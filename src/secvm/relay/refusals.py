@@ -10,9 +10,9 @@ from secvm.runtime.http_server import Response
 
 MEDIA_TYPE = "application/problem+json"
 
-WRONG_SIZE = (
-    b'{"status":400,"title":"The content does not have the one size that packages have.",'
-    b'"type":"urn:secvm:problem:v1:wrong-size"}'
+TOO_LARGE = (
+    b'{"status":413,"title":"The content is larger than anything that is taken here.",'
+    b'"type":"urn:secvm:problem:v1:too-large"}'
 )
 GARBAGE = b'{"status":400,"title":"The content is no package.","type":"urn:secvm:problem:v1:garbage"}'
 OVER_QUOTA = (
@@ -46,8 +46,8 @@ def garbage() -> Response:
 
 
 def too_large() -> Response:
-    """More bytes than a capsule has. The status is HTTP's own, so that proxies understand it too."""
-    return Response(413, WRONG_SIZE, MEDIA_TYPE)
+    """More bytes than a capsule has."""
+    return Response(413, TOO_LARGE, MEDIA_TYPE)
 
 
 def over_quota() -> Response:

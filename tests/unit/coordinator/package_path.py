@@ -122,6 +122,8 @@ async def running(
     now: int = START,
     limits: Limits | None = None,
     opener: bool = False,
+    anybody: bool = True,
+    tests: bool = True,
 ) -> AsyncIterator[Running]:
     """Serve the routes on a free port."""
     store = store or MemoryStore()
@@ -136,7 +138,9 @@ async def running(
 
     ingest = Ingest(store, clock, metrics=Metrics("coordinator"), limits=limits)
     gateway = Gateway(dice=DICE, public=public, date=lambda: DATE)
-    routes = PackageRoutes(gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()])
+    routes = PackageRoutes(
+        gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()], anybody=anybody, tests=tests
+    )
     routes.update(present)
 
     def handler(request: Request) -> Response | Awaitable[Response]:

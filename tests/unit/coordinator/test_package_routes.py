@@ -131,7 +131,7 @@ def test_every_answer_to_a_capsule_that_opens_has_one_length() -> None:
         (sealed_package(key=UNKNOWN_KEY).capsule, "unknown-key", 400),
         # The key is known, the algorithm is not.
         (sealed_package().capsule[:6] + b"\3" + sealed_package().capsule[7:], "unknown-key", 400),
-        (bytes(10_000_000), "wrong-size", 413),
+        (bytes(10_000_000), "too-large", 413),
     ],
 )
 @pytest.mark.parametrize("where", ["/v1/gateway", "/v1/fetch"])
@@ -244,8 +244,8 @@ def test_single_capsules_are_stored_sealed_and_opened_when_the_epoch_is_over() -
     [
         (b"", "wrong-size", 400),
         (b"\x09garbage", "unknown-key", 400),
-        (bytes([KEY.key_id]) + bytes(2**14), "wrong-size", 413),
-        (bytes(10_000_000), "wrong-size", 413),
+        (bytes([KEY.key_id]) + bytes(2**14), "too-large", 413),
+        (bytes(10_000_000), "too-large", 413),
     ],
 )
 def test_what_is_no_capsule_of_now_is_not_stored(body: bytes, name: str, status: int) -> None:
@@ -368,6 +368,20 @@ def test_only_a_relay_with_its_token_hands_over_many(where: str, token: str) -> 
             told = await path.post(where, packing.pack([sealed_package().capsule]), packing.MEDIA_TYPE, token)
             assert told.status == 401
             assert path.nothing_stored()
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("token", ["", "another token"])
+def test_a_gateway_that_is_not_open_to_anybody_takes_single_capsules_from_relays_alone(token: str) -> None:
+    async def check() -> None:
+        async with running(anybody=False, tests=False) as path:
+            capsule = sealed_package().capsule
+            assert (await path.post("/v1/gateway", capsule, "message/ohttp-req", token)).status == 401
+            assert (await path.post("/v1/capsule", capsule, "message/ohttp-req", TOKEN)).status == 404
+            assert path.nothing_stored()
+            assert (await path.post("/v1/gateway", capsule, "message/ohttp-req", TOKEN)).status == 200
+            assert not path.nothing_stored()
 
     asyncio.run(check())
 

@@ -19,7 +19,7 @@ from secvm.crypto.oblivious import (
 )
 from secvm.protocol.problems import PROBLEMS
 from secvm.testing.gateway import FakeGateway, Reply, Seen
-from tests.unit.relay.helpers import CAPSULE_TYPE, PERIOD_MS, Place, ask, capsule, read_answer, running, send
+from tests.unit.relay.helpers import CAPSULE_TYPE, PERIOD_MS, TOKEN, Place, ask, capsule, read_answer, running, send
 
 SEALED = Reply(200, b"a sealed answer", "message/ohttp-res")
 #: What browsers and programs say about themselves, and what people put between us and them.
@@ -52,7 +52,13 @@ def test_the_gateway_sees_media_type_and_content_and_nothing_else(tmp_path: Path
                 await send(relay.port, capsule(2), source="127.0.0.2", path=path)
             host = gateway.url.removeprefix("http://")
             for seen in gateway.seen:
-                assert seen.fields == {"host": host, "content-type": "message/ohttp-req", "content-length": "120"}
+                assert seen.fields == {
+                    "host": host,
+                    # The relay's own, the same for everybody.
+                    "authorization": f"Bearer {TOKEN}",
+                    "content-type": "message/ohttp-req",
+                    "content-length": "120",
+                }
             # Two clients cannot be told apart: but for the capsule, their requests are the same bytes ...
             heads = {path: [seen.head for seen in gateway.at(path)] for path in ("/v1/gateway", "/v1/fetch")}
             assert [len(heads[path]) for path in heads] == [2, 2]
@@ -170,7 +176,7 @@ def test_what_is_no_capsule_is_refused_with_its_problem_and_goes_nowhere(tmp_pat
                 told = await ask(relay.port, method, path, body, headers)
                 assert (told.status, told.fields["content-type"]) == (status, "application/problem+json")
                 if status == 413:
-                    assert told.body == PROBLEMS["wrong-size"].to_bytes()
+                    assert told.body == PROBLEMS["too-large"].to_bytes()
                 if status == 400:
                     assert told.body == PROBLEMS["garbage"].to_bytes()
             assert gateway.seen == []
@@ -278,7 +284,7 @@ def test_a_body_that_grows_without_end_is_cut_off_with_its_problem(tmp_path: Pat
             writer.write(b"POST /relay HTTP/1.1\r\nhost: r\r\ncontent-type: message/ohttp-req\r\n")
             writer.write(b"transfer-encoding: chunked\r\n\r\n" + (b"1000\r\n" + bytes(4096) + b"\r\n") * 50)
             told = await read_answer(reader)
-            assert (told.status, told.body) == (413, PROBLEMS["wrong-size"].to_bytes())
+            assert (told.status, told.body) == (413, PROBLEMS["too-large"].to_bytes())
             writer.close()
 
     asyncio.run(main())
