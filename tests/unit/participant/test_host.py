@@ -91,6 +91,20 @@ def test_host_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert len(world.net.seen) == len(world.net.arrived) == 3 * BUDGET
 
 
+def test_repro_what_is_due_at_a_restart_leaves_without_waiting_for_another_waking(tmp_path: Path) -> None:
+    """A host came back in a window's last millisecond; what was due at once lay there until the window was over."""
+    world = World(tmp_path)
+    world.net.script = iter([Fate.LOST] * 1000)
+    manifest = world.publish(1)
+    asyncio.run(hosted(world, Host(devices(world, 2), clock=world.clock), until=manifest.closes_at - 1))
+    assert world.net.arrived == set()
+    world.net.script = iter(())
+    again = Host(devices(world, 2), clock=world.clock)
+    asyncio.run(hosted(world, again, until=manifest.closes_at - 1))
+    assert world.clock.now() == manifest.closes_at - 1
+    assert len(world.net.arrived) == 2 * BUDGET
+
+
 def test_stop_does_not_wait_for_ever_for_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secvm.participant.host._DRAIN_S", 0.0)
     world = World(tmp_path)

@@ -127,6 +127,19 @@ def test_privacy_7_manifests_are_asked_for_at_a_fresh_random_phase() -> None:
     for bound in dice_bounds:
         wait = polling.again(START) - START
         assert bound // 2 <= wait < bound // 2 + bound
+    # Nobody answered: sooner, at random as well, within a bound that grows to the grace.
+    for bound in [3_750, 7_500, 15_000, 30_000, 60_000, 60_000]:
+        waits = [wait_after_failures(Polling(windows, words(seed)), bound, grace) for seed in range(100)]
+        assert max(waits) < bound
+        assert len(set(waits)) > 90
+
+
+def wait_after_failures(polling: Polling, bound: int, grace: int) -> int:
+    """The wait after as many failures as make the bound."""
+    wait, reached = polling.failed(START) - START, grace // 16
+    while reached < bound:
+        wait, reached = polling.failed(START) - START, min(2 * reached, grace)
+    return wait
 
 
 def test_privacy_8_who_joins_late_sends_nothing_rather_than_densely(tmp_path: Path) -> None:
