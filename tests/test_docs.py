@@ -14,7 +14,13 @@ from secvm.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("vectors/*.md")]
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/*.md"),
+        *ROOT.glob("deploy/*.md"),
+        *ROOT.glob("vectors/*.md"),
+    ]
 )
 RECIPES = [
     ROOT / name for name in ("README.md", "docs/learning.md", "docs/how-to/train-offline.md", "examples/README.md")
@@ -127,6 +133,14 @@ def test_every_decision_is_in_the_index_under_its_number() -> None:
         assert text.startswith(f"# {int(number)}. {title}\n")
         assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Options", "Choice", "Consequences"]
     assert [int(number) for number, _, _ in listed] == list(range(1, len(files) + 1))
+
+
+def test_threat_model_names_tests_that_exist() -> None:
+    text = (ROOT / "docs/threat-model.md").read_text(encoding="utf-8")
+    files = {file.name: file for file in (ROOT / "tests").rglob("*.py")}
+    named = set(re.findall(r"`([a-z_/]+\.py)`", text))
+    assert named
+    assert {one for one in named if not ((ROOT / "tests" / one).is_file() or one in files)} == set()
 
 
 @pytest.mark.parametrize("picture", ["walk", "round"])

@@ -46,7 +46,8 @@ _ADMIN_BODY_BYTES = 2**18
 def serve(settings_path: Path) -> None:
     """Run a coordinator until it is told to stop."""
     settings = read_settings(settings_path, CoordinatorSettings)
-    run_service(lambda stop: _Coordinator(settings, settings_path.resolve().parent).run(stop))
+    coordinator = _Coordinator(settings, settings_path.resolve().parent)
+    run_service(coordinator.run, log=coordinator.log)
 
 
 def initialise(folder: Path) -> str:
@@ -76,7 +77,7 @@ class _Coordinator:
         self._clock: Clock = (
             SystemClock() if settings.testing is None else SteeredClock(folder / settings.testing.clock)
         )
-        self._log = Log(sys.stderr, self._clock, "coordinator")
+        self.log = Log(sys.stderr, self._clock, "coordinator")
         self._metrics = Metrics("coordinator")
         self._key = _signing_key(state)
         self._admin_sha256 = _admin_sha256(state)
@@ -102,7 +103,7 @@ class _Coordinator:
             key=self._key,
             grid=grid,
             dice=os.urandom,
-            log=self._log,
+            log=self.log,
             metrics=self._metrics,
             update=packages.update,
         )
@@ -135,13 +136,13 @@ class _Coordinator:
         # Before the first request: what runs and what is public is known, whatever the driver still has to do.
         driver.prepare()
         port = await server.start(settings.listen.host, settings.listen.port)
-        self._log.tell("listening", port=port, test=settings.testing is not None)
+        self.log.tell("listening", port=port, test=settings.testing is not None)
         driving = asyncio.create_task(driver.run(stop))
         try:
             # If the driver fails, so does the process: whoever runs it starts it again.
             await driving
         finally:
-            self._log.tell("stopping")
+            self.log.tell("stopping")
             await server.drain()
             await ingest.close()
             self._store.close()

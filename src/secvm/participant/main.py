@@ -39,7 +39,7 @@ _PATIENCE_S, _EVERY_S = 60.0, 0.2
 def run(settings_path: Path) -> None:
     """Run a device, or the devices of many test people, until SIGTERM or SIGINT."""
     settings = read_settings(settings_path, ParticipantSettings)
-    run_service(lambda stop: serve(settings, stop))
+    run_service(lambda stop: serve(settings, stop), log=Log(sys.stderr, make_clock(settings), party="participant"))
 
 
 async def serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
@@ -52,6 +52,8 @@ async def serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
         host = Host(devices, clock=clock, log=log)
         page = None if settings.status is None else await serve_status(settings.status.listen, host.status)
         log.tell("started", participants=len(devices))
+        if page is not None:
+            log.tell("listening", port=page.sockets[0].getsockname()[1])
         try:
             await host.run(stop)
         finally:

@@ -8,8 +8,9 @@ changed since the owner last asked (``take_changes``): a header and rows of caps
     right. Else it abstains, and says why. After an equivocation it abstains for ever, and keeps the evidence.
  2. A round has exactly B packages. They are encoded, shuffled and sealed once, when they are ready; from then on the
     session holds capsules, and never makes another one for this round.
- 3. Every capsule has its own random time in the window. One that is overdue by more than ``GRACE_MS`` (sleep, restart,
-    pause) gets a new time in what is left of the window.
+ 3. Every capsule has its own random time in the window. Those that are overdue after a restart, a pause or late
+    computing, and all that are overdue when one of them is by more than ``GRACE_MS`` (sleep), get new times in what is
+    left of the window. Sent at once they would be a burst that belongs to one person.
  4. What failed is sent again, the same bytes, after a random time that doubles with each attempt. What was under way
     during a crash is sent again too: the same bytes count once.
  5. Nothing is sent from ``closes_at`` on, nor while paused. What is under way then may be acknowledged until
@@ -64,7 +65,7 @@ from secvm.protocol.session_memory import (
     WaitingRow,
 )
 
-#: A package this late is still sent at once: an owner's timer is never exact. Above, it is drawn anew.
+#: When nothing is later than this, what is due is sent: an owner's timer is never exact. Else all of it is drawn anew.
 GRACE_MS = 10_000
 #: So far may this device's clock be from the server's, or fall back, before it joins nothing.
 CLOCK_TOLERANCE_MS = 60_000
@@ -114,7 +115,9 @@ class ParticipantSession(SessionMemory):
             case Tick():
                 pass
         self._latest = max(self._latest, now)
-        return [*actions, *self._go_on(now, words)]
+        # The owner was away, or is late by itself: what is overdue now is no timer's fault.
+        came_back = isinstance(event, Restarted | Resumed | PackagesReady)
+        return [*actions, *self._go_on(now, words, grace=0 if came_back else GRACE_MS)]
 
     # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -211,7 +214,7 @@ class ParticipantSession(SessionMemory):
         at = earliest + below(min(patience, closes_at - earliest), words)
         self._put(event.package_id, replace(one, at=at, under_way=False))
 
-    def _go_on(self, now: int, words: Iterator[int]) -> list[Action]:
+    def _go_on(self, now: int, words: Iterator[int], *, grace: int) -> list[Action]:
         """What time alone brings about: the end of the window, new times, packages that are due."""
         if self._accepted is None or self._phase not in (Phase.COMPUTING, Phase.SENDING):
             return []
@@ -230,25 +233,24 @@ class ParticipantSession(SessionMemory):
         if self._paused:
             return [Wait(manifest.closes_at)]
         actions: list[Action] = []
-        for at, package_id in self._due(manifest.window, now, words):
+        for at, package_id in self._due(manifest.window, now, words, grace):
             one = self._waiting[package_id]
             self._put(package_id, replace(one, attempts=one.attempts + 1, under_way=True))
             actions.append(SendPackage(package_id, at, one.capsule))
         return [*actions, Wait(min(manifest.closes_at, self._next_time()))]
 
-    def _due(self, window: Window, now: int, words: Iterator[int]) -> list[tuple[int, int]]:
-        """Time and number of what is to be sent now, in this order. What is long overdue gets another time first."""
-        ready: list[tuple[int, int]] = []
-        overdue: list[int] = []
+    def _due(self, window: Window, now: int, words: Iterator[int], grace: int) -> list[tuple[int, int]]:
+        """Time and number of what is to be sent now, in this order. If one is too late, all get another time first."""
+        due: list[tuple[int, int]] = []
+        too_late = self._next_time() + grace < now
         while self._next_time() <= now:
-            at, package_id = heapq.heappop(self._order)
-            if at + GRACE_MS < now:
-                overdue.append(package_id)
-            else:
-                ready.append((at, package_id))
-        for package_id in sorted(overdue):
+            due.append(heapq.heappop(self._order))
+        if not too_late:
+            return due
+        ready: list[tuple[int, int]] = []
+        for package_id in sorted(package_id for _, package_id in due):
             one = self._waiting[package_id]
-            (at,) = redraw([one.at], window, words, now=now, grace=GRACE_MS)
+            (at,) = redraw([one.at], window, words, now=now)
             self._put(package_id, replace(one, at=at))
             if at <= now:
                 ready.append((at, package_id))

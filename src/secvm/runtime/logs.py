@@ -31,15 +31,17 @@ NUMBERS = frozenset(
     {
         "abstained", "accepted", "again", "at_ms", "attempt", "batches", "bytes", "capsules", "closes_at",
         "connections", "count", "deposits", "dropped", "duplicates", "epoch", "experiments", "failed", "key_id",
-        "left", "limit", "models", "opens_at", "packages", "participants", "port", "received", "records", "rejected",
-        "requests", "round", "scrubbed", "sent", "slot", "status", "took_ms", "version", "waited_ms", "waiting",
-        "workers",
+        "left", "limit", "line", "models", "opens_at", "packages", "participants", "port", "received", "records",
+        "rejected", "requests", "round", "scrubbed", "sent", "slot", "status", "took_ms", "version", "waited_ms",
+        "waiting", "workers",
     }
 )  # fmt: skip
 #: Yes or no.
 FLAGS = frozenset({"durable", "final", "ok", "resumed", "test"})
 #: One of a few words that stand in the code.
-NAMES = frozenset({"action", "cause", "error", "kind", "mode", "problem", "reason", "stage", "state", "store"})
+NAMES = frozenset(
+    {"action", "cause", "error", "kind", "mode", "module", "problem", "reason", "stage", "state", "store"}
+)
 #: What is public and named by its SHA-256. Nothing that came from one person has one here.
 DIGESTS = frozenset({"blob", "digest", "experiment", "manifest"})
 #: All of them: a field that is not here is left out of the line, which then says so.

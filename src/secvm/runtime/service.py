@@ -3,8 +3,8 @@
 ``main`` is given an event. SIGTERM or SIGINT sets it, whereupon ``main`` drains and returns. A second SIGINT cancels
 ``main``; a third ends the process as if nobody had asked to be told.
 
-With a log, faults that nobody caught are told there by their kind alone. Otherwise asyncio would write them to stderr
-with their messages, and a message may hold anything.
+With a log, faults that nobody caught are told there by their kind and by the lines of code they came through. Otherwise
+Python would write them to stderr with their messages, and a message may hold anything.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import importlib
 import logging
 import re
 import signal
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from secvm.errors import SecVMError
 from secvm.runtime.logs import Log
 
 
@@ -27,6 +29,8 @@ def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, l
     ------
     KeyboardInterrupt
         When it was interrupted twice.
+    SystemExit
+        With a log, when ``main`` failed and the log says how. Errors of ours are raised as they are.
     """
     # Python's last resort prints the warnings of every library, unless somebody listens.
     silence = logging.NullHandler()
@@ -37,6 +41,13 @@ def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, l
             if log is not None:
                 runner.get_loop().set_exception_handler(_teller(log))
             interrupted = runner.run(_watched(main))
+    except SecVMError:
+        raise
+    except Exception as fault:
+        if log is None:
+            raise
+        _tell_fault(log, fault)
+        raise SystemExit(1) from None
     finally:
         logging.getLogger().removeHandler(silence)
     if interrupted:
@@ -55,11 +66,22 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _teller(log: Log) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]:
     def tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         fault = context.get("exception")
-        # A class is code, what it says is not: KeyError → key-error.
-        kind = "none" if fault is None else re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(fault).__name__).lower()
-        log.tell("loop-fault", error=kind)
+        log.tell("loop-fault", error="none" if fault is None else _kind(fault))
 
     return tell
+
+
+def _kind(fault: BaseException) -> str:
+    # A class is code, what it says is not: KeyError → key-error.
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(fault).__name__).lower()
+
+
+def _tell_fault(log: Log, fault: BaseException) -> None:
+    """What a traceback says, but for the message."""
+    for frame, line in traceback.walk_tb(fault.__traceback__):
+        name = str(frame.f_globals.get("__name__", "unknown"))
+        log.tell("fault-at", module=re.sub(r"[^a-z0-9]+", "-", name.lower())[-40:], line=line)
+    log.tell("fault", error=_kind(fault))
 
 
 async def _watched(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from secvm.crypto.capsules import unpack
+from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
 from secvm.relay.main import Relay, make_key, read_key
 from secvm.relay.settings import RelaySettings
@@ -123,11 +124,13 @@ class Running:
 
 
 @asynccontextmanager
-async def running(place: Place, url: str, mode: str, **changes: Mapping[str, Any]) -> AsyncIterator[Running]:
+async def running(
+    place: Place, url: str, mode: str, *, dice: RandomBytes = os.urandom, **changes: Mapping[str, Any]
+) -> AsyncIterator[Running]:
     """A relay, until the block ends; then it has drained."""
     settings = read_settings(place.settings_file(url, mode, **changes), RelaySettings)
     log = Heard()
-    relay = Relay(settings, clock=SteeredClock(place.folder / "clock"), dice=os.urandom, log_to=log)
+    relay = Relay(settings, clock=SteeredClock(place.folder / "clock"), dice=dice, log_to=log)
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.get_running_loop().create_task(relay.run(stop, port.set_result))

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from secvm.errors import BadInputError
 from secvm.runtime.logs import Log
 from secvm.runtime.service import run_service
 from secvm.testing.clock import ManualClock
@@ -82,3 +83,28 @@ def test_a_fault_that_nobody_caught_is_told_by_its_kind_alone(capfd: pytest.Capt
     line = {"time": "1970-01-01T00:00:00Z", "party": "relay", "event": "loop-fault", "error": "key-error"}
     assert json.loads(stream.getvalue()) == line
     assert "secret" not in "".join(capfd.readouterr())
+
+
+def test_a_main_that_fails_is_told_of_by_kind_and_place_without_its_message(capfd: pytest.CaptureFixture[str]) -> None:
+    stream = io.StringIO()
+
+    async def main(_stop: asyncio.Event) -> None:
+        raise LookupError("secret")
+
+    with pytest.raises(SystemExit) as ended:
+        run_service(main, log=Log(stream, ManualClock(0), "relay"))
+    assert ended.value.code == 1
+    *places, last = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert (last["event"], last["error"]) == ("fault", "lookup-error")
+    assert {place["event"] for place in places} == {"fault-at"}
+    assert places[-1]["module"].endswith("test-service")
+    assert places[-1]["line"] == main.__code__.co_firstlineno + 1
+    assert "secret" not in stream.getvalue() + "".join(capfd.readouterr())
+
+
+def test_an_error_of_ours_is_raised_as_it_is() -> None:
+    async def main(_stop: asyncio.Event) -> None:
+        raise BadInputError("a sentence")
+
+    with pytest.raises(BadInputError, match="a sentence"):
+        run_service(main, log=Log(io.StringIO(), ManualClock(0), "relay"))
