@@ -25,6 +25,8 @@ _SIZE = _NUMBER.size + _BODY.size + _NUMBER.size
 _END = _SIZE - _NUMBER.size
 #: No sleep is longer, so that a clock that was set or steered is noticed.
 _LONGEST_NAP_S = 30.0
+#: Shorter ones cost more than they are worth.
+_SHORTEST_NAP_S = 0.001
 #: A steered clock changes its mind at any moment.
 _SHORT_NAP_S = 0.02
 
@@ -67,9 +69,13 @@ class SteeredClock:
         return _time(time.monotonic_ns(), *self._read())
 
     async def sleep_until(self, at: int) -> None:
-        while (left := at - self.now()) > 0:
-            rate = self._read()[3]
-            await asyncio.sleep(min(left / 1000 / max(rate, 1e-9), _SHORT_NAP_S))
+        before = -1
+        while (now := self.now()) < at:
+            # While time stands still, however short before the goal, nobody shall run in circles.
+            rate = self._read()[3] if now != before else 0.0
+            nap_s = (at - now) / 1000 / max(rate, 1e-9)
+            await asyncio.sleep(min(max(nap_s, _SHORTEST_NAP_S), _SHORT_NAP_S))
+            before = now
 
     def _read(self) -> tuple[int, int, int, float]:
         while True:

@@ -2,8 +2,8 @@
 
 All processes of a federation read one file (``runtime.clock.SteeredClock``). Here is who steers it. ``run_to`` lets
 time run up to an instant, and returns when it is there *and* a condition holds. Just before a window closes time
-creeps: each time that nothing happens for a moment, part of what is left goes by. So a package whose sending failed and
-was put off to a later moment of the window still gets its moment, and the window never closes on it.
+creeps: with every look half of what is left goes by. So a package whose sending failed and was put off to a later
+moment of the window still gets its moment, and the window never closes on it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from secvm.runtime.clock import ClockSteering
 
 #: Fast enough that nothing can be seen to happen in between.
 LEAP = 1e6
-#: With every look so much of what is left goes by, while nothing moves.
-_PARTS = 4
 
 
 class PatienceLostError(Exception):
@@ -104,8 +102,8 @@ class PatientClock:
         look: Callable[[int], None] | None = None,
         run_until: int | None = None,
     ) -> float:
-        """Run to an instant a little before ``instant`` (or to ``run_until``); then, while nothing moves, a part of
-        what is left goes by with every look. The instant itself is never reached.
+        """Run to an instant a little before ``instant`` (or to ``run_until``); then with every look half of what is
+        left goes by. The instant itself is never reached.
         """
         last = instant - 1
         begins = instant - max(2, int(self.rate * 100)) if run_until is None else min(run_until, last)
@@ -119,10 +117,8 @@ class PatientClock:
             now, after = self._monotonic(), progress()
             if after != before:
                 before, changed = after, now
-            elif self.now() < last:
-                self._steering.steer(
-                    limit=min(last, self.now() + max(1, (instant - self.now()) // _PARTS)), rate=self.rate
-                )
+            if self.now() < last:
+                self._steering.steer(limit=min(last, self.now() + max(1, (instant - self.now()) // 2)), rate=self.rate)
             if now - changed > self._patience_s:
                 raise PatienceLostError(f"waited in vain for {what}")
         waited += self._monotonic() - begun
