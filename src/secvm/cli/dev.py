@@ -16,6 +16,7 @@ import typer
 
 from secvm.cli import system_packages
 from secvm.cli.output import note
+from secvm.cli.simulate import simulate
 from secvm.errors import BadInputError
 
 app = typer.Typer(
@@ -166,6 +167,9 @@ def lock(
         code = _call(_tool(*_COMPILE, *newest, *what, "--output-file", f"requirements/{name}.txt"), root)
         if code:
             raise typer.Exit(code)
+
+
+app.command()(simulate)
 
 
 def real_help(command: str) -> str:
