@@ -14,6 +14,8 @@
             ├── OpeningError                a capsule that our keys do not open
             │   └── UnknownKeyError         … because it names a key or an algorithm that we do not have
             ├── BadSignatureError           not signed by those whom we trust for it
+            ├── BadProofError               a proof that does not show what it should
+            ├── StaleCheckpointError        cosigned by enough witnesses, but too long ago
             ├── RefusedPackageError         a package that has no place in this round
             ├── StaleRoundError             older than what we already trust
             ├── InconsistentManifestError   signed, but against its experiment or its own past; carries the evidence
@@ -100,6 +102,16 @@ class UnknownKeyError(OpeningError):
 
 class BadSignatureError(RemoteProtocolError):
     """The message is not signed by those who are trusted for it."""
+
+
+class BadProofError(RemoteProtocolError):
+    """The proof does not show what it should."""
+
+
+class StaleCheckpointError(RemoteProtocolError):
+    """Too few witnesses have seen this checkpoint lately."""
+
+    problem = "stale"
 
 
 class RefusedPackageError(RemoteProtocolError):

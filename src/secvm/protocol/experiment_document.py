@@ -4,9 +4,10 @@ Everything that decides what a device computes and sends is in here or in a mani
 document's digest. What the learning core needs is an ``Experiment``; around it stand the question in words, binning,
 windows, floor, cohorts, the number of rounds, privacy, and whose signatures count.
 
-Places are left for what is not built: ``privacy`` is "plain" and nothing else, ``log`` is null. A document that fills
-them is of a later version and refused here. The digest of the client's code proves nothing without attestation; it says
-what the publisher claims to have tested.
+``log`` says in whose log its rounds stand and whose cosignatures count; without one (null) nobody can be held to having
+told everybody the same. A place is left for what is not built: ``privacy`` is "plain" and nothing else. A document that
+fills it is of a later version and refused here. The digest of the client's code proves nothing without attestation; it
+says what the publisher claims to have tested.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from secvm.protocol.documents import (
     is_integer,
     ratio_text,
 )
+from secvm.protocol.log import LogTerms
 from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND
 
 MAX_DOCUMENT_BYTES = 2**18
@@ -143,6 +145,8 @@ class ExperimentDocument:
     gateway_note: str = ""
     #: SHA-256 of the client's code, in hexadecimal. Proves nothing without attestation.
     client_code: str | None = None
+    #: The log of its rounds; None: there is none.
+    log: LogTerms | None = None
     #: A test experiment: no people, seeded dice allowed, http and no relay allowed.
     test: bool = False
 
@@ -189,7 +193,6 @@ class ExperimentDocument:
         privacy = fields.inner("privacy")
         privacy.constant("kind", "plain")
         privacy.done()
-        fields.null("log")
         document = cls(
             title=fields.text("title", shortest=1, longest=200),
             question=fields.text("question", longest=4000),
@@ -205,11 +208,13 @@ class ExperimentDocument:
             relays=tuple(relays),
             gateway_note=fields.text("gateway_note", longest=4000),
             client_code=None if fields.is_null("client_code") else fields.digest("client_code"),
+            log=None if fields.is_null("log") else LogTerms.from_fields(fields.inner("log")),
             test=test,
         )
         fields.done()
         if not 0 < document.train_share <= 1 or len(set(keys)) != len(keys) or not (relays or test):
             raise MalformedMessageError("shares, keys or relays of the experiment are not as they should be")
+        _check_log_keys(document)
         # What defaults and other spellings would hide: only one way to write an experiment is taken.
         if encode_document(document._content()) != data:
             raise MalformedMessageError("the experiment is not written in its one way")
@@ -228,7 +233,7 @@ class ExperimentDocument:
             "floor": self.floor,
             "gateway_note": self.gateway_note,
             "learning": _write_learning(self.experiment, self.binning.bins),
-            "log": None,
+            "log": None if self.log is None else self.log.to_content(),
             "privacy": {"kind": "plain"},
             "question": self.question,
             "relays": [{"key": relay.key.data.hex(), "url": relay.url} for relay in self.relays],
@@ -400,6 +405,15 @@ def _read_windows(fields: Fields) -> Windows:
 def _read_key(item: object) -> VerifyKey:
     fields = Fields({"key": item}, "a list of keys")
     return VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
+
+
+def _check_log_keys(document: ExperimentDocument) -> None:
+    """The log's key and the witnesses' sign nothing else, and a witness is none of the parties that it watches."""
+    if document.log is None:
+        return
+    others = {*document.coordinator_keys, *(relay.key for relay in document.relays)}
+    if not others.isdisjoint({document.log.key, *(witness.key for witness in document.log.witnesses)}):
+        raise MalformedMessageError("a key of the experiment's log is that of another party")
 
 
 def _read_relay(fields: Fields, *, test: bool) -> Relay:

@@ -19,6 +19,9 @@ SESSION_TYPE = "secvm-v1-session"
 #: The same without its capsules, which are rows of a database then.
 SESSION_HEADER_TYPE = "secvm-v1-session-header"
 
+#: What stands between a log's name and the experiment's digest in its origin.
+LOG_ORIGIN = "secvm/v1"
+
 #: First line of a tally's bytes. States and weights bring theirs along from ``secvm.learning``.
 TALLY_MAGIC = b"secvm-tally-v1\n"
 WEIGHTS_MAGIC = b"secvm-weights-v1\n"
