@@ -1,4 +1,4 @@
-"""Merkle trees: RFC 6962's known answers, its recursive definition for all small trees, and proofs that show nothing."""
+"""Merkle trees: known answers of RFC 6962, its recursive definition for all small trees, proofs that show nothing."""
 
 import hashlib
 from itertools import product

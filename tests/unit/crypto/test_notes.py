@@ -31,8 +31,7 @@ GO_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
 GO_SEED = base64.b64decode("AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz")[1:]
 GO_TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
 GO_LINE = (
-    "\u2014 PeterNeumann "
-    "x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
+    "\u2014 PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
 )
 
 #: A cosignature of a checkpoint of Google's binary transparency log, of January 2025, by a witness of that log.
@@ -224,7 +223,11 @@ def test_what_could_not_be_read_is_not_written(text: str) -> None:
 def test_note_without_signature_is_not_written() -> None:
     with pytest.raises(LocalProtocolError):
         Note(TEXT, ()).to_bytes()
-    for wrong in (NoteSignature("a b", bytes(4), b"1"), NoteSignature("a", b"", b"1"), NoteSignature("a", bytes(4), b"")):
+    for wrong in (
+        NoteSignature("a b", bytes(4), b"1"),
+        NoteSignature("a", b"", b"1"),
+        NoteSignature("a", bytes(4), b""),
+    ):
         with pytest.raises(LocalProtocolError):
             wrong.to_line()
     for time_s in (-1, MAX_TIME_S + 1):

@@ -12,17 +12,30 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
+from secvm.protocol.log import LogTerms, Witness
 from secvm.protocol.manifest import LastRound, RoundManifest, last_round, make_manifest
 
 COORDINATOR = SigningKey(b"coordinator".ljust(32, b"\0"))
 SECOND = SigningKey(b"second coordinator".ljust(32, b"\0"))
 RELAY = SigningKey(b"relay".ljust(32, b"\0"))
 STRANGER = SigningKey(b"stranger".ljust(32, b"\0"))
+LOG = SigningKey(b"log".ljust(32, b"\0"))
+WITNESSES = [SigningKey(f"witness {i}".encode().ljust(32, b"\0")) for i in range(3)]
 
 #: 2026-01-01, and the lengths of the windows.
 START = 1_767_225_600_000
 LENGTH_S, GRACE_S = 600, 60
 EXPERIMENT = Experiment(n_bins=10, labels=("a", "b"), budget=5)
+
+
+def log_terms() -> LogTerms:
+    return LogTerms(
+        name="log.example",
+        key=LOG.public,
+        witnesses=tuple(Witness(f"w{i}.example", key.public) for i, key in enumerate(WITNESSES)),
+        quorum=2,
+        freshness_s=3600,
+    )
 
 
 def document(**changes: Any) -> ExperimentDocument:

@@ -1,6 +1,7 @@
 """The published experiment: everything in it, nothing beside it, one spelling."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secvm.crypto.signing import SigningKey
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
@@ -24,7 +26,7 @@ from secvm.protocol.experiment_document import (
     publish,
     read_published,
 )
-from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, RELAY, SECOND, START, STRANGER, document
+from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, LOG, RELAY, SECOND, START, STRANGER, document, log_terms
 
 RATIOS = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)
 
@@ -71,9 +73,9 @@ def test_every_experiment_comes_back_whole(experiment: Experiment, text: str, vo
     assert published.experiment_id == bytes.fromhex(published.digest)[:16]
 
 
-def changed(path: str, value: object) -> bytes:
+def changed(path: str, value: object, of: ExperimentDocument | None = None) -> bytes:
     """The bytes of a good document with one field changed, or taken away."""
-    content: Any = json.loads(document().data)
+    content: Any = json.loads((of or document()).data)
     inner = content
     *outer, name = path.split(".")
     for step in outer:
@@ -257,3 +259,42 @@ def test_hours_of_the_day_are_those_of_the_place() -> None:
     assert windows.open_at_hour(12 * hour - 1, offset_s=0)
     assert not windows.open_at_hour(12 * hour, offset_s=0)
     assert windows.open_at_hour(2 * hour, offset_s=-5 * 3600)
+
+
+def test_log_comes_back_whole_and_is_part_of_the_digest() -> None:
+    logged = document(log=log_terms())
+    again = ExperimentDocument.from_bytes(logged.data)
+    assert again == logged
+    assert again.log == log_terms()
+    assert logged.digest != document().digest
+    assert ExperimentDocument.from_bytes(document().data).log is None
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in paths(json.loads(document(log=log_terms()).data)) if path[:4] == "log."]
+)
+def test_every_field_of_a_log_is_needed_and_has_its_type(path: str) -> None:
+    wrong: tuple[Any, ...] = (KeyError, None, {}, {"x": 1}, [None], "", "x" * 5000, -1, True)
+    for value in wrong:
+        with pytest.raises(MalformedMessageError):
+            ExperimentDocument.from_bytes(changed(path, value, document(log=log_terms())))
+
+
+@pytest.mark.parametrize("path", ["log.x", "log.witnesses.0.x"])
+def test_left_over_fields_of_a_log_are_refused(path: str) -> None:
+    with pytest.raises(MalformedMessageError):
+        ExperimentDocument.from_bytes(changed(path, None, document(log=log_terms())))
+
+
+@pytest.mark.parametrize("key", [COORDINATOR, RELAY, LOG])
+def test_witness_is_none_of_the_parties_that_it_watches(key: SigningKey) -> None:
+    with pytest.raises(MalformedMessageError):
+        ExperimentDocument.from_bytes(changed("log.witnesses.0.key", key.public.data.hex(), document(log=log_terms())))
+
+
+@pytest.mark.parametrize("key", [COORDINATOR, RELAY])
+def test_key_of_a_log_signs_nothing_else(key: SigningKey) -> None:
+    with pytest.raises(MalformedMessageError):
+        ExperimentDocument.from_bytes(changed("log.key", key.public.data.hex(), document(log=log_terms())))
+    with pytest.raises(LocalProtocolError):
+        assert document(log=replace(log_terms(), key=key.public)).data

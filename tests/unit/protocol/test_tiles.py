@@ -1,0 +1,172 @@
+"""Tiles: paths in one spelling, and a tree that can be put together from them again."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.crypto import merkle
+from secvm.crypto.merkle import MAX_SIZE, Tree, leaf_hash
+from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.protocol.tiles import (
+    MAX_ENTRY_BYTES,
+    Tile,
+    TileReader,
+    read_bundle,
+    read_tile,
+    tiles_of,
+    write_bundle,
+    write_tile,
+)
+
+BIG = 70_000
+
+
+@pytest.fixture(scope="module")
+def tree() -> Tree:
+    return Tree(leaf_hash(b"%d" % i) for i in range(BIG))
+
+
+@pytest.mark.parametrize(
+    ("tile", "path"),
+    [
+        (Tile(0, 0), "tile/0/000"),
+        (Tile(1, 7), "tile/1/007"),
+        (Tile(0, 1_234_067), "tile/0/x001/x234/067"),
+        (Tile(0, 1000, 5), "tile/0/x001/000.p/5"),
+        (Tile(2, 0, 1), "tile/2/000.p/1"),
+        (Tile(None, 999, 255), "tile/entries/999.p/255"),
+        (Tile(None, 1_234_067), "tile/entries/x001/x234/067"),
+    ],
+)
+def test_paths_of_the_specification(tile: Tile, path: str) -> None:
+    assert tile.path == path
+    assert Tile.from_path(path) == tile
+
+
+@given(st.none() | st.integers(0, 7), st.integers(0, 2**20), st.integers(1, 256))
+def test_paths_lead_back_to_their_tiles(level: int | None, index: int, width: int) -> None:
+    try:
+        tile = Tile(level, index, width)
+    except LocalProtocolError:
+        assert (index * 256 + width) * 256 ** (level or 0) > MAX_SIZE
+        return
+    assert Tile.from_path(tile.path) == tile
+
+
+@given(
+    st.text(max_size=20).map("tile/0/".__add__)
+    | st.from_regex(r"tile/(entries|[0-9]{1,3})/(x?[0-9]{3}/?){1,8}(\.p/[0-9]{1,3})?", fullmatch=True)
+)
+def test_any_path_is_refused_or_the_same_again(path: str) -> None:
+    try:
+        tile = Tile.from_path(path)
+    except MalformedMessageError:
+        return
+    assert tile.path == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/tile/0/000",
+        "tile/0/000/",
+        "tile/0/0",
+        "tile/00/000",
+        "tile/8/000",
+        "tile/64/000",
+        "tile/-1/000",
+        "tile/0/x000/000",
+        "tile/0/001/000",
+        "tile/0/x001/x000",
+        "tile/0/000.p/0",
+        "tile/0/000.p/256",
+        "tile/0/000.p/01",
+        "tile/0/000.p/",
+        "tile/0/000\n",
+        "tile/7/x001/000",
+        "tile/data/000",
+        "tile/0/\u0660\u0660\u0660",
+        "tile/0/../000",
+    ],
+)
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(MalformedMessageError):
+        Tile.from_path(path)
+
+
+def test_log_of_the_specifications_example_has_its_tiles() -> None:
+    found = [tile for tile in tiles_of(BIG) if tile.level is not None]
+    assert [tile for tile in found if tile.width < 256] == [Tile(0, 273, 112), Tile(1, 1, 17), Tile(2, 0, 1)]
+    assert [tile.level for tile in found if tile.width == 256] == [0] * 273 + [1]
+    assert tiles_of(256) == [Tile(None, 0), Tile(0, 0), Tile(1, 0, 1)]
+    assert tiles_of(0) == []
+
+
+@given(st.lists(st.integers(0, 2000), min_size=1, max_size=6).map(sorted))
+def test_growing_step_by_step_writes_all_that_the_last_size_has(sizes: list[int]) -> None:
+    written: list[Tile] = []
+    for before, now in zip([0, *sizes], sizes, strict=False):
+        new = tiles_of(now, since=before)
+        assert not set(new) & set(written)
+        written += new
+    assert set(tiles_of(sizes[-1])) <= set(written)
+
+
+@settings(max_examples=30)
+@given(data=st.data(), size=st.integers(1, 1200) | st.integers(60_000, BIG))
+def test_roots_and_proofs_from_tiles_are_those_of_the_tree(tree: Tree, data: st.DataObject, size: int) -> None:
+    served = set(tiles_of(size))
+
+    def fetch(tile: Tile) -> bytes:
+        assert tile in served
+        return write_tile(tile, tree.node)
+
+    reader = TileReader(size, fetch)
+    assert merkle.root(reader.node, size) == tree.root(size)
+    index, first = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, size))
+    assert merkle.inclusion_proof(reader.node, index, size) == tree.inclusion_proof(index, size)
+    assert merkle.consistency_proof(reader.node, first, size) == tree.consistency_proof(first, size)
+
+
+def test_tile_of_the_wrong_length_is_refused(tree: Tree) -> None:
+    reader = TileReader(300, lambda tile: write_tile(tile, tree.node) + b"\0")
+    with pytest.raises(MalformedMessageError):
+        reader.node(0, 0)
+    with pytest.raises(MalformedMessageError):
+        read_tile(bytes(31), width=1)
+    for level, index in ((0, 300), (-1, 0), (0, -1), (8, 1), (9, 0)):
+        with pytest.raises(LocalProtocolError):
+            reader.node(level, index)
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=256))
+def test_entries_come_back(entries: list[bytes]) -> None:
+    data = write_bundle(entries)
+    assert read_bundle(data, width=len(entries)) == entries
+    for wrong in (data + b"\0", data[:-1], data + b"\0\0"):
+        with pytest.raises(MalformedMessageError):
+            read_bundle(wrong, width=len(entries))
+
+
+@given(st.binary(max_size=60), st.integers(1, 5))
+def test_any_bytes_are_refused_or_the_same_entries_again(data: bytes, width: int) -> None:
+    try:
+        entries = read_bundle(data, width=width)
+    except MalformedMessageError:
+        return
+    assert write_bundle(entries) == data
+
+
+def test_what_fits_into_no_tile_is_not_written() -> None:
+    assert read_bundle(write_bundle([bytes(MAX_ENTRY_BYTES)]), width=1) == [bytes(MAX_ENTRY_BYTES)]
+    for wrong in ([], [b""] * 257, [bytes(MAX_ENTRY_BYTES + 1)]):
+        with pytest.raises(LocalProtocolError):
+            write_bundle(wrong)
+    with pytest.raises(LocalProtocolError):
+        write_tile(Tile(None, 0), lambda level, index: bytes(32))
+    with pytest.raises(LocalProtocolError):
+        tiles_of(3, since=4)
+    for level, index, width in ((8, 0, 1), (0, -1, 1), (0, 0, 0), (0, 0, 257)):
+        with pytest.raises(LocalProtocolError):
+            Tile(level, index, width)
