@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
@@ -1169,14 +1170,30 @@ def bad_sealing_messages() -> JSON:
     }
 
 
-FILES: dict[str, Callable[[], JSON]] = {
-    maker.__name__: maker
-    for maker in (
-        *(hashing, range_reduction, binning, arithmetic, dice, drawing, losses, update, labels, splitting, thinning),
-        *(state, weights, contribution, bad_states, bad_packages, bad_vocabularies, bad_experiments),
-        *(sealing, sealing_messages, bad_sealing, bad_sealing_messages),
-    )
-} | generate_protocol.FILES
+FILES: dict[str, Callable[[], JSON]] = (
+    {
+        maker.__name__: maker
+        for maker in (
+            *(
+                hashing,
+                range_reduction,
+                binning,
+                arithmetic,
+                dice,
+                drawing,
+                losses,
+                update,
+                labels,
+                splitting,
+                thinning,
+            ),
+            *(state, weights, contribution, bad_states, bad_packages, bad_vocabularies, bad_experiments),
+            *(sealing, sealing_messages, bad_sealing, bad_sealing_messages),
+        )
+    }
+    | generate_protocol.FILES
+    | generate_log.FILES
+)
 
 
 def text_of(content: JSON) -> str:

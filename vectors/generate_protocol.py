@@ -27,7 +27,7 @@ from secvm.learning.package import (
 from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
-from secvm.protocol.documents import encode_document
+from secvm.protocol.documents import Fields, encode_document
 from secvm.protocol.ending import Ending, Why, make_ending
 from secvm.protocol.experiment_document import (
     Beacon,
@@ -38,6 +38,7 @@ from secvm.protocol.experiment_document import (
     VocabularyBins,
     Windows,
 )
+from secvm.protocol.log import LogTerms, Witness
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.received import bucket_bits, receipt, received_root, side_by_side
@@ -157,6 +158,23 @@ def document(**changes: Any) -> ExperimentDocument:
     return ExperimentDocument(**{**fields, **changes})
 
 
+def log_terms(count: int = 3, *, first: int = 11) -> JSON:
+    """A log with so many witnesses, whose seeds begin with this byte."""
+    keys = [SigningKey(bytes([first + i]) * 32) for i in range(count)]
+    return LogTerms(
+        name="log.example",
+        key=SigningKey(bytes([5]) * 32).public,
+        witnesses=tuple(Witness(f"w{i}.example", key.public) for i, key in enumerate(keys)),
+        quorum=count // 2 + 1,
+        freshness_s=3600,
+    ).to_content()
+
+
+def twin(terms: JSON) -> JSON:
+    """The first witness under another name."""
+    return {**terms["witnesses"][0], "name": "twin.example"}
+
+
 def experiment_document() -> JSON:
     """Published experiments as bytes."""
     swift = Experiment(
@@ -188,6 +206,9 @@ def experiment_document() -> JSON:
             test=True,
             relays=(),
             features=FeaturesWanted("w", "", presence=False),
+        ),
+        "a log with three witnesses, two of whom are needed": document(
+            log=LogTerms.from_fields(Fields(log_terms(), "the log"))
         ),
     }
     return {
@@ -228,7 +249,18 @@ def bad_experiment_documents() -> JSON:
         "an unknown key inside": put("windows.x", None),
         "an unknown constant of the rule": put("learning.rule.constants.x", "1"),
         "another type": put("type", MANIFEST_TYPE),
-        "a log, of which nothing is known yet": put("log", "log"),
+        "a log that is no object": put("log", "log"),
+        "a log without witnesses": put("log", log_terms() | {"witnesses": [], "quorum": 0}),
+        "a quorum of half the witnesses": put("log", log_terms(4) | {"quorum": 2}),
+        "more witnesses needed than there are": put("log", log_terms() | {"quorum": 4}),
+        "a witness with two names": put(
+            "log", log_terms() | {"witnesses": [*log_terms(2)["witnesses"], twin(log_terms())]}
+        ),
+        "a witness that is the coordinator": put("log", log_terms(1, first=1) | {"quorum": 1}),
+        "a witness that is the log": put("log", log_terms(1) | {"key": log_terms(1)["witnesses"][0]["key"]}),
+        "a relay's key as the log's": put("log", log_terms() | {"key": RELAY.public.data.hex()}),
+        "a log's name with its scheme": put("log", log_terms() | {"name": "https://log.example"}),
+        "an unknown key of the log": put("log", log_terms() | {"x": None}),
         "a privacy of which nothing is known yet": put("privacy", {"kind": "cover"}),
         "neither salt nor beacons": put("binning.salt", None),
         "both salt and beacons": put("binning.beacons", [{"chain": "nist-2.0", "round": 1}]),

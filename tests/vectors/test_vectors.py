@@ -50,7 +50,7 @@ from secvm.learning.package import (
 )
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
-from tests.vectors import protocol_checks
+from tests.vectors import log_checks, protocol_checks
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "vectors/v1"
@@ -515,9 +515,11 @@ def check_bad_sealing_messages(content: JSON) -> None:
         pytest.fail(f"taken, though it has: {case['why']}")
 
 
-CHECKS: dict[str, Callable[[JSON], None]] = {
-    name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
-} | protocol_checks.CHECKS
+CHECKS: dict[str, Callable[[JSON], None]] = (
+    {name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")}
+    | protocol_checks.CHECKS
+    | log_checks.CHECKS
+)
 
 
 def numbers_in(value: object) -> list[int]:
