@@ -238,9 +238,11 @@ def check_bad_log(content: JSON) -> None:
             pytest.fail(f"taken, though it has {case['why']}")
 
 
-CHECKS: dict[str, Callable[[JSON], None]] = {"merkle": check_merkle,
-        "bad_merkle": check_bad_merkle,
-        "checkpoints": check_checkpoints,
-        "bad_checkpoints": check_bad_checkpoints,
-        "log": check_log,
-        "bad_log": check_bad_log}
+CHECKS: dict[str, Callable[[JSON], None]] = {
+    "merkle": check_merkle,
+    "bad_merkle": check_bad_merkle,
+    "checkpoints": check_checkpoints,
+    "bad_checkpoints": check_bad_checkpoints,
+    "log": check_log,
+    "bad_log": check_bad_log,
+}

@@ -16,7 +16,7 @@ log to ask. A manifest is accepted when
 
 Two different manifests for one round are an attack, and are reported as one, with both as evidence. Over a gap (rounds
 this device missed) step 6 cannot see; ``accept_all`` takes the missing ones along. That the state follows from the
-tallies is not checked here, and that everybody gets the same is what the log is for: neither is built.
+tallies is not checked here; that everybody gets the same is what the log (``protocol.log``) is for.
 """
 
 from __future__ import annotations
