@@ -114,10 +114,10 @@ def check_checkpoints(content: JSON) -> None:
     for case in content["checkpoints"]:
         root = base64.b64encode(bytes.fromhex(case["root"])).decode()
         assert case["note"].startswith(f"{case['origin']}\n{case['size']}\n{root}\n\n\u2014 {case['origin']} ")
-        key = SigningKey(bytes.fromhex(case["seed"]))
+        signer = SigningKey(bytes.fromhex(case["seed"]))
         found = Checkpoint(case["origin"], case["size"], bytes.fromhex(case["root"]))
-        assert found.sign(key).decode() == case["note"]
-        assert read_checkpoint(case["note"].encode(), log=NoteKey(case["origin"], key.public)).checkpoint == found
+        assert found.sign(signer).decode() == case["note"]
+        assert read_checkpoint(case["note"].encode(), log=NoteKey(case["origin"], signer.public)).checkpoint == found
     for case in content["quorums"]:
         assert quorum_of(case, case["note"]) == case["fresh"]
     for case in content["requests"]:
