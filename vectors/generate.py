@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import generate_beacons  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
@@ -1177,6 +1178,7 @@ FILES: dict[str, Callable[[], JSON]] = {
         *(sealing, sealing_messages, bad_sealing, bad_sealing_messages),
     )
 } | generate_protocol.FILES
+FILES |= generate_beacons.FILES
 
 
 def text_of(content: JSON) -> str:

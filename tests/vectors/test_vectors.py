@@ -50,7 +50,7 @@ from secvm.learning.package import (
 )
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
-from tests.vectors import protocol_checks
+from tests.vectors import beacon_checks, protocol_checks
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "vectors/v1"
@@ -518,6 +518,7 @@ def check_bad_sealing_messages(content: JSON) -> None:
 CHECKS: dict[str, Callable[[JSON], None]] = {
     name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
 } | protocol_checks.CHECKS
+CHECKS |= beacon_checks.CHECKS
 
 
 def numbers_in(value: object) -> list[int]:

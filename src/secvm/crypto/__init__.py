@@ -1,4 +1,4 @@
-"""Sealing, signing and public randomness: what a device sends is opened by the gateway alone, and the answer by that device alone.
+"""Sealing, signing, public randomness: what a device sends the gateway alone opens, and the answer that device alone.
 
 Pure: no I/O, no clock, no dice of its own; random bytes come in as an argument. The doors are
 
