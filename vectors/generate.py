@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import generate_beacons  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
@@ -1193,6 +1194,7 @@ FILES: dict[str, Callable[[], JSON]] = (
     }
     | generate_protocol.FILES
     | generate_log.FILES
+    | generate_beacons.FILES
 )
 
 

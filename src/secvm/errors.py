@@ -6,6 +6,7 @@
     │   ├── BadModelFileError       a model file that is not one, or was changed
     │   └── BadExperimentError      parameters that contradict each other
     ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
+    ├── BeaconUnavailableError      a public beacon does not answer, or has no such round yet: ask again later
     ├── StoreError                  a store could not do what was asked, and nothing of it is done: disk full, I/O error
     └── ProtocolError               what was said between two parties breaks the protocol
         ├── LocalProtocolError      we broke it: fix the calling code
@@ -16,6 +17,7 @@
             ├── BadSignatureError           not signed by those whom we trust for it
             ├── BadProofError               a proof that does not show what it should
             ├── StaleCheckpointError        cosigned by enough witnesses, but too long ago
+            ├── BadBeaconError              what is said to be public randomness is not what its chain publishes
             ├── RefusedPackageError         a package that has no place in this round
             ├── StaleRoundError             older than what we already trust
             ├── InconsistentManifestError   signed, but against its experiment or its own past; carries the evidence
@@ -60,6 +62,10 @@ class BadExperimentError(BadInputError):
 
 class ArithmeticRangeError(SecVMError, ArithmeticError):
     """A value would leave the range in which the arithmetic is exact."""
+
+
+class BeaconUnavailableError(SecVMError):
+    """The beacon does not answer, or has no such round yet."""
 
 
 class StoreError(SecVMError):
@@ -112,6 +118,10 @@ class StaleCheckpointError(RemoteProtocolError):
     """Too few witnesses have seen this checkpoint lately."""
 
     problem = "stale"
+
+
+class BadBeaconError(RemoteProtocolError):
+    """What is said to be a beacon's output is not what its chain publishes."""
 
 
 class RefusedPackageError(RemoteProtocolError):

@@ -52,7 +52,7 @@ _NAME = r"[a-z0-9][a-z0-9.-]*"
 class Beacon:
     """A round of a public randomness beacon that lay in the future when the experiment was published."""
 
-    #: Such as "drand-quicknet" or "nist-2.0".
+    #: Such as "drand-quicknet" or "nist-2.0-chain-2" (``secvm.crypto.beacon``).
     chain: str
     round_number: int
 

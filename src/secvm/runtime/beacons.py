@@ -1,0 +1,116 @@
+"""Beacons over the network: records of rounds from NIST's and drand's public servers, with limits.
+
+What comes is not looked at here: ``secvm.crypto.beacon.verify_beacon`` says whether it is genuine, so it does not
+matter who answered. It does matter who *asks*: a device that asks for an experiment's rounds tells the beacon's servers
+that it takes part. Records are therefore fetched once by whoever publishes or audits an experiment, and devices take
+them with the experiment.
+
+Blocking, on purpose: it is called once in an experiment's life, from a thread or from the command line.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from typing import IO, Any
+
+from secvm.crypto.beacon import DRAND_CHAINS, MAX_ROUND, LocalUnsafeBeacon, is_unsafe, nist_chain_index
+from secvm.crypto.beacon_records import MAX_RECORD_BYTES
+from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
+from secvm.runtime.clock import Clock
+
+NIST_URL = "https://beacon.nist.gov/beacon/2.0"
+DRAND_URLS = ("https://api.drand.sh", "https://api2.drand.sh", "https://api3.drand.sh")
+#: For one answer, all of it.
+TIMEOUT_S = 20.0
+_PIECE_BYTES = 4096
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """An answer that sends us elsewhere, perhaps to http, or into the network behind us, is no answer."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class WebBeacons:
+    """A ``BeaconSource`` that asks the beacons' own servers, and has the development beacon at hand."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        nist_url: str = NIST_URL,
+        drand_urls: Sequence[str] = DRAND_URLS,
+        issuers: bytes = b"",
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """``issuers`` are certificates as PEM that lead from NIST's to a pinned one: NIST serves its own alone."""
+        if not drand_urls or not all(url.startswith(("https://", "http://")) for url in (nist_url, *drand_urls)):
+            raise BadInputError("a beacon's address begins with https:// or http://")
+        self._clock = clock
+        self._nist_url = nist_url
+        self._drand_urls = tuple(drand_urls)
+        self._issuers = issuers
+        self._timeout_s = timeout_s
+        self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def fetch(self, chain: str, round_number: int) -> bytes:
+        if not 1 <= round_number <= MAX_ROUND:
+            raise BadBeaconError("a beacon has no round of this number")
+        if is_unsafe(chain):
+            return LocalUnsafeBeacon().fetch(chain, round_number)
+        index = nist_chain_index(chain)
+        if index is not None:
+            return self._nist(index, round_number)
+        if chain not in DRAND_CHAINS:
+            raise BadBeaconError("nobody here knows a beacon of this name")
+        return self._drand(DRAND_CHAINS[chain].chain_hash, round_number)
+
+    def _drand(self, chain_hash: str, round_number: int) -> bytes:
+        *others, last = self._drand_urls
+        for url in others:
+            try:
+                return self._get(f"{url}/{chain_hash}/public/{round_number}")
+            except BeaconUnavailableError:
+                continue
+        return self._get(f"{last}/{chain_hash}/public/{round_number}")
+
+    def _nist(self, chain_index: int, pulse_index: int) -> bytes:
+        pulse = self._get(f"{self._nist_url}/chain/{chain_index}/pulse/{pulse_index}")
+        try:
+            certificate_id = bytes.fromhex(json.loads(pulse)["pulse"]["certificateId"]).hex()
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise BadBeaconError("NIST's answer is no pulse") from None
+        if len(certificate_id) != 128:
+            raise BadBeaconError("NIST's answer is no pulse")
+        certificate = self._get(f"{self._nist_url}/certificate/{certificate_id}")
+        return b"\n".join((pulse, certificate, self._issuers))
+
+    def _get(self, url: str) -> bytes:
+        deadline = self._clock.now() + int(self._timeout_s * 1000)
+        try:
+            # The schemes were looked at when the addresses were given.
+            with self._opener.open(url, timeout=self._timeout_s) as answer:
+                return self._read(answer, deadline)
+        except urllib.error.HTTPError as error:
+            # It holds the connection.
+            error.close()
+            raise BeaconUnavailableError("the beacon has no such round, or not yet") from None
+        except (OSError, http.client.HTTPException, ValueError):
+            raise BeaconUnavailableError("the beacon does not answer") from None
+
+    def _read(self, answer: IO[bytes], deadline: int) -> bytes:
+        # Piece by piece: the socket's own time limit begins anew with every byte that trickles in.
+        pieces, length = [], 0
+        while piece := answer.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+            length += len(piece)
+            if length > MAX_RECORD_BYTES:
+                raise BadBeaconError("the beacon's answer is too long")
+            if self._clock.now() > deadline:
+                raise BeaconUnavailableError("the beacon answers too slowly")
+            pieces.append(piece)
+        return b"".join(pieces)
