@@ -39,7 +39,7 @@ def beacon() -> JSON:
         rounds.append(
             {"chain": chain, "round": number, "record": record, "output": output.value.hex(), "at": output.at}
         )
-    outputs = [bytes.fromhex(case["output"]) for case in rounds]
+    outputs = [bytes.fromhex(str(case["output"])) for case in rounds]
     chosen = [([0, 1], 1024), ([1, 0], 1024), ([0, 1], 1025), ([1], 1), ([0], 2**24), ([2, 3, 0, 1, 1, 0, 2, 3], 3000)]
     return {
         "description": "Rounds of public beacons with their outputs and times, and the salts that follow.",

@@ -8,16 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from py_arkworks_bls12381 import G1Point, G2Point, Scalar
-from py_ecc.bls.hash_to_curve import hash_to_G1
-from py_ecc.bls.point_compression import compress_G1, decompress_G1, decompress_G2
-from py_ecc.bls.typing import G1Compressed, G2Compressed
-from py_ecc.fields import optimized_bls12_381_FQ12 as FQ12
-from py_ecc.optimized_bls12_381.optimized_curve import G2, neg
-from py_ecc.optimized_bls12_381.optimized_pairing import final_exponentiate, pairing
 
 from secvm.crypto.drand import DOMAIN, QUICKNET, DrandChain, check_signature, drand_time, verify_round
 from secvm.errors import BadBeaconError, LocalProtocolError
 from tests.unit.crypto.recorded_beacons import DRAND_RECORD, RANDOMNESS, RECORDED, ROUND
+from tests.unit.crypto.slow_pairings import (
+    FQ12,
+    G2,
+    G1Compressed,
+    G2Compressed,
+    compress_G1,
+    decompress_G1,
+    decompress_G2,
+    final_exponentiate,
+    hash_to_G1,
+    neg,
+    pairing,
+)
 
 SIGNATURE = bytes.fromhex(RECORDED["drand"]["served"]["signature"])
 
