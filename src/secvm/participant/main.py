@@ -18,6 +18,7 @@ from secvm.participant.device import Device, Limits
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.models import ModelShelf
+from secvm.participant.running import only_one
 from secvm.participant.settings import ParticipantSettings, TestingSettings
 from secvm.participant.state import DeviceState
 from secvm.participant.status_page import serve_status
@@ -43,7 +44,12 @@ def run(settings_path: Path) -> None:
 
 
 async def serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
-    """Carry the devices of these settings until ``stop`` is set."""
+    """Carry the devices of these settings until ``stop`` is set; nobody else may run them meanwhile."""
+    async with only_one(settings.device.folder):
+        await _serve(settings, stop)
+
+
+async def _serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
     clock = make_clock(settings)
     log = Log(sys.stderr, clock, party="participant")
     transport = make_transport(settings)
