@@ -53,6 +53,7 @@ def test_settings_of_a_person_are_short(tmp_path: Path) -> None:
         ({}, "either"),
         ({"relay": {"urls": ["https://r.example"]}, "coordinator": {"unsafe_direct_url": "http://x"}}, "either"),
         ({"relay": {"urls": []}}, "relay.urls"),
+        ({"relay": {"urls": ["relay.example/relay"]}}, "relay.urls must be URLs"),
         ({"relay": {"urls": ["https://r.example"], "colour": 1}}, "relay.colour"),
         ({"relay": {"urls": ["https://r.example"]}, "traffic": {"daily_bytes": 0}}, "traffic.daily_bytes"),
         ({"relay": {"urls": ["https://r.example"]}, "testing": {"count": 5}}, "belong to people"),
