@@ -190,6 +190,10 @@ def test_an_experiment_from_its_specification_to_a_model_that_predicts(
     ]
     of = read_published(running.wait_for(f"/v1/experiment/{digest}"), digest=digest)
     last: AcceptedManifest | None = None
+    running.wait_for(f"/v1/experiment/{digest}/manifest/1")
+    too_early = ["export", digest[:8], "--out", str(tmp_path / "early.secvm"), "--coordinator", running.url]
+    assert run(["experiment", *too_early]) == 2
+    assert "learnt nothing yet" in capfd.readouterr().err
     for number in (1, 2):
         last = accept(running.wait_for(f"/v1/experiment/{digest}/manifest/{number}"), document=of, last=last)
         if number == 2:
