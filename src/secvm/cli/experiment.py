@@ -35,6 +35,9 @@ def new(
     specification: Annotated[Path, typer.Argument(help="What is asked, as TOML or JSON.", show_default=False)],
     coordinator: CoordinatorOption,
     admin_key_file: KeyOption,
+    vocabulary: Annotated[
+        Path | None, typer.Option(help="A public list of words, one a line: these words are the bins.")
+    ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make an experiment from a specification.
@@ -46,6 +49,8 @@ def new(
             --admin-key-file admin.key
     """
     content = _specification(specification)
+    if vocabulary is not None:
+        content["binning"] = _vocabulary_bins(content.get("binning", {}), vocabulary)
     told = _remote(coordinator, admin_key_file).order("", content)
     text = f"{told['digest']}  {told['title']}\nbudget {told['budget']} packages, {told['rounds']} rounds"
     emit(told, output_format, text=text)
@@ -222,6 +227,17 @@ def _specification(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadInputError(f"{path} is no specification")
     return content
+
+
+def _vocabulary_bins(told: object, path: Path) -> dict[str, Any]:
+    """The specification's [binning] with the words of a list as the bins."""
+    from secvm.people.reader import read_vocabulary
+
+    words = read_vocabulary(path)
+    found = {"bins": words.n_bins, "vocabulary": words.digest}
+    if not isinstance(told, dict) or any(told.get(name, value) != value for name, value in found.items()):
+        raise BadInputError("--vocabulary and [binning] of the specification name different bins")
+    return {**told, **found}
 
 
 def _lines(told: dict[str, Any]) -> list[str]:

@@ -1,12 +1,16 @@
-"""What stands at the other end of ``--coordinator`` may be anything."""
+"""What stands at the other end of ``--coordinator`` may be anything; and what an experiment's specification becomes."""
 
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
+from secvm.cli.experiment import _vocabulary_bins
 from secvm.cli.main import run
+from secvm.errors import BadInputError
+from secvm.people.reader import read_vocabulary
 
 
 class _Somebody(BaseHTTPRequestHandler):
@@ -52,3 +56,14 @@ def test_server_that_is_no_coordinator_is_told_from_one_without_experiments(
     monkeypatch.setattr(_Somebody, "answer", answer, raising=False)
     assert run(["experiment", "list", "--coordinator", url]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_list_of_words_becomes_the_bins(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("rain\nkettle\nsea\n")
+    expected = {"bins": 3, "vocabulary": read_vocabulary(path).digest}
+    assert _vocabulary_bins({}, path) == expected
+    assert _vocabulary_bins({"bins": 3, "hashes": 1}, path) == {**expected, "hashes": 1}
+    for other in ({"bins": 4}, {"vocabulary": "0" * 64}, "three"):
+        with pytest.raises(BadInputError, match="different bins"):
+            _vocabulary_bins(other, path)
