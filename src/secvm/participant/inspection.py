@@ -9,6 +9,7 @@ package is sent, and AUC = Φ(d'/√2) if backgrounds were independent.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from math import inf, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -19,6 +20,7 @@ from secvm.learning.package import Cohort
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.state import DeviceState, Record, Status
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.session import ParticipantSession
 
 NO_GUARANTEE = (
@@ -152,6 +154,9 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
         ),
         _waiting(waiting, record.status),
     ]
+    newest = None if accepted is None else accepted.manifest
+    if record.status is Status.JOINED and record.ending is None:
+        told.append(_newest(newest, now))
     if record.cohort is not None:
         told.append(f"Your device was drawn to {record.cohort.name.lower()}, once and for all rounds.")
     over = record.ending is not None and record.status in (Status.JOINED, Status.PAUSED)
@@ -164,6 +169,9 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
         "status": record.status.value,
         "means": _OVER if over else _MEANS[record.status],
         "rounds": list(rounds.values()),
+        "newest": None
+        if newest is None
+        else {"round": newest.round_number, "opens_at": newest.opens_at, "closes_at": newest.closes_at},
         "waiting": waiting,
         "acknowledged": acknowledged,
         "lost": lost,
@@ -184,6 +192,22 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _newest(newest: RoundManifest | None, now: int) -> str:
+    if newest is None:
+        return (
+            "Your device has heard of no round yet. If that stays so while it runs, none is announced, or no relay of"
+            " the settings answers."
+        )
+    if now < newest.closes_at:
+        opens, closes = (
+            datetime.fromtimestamp(at / 1000, UTC).strftime("%H:%M:%S") for at in (newest.opens_at, newest.closes_at)
+        )
+        return f"The newest round it knows is {newest.round_number}: its window lasts from {opens} to {closes} UTC."
+    return (
+        f"The newest round it knows is {newest.round_number}, which is over. It asks for the next at a random moment."
+    )
 
 
 def _waiting(waiting: int, status: Status) -> str:

@@ -108,6 +108,9 @@ def test_running_round_counts_what_is_acknowledged_so_far(tmp_path: Path) -> Non
     device.flush()
     one = inspect(device.state, now=START)[world.of.digest]
     assert 0 < one["waiting"] < BUDGET
+    assert one["newest"] == {"round": 1, "opens_at": manifest.opens_at, "closes_at": manifest.closes_at}
+    assert "newest round it knows is 1: its window lasts from" in as_text(inspect(device.state, now=START))
+    assert "which is over" in as_text(inspect(device.state, now=manifest.closes_at))
     assert one["rounds"] == [{"round": 1, "packages": BUDGET, "acknowledged": BUDGET - one["waiting"], "lost": 0}]
     assert one["acknowledged"] == BUDGET - one["waiting"]
     device.state.set_status(world.of.digest, Status.PAUSED)
