@@ -136,7 +136,7 @@ host = "127.0.0.1"      # a reverse proxy with TLS stands before it
 port = 8750
 
 [state]
-folder = "state"        # the store, the signing key, the hash of the admin key: back it up, show it to nobody
+folder = "state"        # store, signing key, hash of the admin key: for nobody else; back up signing.key alone
 
 [public]
 folder = "public"       # what everybody may see, as static files
