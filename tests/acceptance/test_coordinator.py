@@ -249,6 +249,8 @@ def test_the_operator_pauses_and_stops_and_sigterm_ends_it_in_order(
     assert "only experiments marked as a test" in capfd.readouterr().err
     assert json.loads(running.wait_for("/health")) == {"status": "ok"}
     assert b"secvm_coordinator_" in running.wait_for("/metrics")
+    assert run(["coordinator", "serve", "--config", str(running.folder / "coordinator.toml")]) == 2
+    assert "another process runs this coordinator already" in capfd.readouterr().err
     running.process.send_signal(signal.SIGTERM)
     _, told = running.process.communicate(timeout=30)
     assert running.process.returncode == 0

@@ -149,7 +149,8 @@ def inspect(
     """
     from secvm.participant.inspection import as_text
     from secvm.participant.inspection import inspect as look
-    from secvm.participant.running import is_running
+    from secvm.runtime.only_one import FILE as LOCK_FILE
+    from secvm.runtime.only_one import is_running
 
     state = _state(config, folder)
     try:
@@ -157,7 +158,7 @@ def inspect(
     finally:
         state.close()
     # People of a test are run by whoever runs the folder around theirs.
-    running = is_running(state.folder) or is_running(state.folder.parent)
+    running = is_running(state.folder / LOCK_FILE) or is_running(state.folder.parent / LOCK_FILE)
     now = "It runs now." if running else "It does not run now, so nothing is fetched or sent."
     emit(found, output_format, text=as_text(found) + (f"\n{now}" if found else ""))
 

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import pydantic
 
@@ -75,6 +75,12 @@ class EpochsPart(Settings):
     period_s: Positive
     lead_s: Annotated[int, pydantic.Field(ge=0)]
     origin_ms: Annotated[int, pydantic.Field(ge=0)] = 0
+
+    @pydantic.model_validator(mode="after")
+    def _leaves_time_for_a_window(self) -> Self:
+        if self.lead_s >= self.period_s:
+            raise ValueError("lead_s leaves no time for a window: it must be less than period_s")
+        return self
 
     @property
     def grid(self) -> Grid:

@@ -18,7 +18,6 @@ from secvm.participant.device import Device, Limits
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.models import ModelShelf
-from secvm.participant.running import only_one
 from secvm.participant.settings import ParticipantSettings, TestingSettings
 from secvm.participant.state import DeviceState
 from secvm.participant.status_page import serve_status
@@ -28,6 +27,8 @@ from secvm.people.reference import iter_people
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.logs import Log
+from secvm.runtime.only_one import FILE as LOCK_FILE
+from secvm.runtime.only_one import only_one
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_secret, read_settings
 
@@ -45,8 +46,16 @@ def run(settings_path: Path) -> None:
 
 async def serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
     """Carry the devices of these settings until ``stop`` is set; nobody else may run them meanwhile."""
-    async with only_one(settings.device.folder):
+    _make_folder(settings.device.folder)
+    with only_one(settings.device.folder / LOCK_FILE, "device"):
         await _serve(settings, stop)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"{folder}: cannot be made: {error.strerror}") from None
 
 
 async def _serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
