@@ -150,7 +150,7 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
     told = [
         (
             f"It took part in {_count(len(rounds), 'round')}: {_count(acknowledged, 'package')} sent and acknowledged,"
-            f" {lost} given up."
+            f" {lost} given up when their window closed."
         ),
         _waiting(waiting, record.status),
     ]
