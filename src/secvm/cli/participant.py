@@ -157,9 +157,11 @@ def inspect(
         found = look(state, now=SystemClock().now())
     finally:
         state.close()
-    # People of a test are run by whoever runs the folder around theirs.
-    running = is_running(state.folder / LOCK_FILE) or is_running(state.folder.parent / LOCK_FILE)
-    now = "It runs now." if running else "It does not run now, so nothing is fetched or sent."
+    now = (
+        "It runs now."
+        if is_running(state.folder / LOCK_FILE)
+        else "It does not run now, so nothing is fetched or sent."
+    )
     emit(found, output_format, text=as_text(found) + (f"\n{now}" if found else ""))
 
 

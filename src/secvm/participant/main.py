@@ -47,7 +47,10 @@ def run(settings_path: Path) -> None:
 async def serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
     """Carry the devices of these settings until ``stop`` is set; nobody else may run them meanwhile."""
     _make_folder(settings.device.folder)
-    with only_one(settings.device.folder / LOCK_FILE, "device"):
+    testing = settings.testing
+    # Several hosts may carry the people of one test from one folder, each its own part of them.
+    name = LOCK_FILE if testing is None or testing.people is None else f"{testing.first:06d}.lock"
+    with only_one(settings.device.folder / name, "device"):
         await _serve(settings, stop)
 
 
