@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 PARTIES = [
     Party("a person's device", "sees one person", "#e8f1fb", 16, 12, 320),
-    Party("public log", "the same for everyone", "#f1edf7", 318, 12, 142),
+    Party("public files", "meant to be the same for all", "#f1edf7", 318, 12, 142),
     Party("relay", "sees who, never what", "#f6f0e2", 318, 190, 142),
     Party("coordinator", "sees what, never who", "#e9f5ec", 620, 12, 320),
 ]
@@ -48,10 +48,10 @@ STEPS = [
     Step(16, 84, "features → bins", "individual.binning", exists=True),
     Step(16, 173, "margin test → update", "individual.update", exists=True),
     Step(16, 262, "split, thin → packages", "individual.splitting", exists=True),
-    Step(318, 262, "sealed, delayed, shuffled", "crypto, protocol, relay", exists=False),
+    Step(318, 262, "sealed, delayed, shuffled", "crypto, protocol, relay", exists=True),
     Step(620, 262, "count", "aggregate.tally", exists=True),
     Step(620, 84, "step → next weights", "aggregate.descent", exists=True),
-    Step(318, 84, "published, witnessed", "protocol, witness", exists=False),
+    Step(318, 84, "signed, published", "no log and no witness yet", exists=False),
 ]
 
 #: Arrows as the points they pass; a word with its place, where there is one.
@@ -84,7 +84,7 @@ def party(panel: Party) -> list[str]:
 
 
 def box(step: Step) -> list[str]:
-    """One step; dashed where it is not built yet."""
+    """One step; dashed where a part of it is not built yet."""
     dash = "" if step.exists else ' stroke-dasharray="6 4"'
     middle = step.left + BOX_WIDTH / 2
     size = f'width="{BOX_WIDTH}" height="{BOX_HEIGHT}"'
@@ -123,7 +123,7 @@ def draw() -> str:
     middle = WIDTH / 2
     parts += [
         text(580, 105, "tally", size=12),
-        text(middle, 362, "solid: exists, runs offline in one process · dashed: not built yet", colour=SOFT),
+        text(middle, 362, "solid: exists, offline and over a network · dashed: in part", colour=SOFT),
         text(middle, 392, "A train package is one bin and one sign, and names no one. Each travels alone."),
         text(middle, 420, "The code that counts cannot import the code that sees a person: the linter refuses."),
         "</svg>",

@@ -190,6 +190,10 @@ def test_an_experiment_from_its_specification_to_a_model_that_predicts(
     ]
     of = read_published(running.wait_for(f"/v1/experiment/{digest}"), digest=digest)
     last: AcceptedManifest | None = None
+    running.wait_for(f"/v1/experiment/{digest}/manifest/1")
+    too_early = ["export", digest[:8], "--out", str(tmp_path / "early.secvm"), "--coordinator", running.url]
+    assert run(["experiment", *too_early]) == 2
+    assert "learnt nothing yet" in capfd.readouterr().err
     for number in (1, 2):
         last = accept(running.wait_for(f"/v1/experiment/{digest}/manifest/{number}"), document=of, last=last)
         if number == 2:
@@ -245,6 +249,8 @@ def test_the_operator_pauses_and_stops_and_sigterm_ends_it_in_order(
     assert "only experiments marked as a test" in capfd.readouterr().err
     assert json.loads(running.wait_for("/health")) == {"status": "ok"}
     assert b"secvm_coordinator_" in running.wait_for("/metrics")
+    assert run(["coordinator", "serve", "--config", str(running.folder / "coordinator.toml")]) == 2
+    assert "another process runs this coordinator already" in capfd.readouterr().err
     running.process.send_signal(signal.SIGTERM)
     _, told = running.process.communicate(timeout=30)
     assert running.process.returncode == 0

@@ -42,6 +42,8 @@ def init(
 ) -> None:
     """Write settings and keys for a new coordinator, and show its admin key, once.
 
+    Example:
+
     \b
         ./secvm coordinator init coordinator
     """

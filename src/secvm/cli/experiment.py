@@ -35,13 +35,22 @@ def new(
     specification: Annotated[Path, typer.Argument(help="What is asked, as TOML or JSON.", show_default=False)],
     coordinator: CoordinatorOption,
     admin_key_file: KeyOption,
+    vocabulary: Annotated[
+        Path | None, typer.Option(help="A public list of words, one a line: these words are the bins.")
+    ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make an experiment from a specification.
 
-    docs/how-to/run-an-experiment.md has one to start from.
+    docs/how-to/run-an-experiment.md explains every key of it. Example:
+
+    \b
+        ./secvm experiment new examples/experiment.toml --coordinator http://127.0.0.1:8750 \\
+            --admin-key-file admin.key
     """
     content = _specification(specification)
+    if vocabulary is not None:
+        content["binning"] = _vocabulary_bins(content.get("binning", {}), vocabulary)
     told = _remote(coordinator, admin_key_file).order("", content)
     text = f"{told['digest']}  {told['title']}\nbudget {told['budget']} packages, {told['rounds']} rounds"
     emit(told, output_format, text=text)
@@ -49,9 +58,15 @@ def new(
 
 @app.command("list")
 def list_(coordinator: CoordinatorOption, output_format: FormatOption = Format.TXT) -> None:
-    """List all experiments of a coordinator."""
+    """List all experiments of a coordinator.
+
+    Example:
+
+    \b
+        ./secvm experiment list --coordinator http://127.0.0.1:8750
+    """
     found = _remote(coordinator).experiments()
-    lines = [f"{one['digest'][:16]}  {one['standing']:8}  {one['title']}" for one in found]
+    lines = [f"{one['digest']}  {one['standing']:8}  {one['title']}" for one in found]
     emit({"experiments": found}, output_format, text="\n".join(lines) or "no experiments")
 
 
@@ -59,7 +74,13 @@ def list_(coordinator: CoordinatorOption, output_format: FormatOption = Format.T
 def show(
     experiment: ExperimentArgument, coordinator: CoordinatorOption, output_format: FormatOption = Format.TXT
 ) -> None:
-    """Show the rounds of an experiment, with test results where there are some."""
+    """Show the rounds of an experiment, with test results where there are some.
+
+    Example:
+
+    \b
+        ./secvm experiment show 3fa9 --coordinator http://127.0.0.1:8750
+    """
     remote = _remote(coordinator)
     told = remote.status(remote.find(experiment))
     emit(told, output_format, text="\n".join(_lines(told)))
@@ -72,7 +93,13 @@ def pause(
     admin_key_file: KeyOption,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Announce no new round; the one that runs ends properly."""
+    """Announce no new round; the one that runs ends properly.
+
+    Example:
+
+    \b
+        ./secvm experiment pause 3fa9 --coordinator http://127.0.0.1:8750 --admin-key-file admin.key
+    """
     _move("pause", experiment, _remote(coordinator, admin_key_file), output_format)
 
 
@@ -83,7 +110,13 @@ def resume(
     admin_key_file: KeyOption,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Go on with a paused experiment."""
+    """Go on with a paused experiment.
+
+    Example:
+
+    \b
+        ./secvm experiment resume 3fa9 --coordinator http://127.0.0.1:8750 --admin-key-file admin.key
+    """
     _move("resume", experiment, _remote(coordinator, admin_key_file), output_format)
 
 
@@ -94,7 +127,13 @@ def stop(
     admin_key_file: KeyOption,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """End an experiment for good; the round that runs is its last."""
+    """End an experiment for good; the round that runs is its last.
+
+    Example:
+
+    \b
+        ./secvm experiment stop 3fa9 --coordinator http://127.0.0.1:8750 --admin-key-file admin.key
+    """
     _move("stop", experiment, _remote(coordinator, admin_key_file), output_format)
 
 
@@ -108,7 +147,11 @@ def export(
 ) -> None:
     """Write the newest model as a file that 'secvm predict' reads.
 
-    Signatures and digests are checked first.
+    Signatures and digests are checked first. Example:
+
+    \b
+        ./secvm experiment export 3fa9 --coordinator http://127.0.0.1:8750 --out owls.secvm
+        ./secvm predict owls.secvm people.jsonl
     """
     from secvm.cli.options import check_outputs
     from secvm.files import write_atomically
@@ -117,10 +160,15 @@ def export(
     remote = _remote(coordinator)
     digest = remote.find(experiment)
     found = remote.model(digest)
+    if not found.weights.mantissas.any():
+        raise BadInputError(
+            "the model has learnt nothing yet",
+            next_step="Ask again when a round has been counted: secvm experiment show",
+        )
     write_atomically(out, model_file(found, vocabulary))
     over = None if found.ending is None else found.ending.why.value
     told = {"experiment": digest, "rounds": found.rounds, "ended": over, "out": str(out)}
-    emit(told, output_format, text=f"the model after {found.rounds} rounds is in {out}")
+    emit(told, output_format, text=f"the model after round {found.rounds} is in {out}")
 
 
 def model_file(found: TrustedModel, vocabulary: Path | None) -> bytes:
@@ -181,8 +229,19 @@ def _specification(path: Path) -> dict[str, Any]:
     return content
 
 
+def _vocabulary_bins(told: object, path: Path) -> dict[str, Any]:
+    """The specification's [binning] with the words of a list as the bins."""
+    from secvm.people.reader import read_vocabulary
+
+    words = read_vocabulary(path)
+    found = {"bins": words.n_bins, "vocabulary": words.digest}
+    if not isinstance(told, dict) or any(told.get(name, value) != value for name, value in found.items()):
+        raise BadInputError("--vocabulary and [binning] of the specification name different bins")
+    return {**told, **found}
+
+
 def _lines(told: dict[str, Any]) -> list[str]:
-    lines = [f"{told['title']}", f"{told['experiment'][:16]}  {told['standing']}", ""]
+    lines = [f"{told['title']}", f"{told['experiment']}  {told['standing']}", ""]
     lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
     for one in told["rounds"]:
         opens = datetime.fromtimestamp(one["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
@@ -190,6 +249,8 @@ def _lines(told: dict[str, Any]) -> list[str]:
         lines.append(
             f"{one['number']:>5}  {one['state']:10}{opens:18}{people:>8}  {_share(one.get('accuracy'))}".rstrip()
         )
+    if any(one["state"] == "abandoned" for one in told["rounds"]):
+        lines += ["", f"abandoned: fewer than {told['floor']} trained, so nothing is told of them"]
     tested = [one for one in told["rounds"] if "recall" in one]
     if tested:
         head = f"round {tested[-1]['number']}, by label"

@@ -52,11 +52,15 @@ def join(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: I have read what it means.")] = False,
     source: SourceOption = None,
     vocabulary: VocabularyOption = None,
+    output_format: FormatOption = Format.TXT,
 ) -> None:
     """Join an experiment, after showing what that means and asking for a yes.
 
     Which of your features take part, and whether your device trains or tests, is drawn now and never again. The label
-    is your own: give it before with secvm participant label.
+    is your own: give it before with secvm participant label. Example, with the digest cut short:
+
+    \b
+        ./secvm participant join 3fa9… --config device.toml
     """
     from secvm.participant.inspection import what_leaves
     from secvm.participant.main import make_clock, open_device
@@ -93,8 +97,14 @@ def join(
     async def _fetch(digest: str, transport: Transport) -> tuple[ExperimentDocument, bytes]:
         fetched = await transport.fetch(f"/v1/experiment/{digest}")
         if fetched is None:
+            if await transport.fetch("/v1/experiments") is None:
+                raise BadInputError(
+                    "the experiment cannot be fetched: nobody answers, or no coordinator behind a relay",
+                    next_step=f"Is the URL in {config} right, and does this machine reach it?",
+                )
             raise BadInputError(
-                "the experiment cannot be fetched", next_step="Is its digest right, and the relay's URL?"
+                "the experiment cannot be fetched: the coordinator knows none of this digest",
+                next_step="Is the digest right, and is this the relay that goes with it?",
             )
         try:
             return read_published(fetched.content, digest=digest), fetched.content
@@ -103,18 +113,23 @@ def join(
 
     agreed = asyncio.run(fetch_and_join())
     text = (
-        "Joined. Your device takes part while secvm participant run runs."
+        f"Joined. Your device takes part while this runs: ./secvm participant run --config {config}\n"
+        "It asks for the next round at a random moment. A window that is open already goes by without it."
         if agreed
         else "Not joined. Nothing was sent."
     )
-    emit({"joined": agreed}, Format.TXT, text=text)
+    emit({"joined": agreed}, output_format, text=text)
 
 
 @app.command()
 def run(config: ConfigOption) -> None:
     """Take part: fetch manifests, compute, send, until told to stop.
 
-    Ctrl-C or SIGTERM stops it; what is not sent yet goes on with the next start, if the window is still open.
+    Ctrl-C or SIGTERM stops it; what is not sent yet goes on with the next start, if the window is still open. What it
+    does is told by secvm participant inspect. Example:
+
+    \b
+        ./secvm participant run --config device.toml
     """
     from secvm.participant.main import run as run_device
 
@@ -125,16 +140,29 @@ def run(config: ConfigOption) -> None:
 def inspect(
     config: MaybeConfigOption = None, folder: FolderOption = None, output_format: FormatOption = Format.TXT
 ) -> None:
-    """Show what was sent, what will be, and what is known about the risk."""
+    """Show what was sent, what will be, and what is known about the risk.
+
+    Example:
+
+    \b
+        ./secvm participant inspect --config device.toml
+    """
     from secvm.participant.inspection import as_text
     from secvm.participant.inspection import inspect as look
+    from secvm.runtime.only_one import FILE as LOCK_FILE
+    from secvm.runtime.only_one import is_running
 
     state = _state(config, folder)
     try:
         found = look(state, now=SystemClock().now())
     finally:
         state.close()
-    emit(found, output_format, text=as_text(found))
+    now = (
+        "It runs now."
+        if is_running(state.folder / LOCK_FILE)
+        else "It does not run now, so nothing is fetched or sent."
+    )
+    emit(found, output_format, text=as_text(found) + (f"\n{now}" if found else ""))
 
 
 @app.command()
@@ -146,7 +174,13 @@ def predict(
     vocabulary: VocabularyOption = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Say your label by the last model that your device believes. Nothing is sent."""
+    """Say your label by the last model that your device believes. Nothing is sent.
+
+    Example, with the digest cut short:
+
+    \b
+        ./secvm participant predict 3fa9… --config device.toml
+    """
     from secvm.participant.prediction import predict_for
 
     _check_digest(experiment)
@@ -164,25 +198,60 @@ def predict(
 
 
 @app.command()
-def pause(experiment: ExperimentArgument, config: MaybeConfigOption = None, folder: FolderOption = None) -> None:
-    """Send and fetch nothing more for an experiment, until resumed."""
+def pause(
+    experiment: ExperimentArgument,
+    config: MaybeConfigOption = None,
+    folder: FolderOption = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Send and fetch nothing more for an experiment, until resumed.
+
+    Example, with the digest cut short:
+
+    \b
+        ./secvm participant pause 3fa9… --config device.toml
+    """
     _set(experiment, Status.PAUSED, config, folder)
-    emit({}, Format.TXT, text="Paused. What was sent before cannot be taken back.")
+    emit(
+        {"experiment": experiment, "status": Status.PAUSED.value},
+        output_format,
+        text="Paused. What was sent before cannot be taken back.",
+    )
 
 
 @app.command()
-def resume(experiment: ExperimentArgument, config: MaybeConfigOption = None, folder: FolderOption = None) -> None:
-    """Go on with an experiment that was paused."""
+def resume(
+    experiment: ExperimentArgument,
+    config: MaybeConfigOption = None,
+    folder: FolderOption = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Go on with an experiment that was paused.
+
+    Example, with the digest cut short:
+
+    \b
+        ./secvm participant resume 3fa9… --config device.toml
+    """
     _set(experiment, Status.JOINED, config, folder)
-    emit({}, Format.TXT, text="Resumed.")
+    emit({"experiment": experiment, "status": Status.JOINED.value}, output_format, text="Resumed.")
 
 
 @app.command()
-def forget(experiment: ExperimentArgument, config: MaybeConfigOption = None, folder: FolderOption = None) -> None:
+def forget(
+    experiment: ExperimentArgument,
+    config: MaybeConfigOption = None,
+    folder: FolderOption = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
     """Leave an experiment for good, and forget what your device knows of you for it.
 
     Your label for it goes from the vault as well; your features stay there for other experiments. What was sent cannot
-    be taken back. The device remembers that it took part, and will not join this experiment again.
+    be taken back. The device remembers that it took part, and will not join this experiment again. Example, with the
+    digest cut short:
+
+    \b
+        ./secvm participant forget 3fa9… --config device.toml
     """
     _check_digest(experiment)
     state = _state(config, folder)
@@ -194,7 +263,11 @@ def forget(experiment: ExperimentArgument, config: MaybeConfigOption = None, fol
             vault.forget_label(experiment)
     finally:
         state.close()
-    emit({}, Format.TXT, text="Forgotten. What was sent before cannot be taken back.")
+    emit(
+        {"experiment": experiment, "status": Status.FORGOTTEN.value},
+        output_format,
+        text="Forgotten. What was sent before cannot be taken back.",
+    )
 
 
 participant_vault.register(app)
@@ -223,7 +296,8 @@ def _set(experiment: str, status: Status, config: Path | None, folder: Path | No
 
 
 def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:
-    note(f"{document.title}\n{document.question}\n")
+    labels = ", ".join(document.experiment.labels)
+    note(f"{document.title}\n{document.question} ({labels})\n")
     for sentence in sentences:
         note(f"- {sentence}")
     if document.test:

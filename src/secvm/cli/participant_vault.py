@@ -93,10 +93,15 @@ def label(
     ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Forget your label for this question.")] = False,
     folder: FolderOption = None,
+    output_format: FormatOption = Format.TXT,
 ) -> None:
     """Give your own label for a question, or forget it.
 
-    It stays in the vault on this device. It is used for an experiment that you joined, and for no other.
+    It stays in the vault on this device. It is used for an experiment that you joined, and for no other. Example, with
+    the digest cut short:
+
+    \b
+        ./secvm participant label 3fa9…
     """
     if forget and answer is not None:
         raise BadInputError("--answer and --forget exclude each other")
@@ -107,13 +112,17 @@ def label(
             vault.forget_label(question)
         else:
             vault.set_label(question, answer)
-    emit({}, Format.TXT, text="Your label is forgotten." if forget else "Your label is kept on this device.")
+    text = "Your label is forgotten." if forget else "Your label is kept on this device."
+    emit({"question": question, "kept": not forget}, output_format, text=text)
 
 
 def show_vault(folder: FolderOption = None, output_format: FormatOption = Format.TXT) -> None:
     """Count what the vault holds, by source.
 
-    Only numbers are shown. The vault is a file that is not encrypted, readable by you alone.
+    Only numbers are shown. The vault is a file that is not encrypted, readable by you alone. Example:
+
+    \b
+        ./secvm participant show-vault
     """
     with Vault(device_folder(folder)) as vault:
         sources, labels = vault.summary(), vault.count_labels()

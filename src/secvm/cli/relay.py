@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from secvm.cli.output import Format, FormatOption, emit
+
 app = typer.Typer(
     help="Run a relay: it knows who, not what.",
     no_args_is_help=True,
@@ -21,7 +23,11 @@ def serve(
 ) -> None:
     """Run the relay until SIGTERM or Ctrl-C.
 
-    docs/how-to/run-a-relay.md explains every setting.
+    docs/how-to/run-a-relay.md explains every setting. What happens is told on stderr, a JSON object a line, and nothing
+    about anybody is in it. Example:
+
+    \b
+        ./secvm relay serve --config relay.toml
     """
     from secvm.relay.main import serve as serve_relay
 
@@ -31,8 +37,16 @@ def serve(
 @app.command()
 def key(
     out: Annotated[Path, typer.Option(help="New file for the private key.", metavar="FILE", show_default=False)],
+    output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Make the key that signs a relay's counts, and print its public half in hex."""
+    """Make the key that signs a relay's counts, and print its public half in hex.
+
+    The public half goes into experiments, under [[relays]]. Example:
+
+    \b
+        ./secvm relay key --out relay.key
+    """
     from secvm.relay.main import make_key
 
-    typer.echo(make_key(out).data.hex())
+    public = make_key(out).data.hex()
+    emit({"key": public, "out": str(out)}, output_format, text=public)

@@ -60,8 +60,13 @@ class Remote:
 
     def experiments(self) -> list[dict[str, Any]]:
         """All experiments, as the coordinator lists them."""
-        listed: list[dict[str, Any]] = _json(self.fetch("/v1/experiments") or b'{"experiments":[]}')["experiments"]
-        return listed
+        listed = self.fetch("/v1/experiments")
+        if listed is None:
+            raise BadInputError("there is no coordinator at this URL", next_step="Is it a relay's, or lacks it a path?")
+        content = _json(listed).get("experiments")
+        if not isinstance(content, list):
+            raise BadInputError("the coordinator answers what is no list of experiments; is the URL its own?")
+        return content
 
     def find(self, name: str) -> str:
         """The digest that begins so."""

@@ -33,6 +33,8 @@ from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.http_server import HttpServer, Limits, http_date
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
+from secvm.runtime.only_one import FILE as LOCK_FILE
+from secvm.runtime.only_one import only_one
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import make_secret, read_secret, read_settings
 
@@ -46,8 +48,12 @@ _ADMIN_BODY_BYTES = 2**18
 def serve(settings_path: Path) -> None:
     """Run a coordinator until it is told to stop."""
     settings = read_settings(settings_path, CoordinatorSettings)
-    coordinator = _Coordinator(settings, settings_path.resolve().parent)
-    run_service(coordinator.run, log=coordinator.log)
+    folder = settings_path.resolve().parent
+    state = folder / settings.state.folder
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with only_one(state / LOCK_FILE, "coordinator"):
+        coordinator = _Coordinator(settings, folder)
+        run_service(coordinator.run, log=coordinator.log)
 
 
 def initialise(folder: Path) -> str:
@@ -72,7 +78,6 @@ class _Coordinator:
     def __init__(self, settings: CoordinatorSettings, folder: Path) -> None:
         self._settings = settings
         state = folder / settings.state.folder
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
         remove_unfinished(state)
         self._clock: Clock = (
             SystemClock() if settings.testing is None else SteeredClock(folder / settings.testing.clock)

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import pydantic
 
@@ -75,6 +75,12 @@ class EpochsPart(Settings):
     period_s: Positive
     lead_s: Annotated[int, pydantic.Field(ge=0)]
     origin_ms: Annotated[int, pydantic.Field(ge=0)] = 0
+
+    @pydantic.model_validator(mode="after")
+    def _leaves_time_for_a_window(self) -> Self:
+        if self.lead_s >= self.period_s:
+            raise ValueError("lead_s leaves no time for a window: it must be less than period_s")
+        return self
 
     @property
     def grid(self) -> Grid:
@@ -136,7 +142,7 @@ host = "127.0.0.1"      # a reverse proxy with TLS stands before it
 port = 8750
 
 [state]
-folder = "state"        # the store, the signing key, the hash of the admin key: back it up, show it to nobody
+folder = "state"        # store, signing key, hash of the admin key: for nobody else; back up signing.key alone
 
 [public]
 folder = "public"       # what everybody may see, as static files

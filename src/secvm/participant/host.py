@@ -27,6 +27,8 @@ LOOK_MS = 2000
 PARALLEL_JOBS = 256
 #: How long the last answers are waited for, in seconds of the machine.
 _DRAIN_S = 5.0
+#: After so many askings in a row that brought no manifest the log says so.
+_UNANSWERED = 5
 _COUNTED = ("devices", "ended", "abstaining", "waiting", "acknowledged", "lost")
 _COUNTED_PER_ROUND = ("joined", "done", "waiting", "acknowledged", "lost")
 
@@ -51,6 +53,7 @@ class Host:
         self._poked = asyncio.Event()
         self._fault: BaseException | None = None
         self._stopping = False
+        self._unanswered = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Carry the devices until ``stop`` is set. A fault of ours in any of them ends the whole, loudly."""
@@ -178,6 +181,15 @@ class Host:
         for index, device in enumerate(self._devices):
             device.look()
             self._schedule(index)
+        self._tell_of_manifests()
+
+    def _tell_of_manifests(self) -> None:
+        """Once when none can be had, once when that is over: nobody would see otherwise that a relay is away."""
+        failed = max((one.unanswered for device in self._devices for one in device.memberships.values()), default=0)
+        if (failed >= _UNANSWERED) != self._unanswered and (failed == 0 or not self._unanswered):
+            self._unanswered = not self._unanswered
+            if self._log is not None:
+                self._log.tell("no-manifest" if self._unanswered else "manifest-again", failed=failed)
 
     async def _drain(self) -> None:
         self._backlog.clear()

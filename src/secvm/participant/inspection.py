@@ -8,15 +8,19 @@ package is sent, and AUC = Φ(d'/√2) if backgrounds were independent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from math import inf, sqrt
 from statistics import NormalDist
 from typing import Any
 
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import squared_norm
+from secvm.learning.package import Cohort
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.state import DeviceState, Record, Status
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.session import ParticipantSession
 
 NO_GUARANTEE = (
@@ -30,18 +34,31 @@ def inspect(state: DeviceState, *, now: int) -> dict[str, Any]:
     return {record.digest: _inspect_one(state, record, now) for record in state.records()}
 
 
-def leakage(document: ExperimentDocument, participants: tuple[int, ...], *, keep: float) -> dict[str, float] | None:
-    """d'² and AUC of one round with so many train participants per label; None where the law says nothing."""
+def leakage(document: ExperimentDocument, participants: Sequence[float], *, keep: float) -> dict[str, float] | None:
+    """d'² and AUC of one round with so many train participants per label, and the AUC if all rounds were like it.
+
+    None where the law says nothing.
+    """
     if len(participants) < 2:
         return None
     # With several labels, the two rarest: the pair that is easiest to tell apart.
     first, second = sorted(participants)[:2]
     squared = inf if first == 0 else keep * document.experiment.n_bins * (1 / first + 1 / second)
-    return {"d_squared": squared, "auc": NormalDist().cdf(sqrt(squared / 2)) if squared < inf else 1.0}
+    return {"d_squared": squared, "auc": _auc(squared), "auc_all_rounds": _auc(document.rounds * squared)}
 
 
-def what_leaves(document: ExperimentDocument) -> list[str]:
-    """In sentences: what taking part means."""
+def leakage_at_floor(document: ExperimentDocument, *, keep: float) -> dict[str, float] | None:
+    """The same for the smallest round that counts, with as many people of each label."""
+    labels = len(document.experiment.labels)
+    return leakage(document, [document.floor / labels] * labels, keep=keep)
+
+
+def _auc(squared: float) -> float:
+    return NormalDist().cdf(sqrt(squared / 2)) if squared < inf else 1.0
+
+
+def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]:
+    """In sentences: what taking part means, for someone whose units are sent with this probability."""
     windows, experiment = document.windows, document.experiment
     sample = experiment.features_per_person
     looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
@@ -61,6 +78,21 @@ def what_leaves(document: ExperimentDocument) -> list[str]:
             " by whom. If both work together, this does not hold."
         ),
         NO_GUARANTEE,
+        *_at_floor(document, keep),
+    ]
+
+
+def _at_floor(document: ExperimentDocument, keep: float) -> list[str]:
+    found = leakage_at_floor(document, keep=keep)
+    if found is None:
+        return []
+    return [
+        (
+            f"The fewer train, the more that tells. A round counts only if {document.floor} or more train. With just so"
+            " many, as many of each label, someone who knows your features and wants your label would reach an AUC of"
+            f" up to {found['auc']:.2f} in one round, and {found['auc_all_rounds']:.2f} in all {document.rounds}"
+            " (0.50 is a coin, 1.00 is certainty)."
+        )
     ]
 
 
@@ -71,51 +103,75 @@ def as_text(found: dict[str, Any]) -> str:
     lines: list[str] = []
     for digest, one in found.items():
         lines += [f"{one['title']}", f"  experiment {digest}", f"  {one['status']}: {one['means']}"]
-        lines += [f"  {sentence}" for sentence in (*one["leaves"], *one["told"], *one["risk"])]
-        lines += [f"  abstained in round {number}: {sentence}" for number, _, sentence in one["abstentions"]]
+        match one["status"]:
+            case Status.DECLINED:
+                sentences = []
+            case Status.FORGOTTEN:
+                sentences = [*one["told"], NO_GUARANTEE]
+            case _:
+                sentences = [*one["leaves"], *one["told"], *one["risk"]]
+        lines += [f"  {sentence}" for sentence in sentences]
+        lines += [f"  abstained in round {was['round']}: {was['sentence']}" for was in one["abstentions"]]
         lines.append("")
     return "\n".join(lines)
 
 
 _MEANS = {
-    Status.JOINED: "your device takes part.",
+    Status.JOINED: "your device takes part while 'secvm participant run' runs.",
     Status.PAUSED: "nothing is fetched or sent until you resume.",
     Status.FORGOTTEN: "what your device knew of you for this experiment is gone. What was sent cannot be taken back.",
     Status.DECLINED: "you said no, and nothing was ever sent.",
 }
 
+_OVER = "the experiment is over. Nothing more is fetched or sent."
+
 
 def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]:
     document = read_published(record.envelope, digest=record.digest)
-    history = state.history(record.digest)
     session = _session(state, record, document)
-    acknowledged, lost = sum(one.acknowledged for one in history), sum(one.lost for one in history)
+    accepted = None if session is None else session.accepted
+    rounds = {
+        one.round_number: {
+            "round": one.round_number,
+            "packages": one.packages,
+            "acknowledged": one.acknowledged,
+            "lost": one.lost,
+        }
+        for one in state.history(record.digest)
+    }
     waiting = 0
-    if session is not None and session.progress.waiting:
+    if session is not None and accepted is not None and session.progress.waiting:
         waiting = session.progress.waiting
-        acknowledged, lost = acknowledged + session.progress.acknowledged, lost + session.progress.lost
+        running = rounds.get(accepted.manifest.round_number)
+        if running is not None:
+            running.update(acknowledged=session.progress.acknowledged, lost=session.progress.lost)
+    acknowledged = sum(one["acknowledged"] for one in rounds.values())
+    lost = sum(one["lost"] for one in rounds.values())
     told = [
-        f"It took part in {len(history)} rounds: {acknowledged} packages were acknowledged, {lost} were given up.",
-        f"{waiting} sealed packages of the running round are still to be sent."
-        if waiting
-        else "Nothing waits to be sent.",
+        (
+            f"It took part in {_count(len(rounds), 'round')}: {_count(acknowledged, 'package')} sent and acknowledged,"
+            f" {lost} given up when their window closed."
+        ),
+        _waiting(waiting, record.status),
     ]
+    newest = None if accepted is None else accepted.manifest
+    if record.status is Status.JOINED and record.ending is None:
+        told.append(_newest(newest, now))
     if record.cohort is not None:
         told.append(f"Your device was drawn to {record.cohort.name.lower()}, once and for all rounds.")
-    if record.ending is not None:
-        told.append("The experiment is over.")
-    accepted = None if session is None else session.accepted
+    over = record.ending is not None and record.status in (Status.JOINED, Status.PAUSED)
+    keep = _keep(document, record.person)
     risk, numbers = _risk(
-        document, accepted.manifest.last.participants if accepted and accepted.manifest.last else (), record
+        document, accepted.manifest.last.participants if accepted and accepted.manifest.last else (), record, keep
     )
     return {
         "title": document.title,
         "status": record.status.value,
-        "means": _MEANS[record.status],
-        "rounds": [
-            {"round": one.round_number, "packages": one.packages, "acknowledged": one.acknowledged, "lost": one.lost}
-            for one in history
-        ],
+        "means": _OVER if over else _MEANS[record.status],
+        "rounds": list(rounds.values()),
+        "newest": None
+        if newest is None
+        else {"round": newest.round_number, "opens_at": newest.opens_at, "closes_at": newest.closes_at},
         "waiting": waiting,
         "acknowledged": acknowledged,
         "lost": lost,
@@ -123,11 +179,45 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
         "evidence": len(state.evidence(record.digest)),
         "ended": record.ending is not None,
         "leakage": numbers,
-        "leaves": what_leaves(document),
+        "leakage_at_floor": leakage_at_floor(document, keep=keep),
+        "leaves": what_leaves(document, keep=keep),
         "told": told,
         "risk": risk,
-        "abstentions": state.abstentions(record.digest),
+        "abstentions": [
+            {"round": number, "reason": reason, "sentence": sentence}
+            for number, reason, sentence in state.abstentions(record.digest)
+        ],
     }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _newest(newest: RoundManifest | None, now: int) -> str:
+    if newest is None:
+        return (
+            "Your device has heard of no round yet. If that stays so while it runs, none is announced, or no relay of"
+            " the settings answers."
+        )
+    if now < newest.closes_at:
+        opens, closes = (
+            datetime.fromtimestamp(at / 1000, UTC).strftime("%H:%M:%S") for at in (newest.opens_at, newest.closes_at)
+        )
+        return f"The newest round it knows is {newest.round_number}: its window lasts from {opens} to {closes} UTC."
+    return (
+        f"The newest round it knows is {newest.round_number}, which is over. It asks for the next at a random moment."
+    )
+
+
+def _waiting(waiting: int, status: Status) -> str:
+    if not waiting:
+        return "Nothing waits to be sent."
+    if status is Status.PAUSED:
+        return (
+            f"{_count(waiting, 'sealed package')} of the last round will be sent only if you resume within its window."
+        )
+    return f"{_count(waiting, 'sealed package')} of the running round: still to be sent, within its window."
 
 
 def _session(state: DeviceState, record: Record, document: ExperimentDocument) -> ParticipantSession | None:
@@ -139,18 +229,28 @@ def _session(state: DeviceState, record: Record, document: ExperimentDocument) -
 
 
 def _risk(
-    document: ExperimentDocument, participants: tuple[int, ...], record: Record
+    document: ExperimentDocument, participants: tuple[int, ...], record: Record, keep: float
 ) -> tuple[list[str], dict[str, float] | None]:
-    found = leakage(document, participants, keep=_keep(document, record.person))
+    if document.experiment.loss.regression:
+        return ["For a label that is a number there is no law yet, so the risk has no number."], None
+    found = leakage(document, participants, keep=keep)
     if found is None:
-        return ["How many take part is not known on this device yet, so the risk has no number."], None
-    return [
+        return ["How many take part is not known on this device yet, so the risk has no number of its own yet."], None
+    squared = f"{found['d_squared']:.3g}" if found["d_squared"] < inf else "∞, for somebody stands alone"
+    told = [
         (
-            f"In the last published round {sum(participants)} people trained. Someone who knows your features and"
-            f" wants your label would, in one such round, have d'² = {found['d_squared']:.3g}, an AUC of"
-            f" {found['auc']:.2f} (0.50 is a coin, 1.00 is certainty). It adds up over rounds."
+            f"In the last published round {_count(sum(participants), 'person').replace('persons', 'people')} trained."
+            " Someone who knows your features and wants your label would, in one such round, have d'² ="
+            f" {squared}: an AUC of {found['auc']:.2f}. It adds up: in {document.rounds} such rounds, an AUC of"
+            f" {found['auc_all_rounds']:.2f}."
         )
-    ], found
+    ]
+    if record.cohort is Cohort.TEST:
+        told.append(
+            "These numbers are for those who train. Your device tests and names no bins: what it sends says your label"
+            " beside the predicted one, and is counted with the others who test. The fewer they are, the more it tells."
+        )
+    return told, found
 
 
 def _keep(document: ExperimentDocument, person: Individual | None) -> float:

@@ -44,7 +44,8 @@ def pin_person(
     answer = vault.label(document.digest)
     if answer is None:
         raise BadInputError(
-            "the vault has no label for this experiment", next_step="See: secvm participant label --help"
+            f"the vault has no label for this experiment{_wanted(document)}",
+            next_step=f"Give yours with: secvm participant label {document.digest}",
         )
     sample = sample_features(features, document.experiment.features_per_person, dice)
     label, target = _label(document, answer)
@@ -70,12 +71,22 @@ def binning_of(document: ExperimentDocument, vocabulary: VocabularyBinning | Non
     return vocabulary
 
 
+def _wanted(document: ExperimentDocument) -> str:
+    """The labels that there are, which everybody knows: whoever answers must know the words."""
+    if document.experiment.loss.regression:
+        return ", whose label is a number"
+    return f", whose labels are: {', '.join(document.experiment.labels)}"
+
+
 def _label(document: ExperimentDocument, answer: KeptOnDevice[str]) -> tuple[int, int]:
     """Index of the label, and the number in fixed point where the label is one."""
     experiment = document.experiment
     if not experiment.loss.regression:
         if answer.value not in experiment.labels:
-            raise BadInputError("the label in the vault is none of this experiment's")
+            raise BadInputError(
+                f"the label in the vault is none of this experiment's{_wanted(document)}",
+                next_step=f"Give yours with: secvm participant label {document.digest}",
+            )
         return experiment.labels.index(answer.value), 0
     try:
         number = float(answer.value)

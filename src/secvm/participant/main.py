@@ -27,6 +27,8 @@ from secvm.people.reference import iter_people
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.logs import Log
+from secvm.runtime.only_one import FILE as LOCK_FILE
+from secvm.runtime.only_one import only_one
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_secret, read_settings
 
@@ -43,7 +45,23 @@ def run(settings_path: Path) -> None:
 
 
 async def serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
-    """Carry the devices of these settings until ``stop`` is set."""
+    """Carry the devices of these settings until ``stop`` is set; nobody else may run them meanwhile."""
+    _make_folder(settings.device.folder)
+    testing = settings.testing
+    # Several hosts may carry the people of one test from one folder, each its own part of them.
+    name = LOCK_FILE if testing is None or testing.people is None else f"{testing.first:06d}.lock"
+    with only_one(settings.device.folder / name, "device"):
+        await _serve(settings, stop)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"{folder}: cannot be made: {error.strerror}") from None
+
+
+async def _serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
     clock = make_clock(settings)
     log = Log(sys.stderr, clock, party="participant")
     transport = make_transport(settings)

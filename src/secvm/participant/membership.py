@@ -227,6 +227,11 @@ class Membership:
         """Whether the newest round that it knows goes on without it."""
         return self.session.phase is Phase.IDLE and self._round > 0 and self._round not in self.rounds
 
+    @property
+    def unanswered(self) -> int:
+        """So many askings for a manifest in a row that nobody answered."""
+        return self._polling.unanswered if self._asks else 0
+
     def counts(self) -> Iterator[RoundCounts]:
         """What became of every round it joined, the running one included."""
         sending = self.session.phase is Phase.SENDING

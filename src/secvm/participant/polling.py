@@ -29,6 +29,11 @@ class Polling:
         self._missed = 0
         self._failed = 0
 
+    @property
+    def unanswered(self) -> int:
+        """So many askings in a row that nobody answered."""
+        return self._failed
+
     def first(self, now: int) -> int:
         """After joining, or after coming back."""
         self._missed = self._failed = 0
@@ -40,6 +45,7 @@ class Polling:
 
     def again(self, now: int) -> int:
         """There was nothing newer: between half and one and a half of the bound, which doubles."""
+        self._failed = 0
         bound = min(self._spread << min(self._missed, 30), self._longest)
         self._missed += 1
         return now + bound // 2 + below(bound, self._words)

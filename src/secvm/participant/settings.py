@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
 from secvm.runtime.settings import Settings
@@ -26,6 +27,13 @@ class RelaySettings(Settings):
     #: A file with the credential that the relay knows this device by, where it wants one. Test person n has that text,
     #: a hyphen and n.
     credential_file: Path | None = None
+
+    @field_validator("urls")
+    @classmethod
+    def _are_urls(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(re.fullmatch(r"https?://[^\s/]\S*", url) for url in urls):
+            raise ValueError("must be URLs such as https://relay.example/relay")
+        return urls
 
 
 class CoordinatorSettings(Settings):

@@ -221,6 +221,14 @@ class DeviceState:
                 "UPDATE experiment SET status = ?, label = NULL, target = NULL, vector = NULL WHERE digest = ?",
                 (Status.FORGOTTEN, digest),
             )
+            # A round that runs is over with this: what does not wait any more has left the device.
+            self._db.execute(
+                "UPDATE history SET acknowledged = packages - (SELECT count(*) FROM capsule WHERE experiment = ?1)"
+                " WHERE experiment = ?1 AND acknowledged + lost = 0"
+                " AND round = (SELECT max(round) FROM history WHERE experiment = ?1)"
+                " AND EXISTS (SELECT 1 FROM capsule WHERE experiment = ?1)",
+                (digest,),
+            )
             for table in ("session", "capsule", "model"):
                 self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (digest,))  # noqa: S608  (our own names)
         # The log may still hold the pages as they were.

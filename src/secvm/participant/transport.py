@@ -130,6 +130,11 @@ class RelayTransport:
     def check(self, document: ExperimentDocument) -> None:
         if not document.relays:
             raise LocalProtocolError("this experiment has no relay to send packages to")
+        # The gateway's key for fetches comes from there: whoever may change it on the way reads what is asked for.
+        if not document.test and not all(urls.keys.scheme == "https" or _is_here(urls.keys) for urls in self._relays):
+            raise LocalProtocolError(
+                "the relays in the settings must begin with https, for this experiment is not marked as a test"
+            )
 
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
         if relay is None:
@@ -224,6 +229,11 @@ class UnsafeDirectTransport:
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _is_here(url: yarl.URL) -> bool:
+    """Whether it is this machine: a Tor client or another tunnel, say."""
+    return url.host in ("localhost", "::1") or (url.host or "").startswith("127.")
 
 
 class _AnswerTooLongError(Exception):

@@ -421,5 +421,5 @@ def _read_relay(fields: Fields, *, test: bool) -> Relay:
     key = VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
     fields.done()
     if not test and not url.startswith("https:"):
-        raise fields.refuse("url")
+        raise MalformedMessageError("a relay's url must begin with https, unless the experiment is marked as a test")
     return Relay(url=url, key=key)

@@ -33,6 +33,7 @@ from secvm.runtime.http_server import HttpServer
 from secvm.runtime.http_server import Limits as ServerLimits
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
+from secvm.runtime.only_one import only_one
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import make_secret, read_secret, read_settings
 
@@ -64,8 +65,12 @@ def serve(path: Path) -> None:
             clock = SteeredClock(settings.testing.clock)
         except (OSError, ValueError):
             raise BadInputError("testing.clock names no file that steers a clock") from None
-    relay = Relay(settings, clock=clock, dice=os.urandom, log_to=sys.stderr)
-    run_service(relay.run, log=relay.log)
+    with contextlib.ExitStack() as held:
+        if settings.relay.mode == "round" and settings.store is not None:
+            store = settings.store.path
+            held.enter_context(only_one(store.with_name(f"{store.name}.lock"), "relay"))
+        relay = Relay(settings, clock=clock, dice=os.urandom, log_to=sys.stderr)
+        run_service(relay.run, log=relay.log)
 
 
 class Relay:

@@ -77,19 +77,24 @@ def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:
 
 def _dotted(place: Sequence[int | str]) -> str:
     parts = [str(part) if isinstance(part, int) or _KEY.fullmatch(part) else "(not a key)" for part in place]
-    return ".".join(parts) or "the file"
+    return ".".join(parts)
 
 
 def _sentence(key: str, kind: str, message: str) -> str:
     """``message`` is pydantic's, or that of a validator of ours; neither quotes the value."""
+    if not key and kind != "value_error":
+        key = "the file"
     if kind == "missing":
         return f"{key} is missing"
     if kind == "extra_forbidden":
         return f"{key} is not a setting"
+    if kind == "string_pattern_mismatch":
+        # A pattern is for programs.
+        return f"{key} is not written as it should be"
     if kind.endswith("_parsing"):
         # "Input should be a valid UUID, invalid character …" would go on about what it found.
         message = message.partition(",")[0]
-    return f"{key} {message.removeprefix('Value error, ').removeprefix('Input ')}"
+    return f"{key} {message.removeprefix('Value error, ').removeprefix('Input ')}".lstrip()
 
 
 def read_secret(path: Path, *, shortest: int = 16) -> bytes:

@@ -105,3 +105,11 @@ def test_help_goes_to_stdout(capsys: pytest.CaptureFixture[str], arguments: list
     out, err = capsys.readouterr()
     assert "Commands:" in out
     assert err == ""
+
+
+@pytest.mark.parametrize("name", ["coordinator", "relay", "experiment", "participant"])
+def test_every_command_of_a_party_has_an_example(name: str) -> None:
+    group = program.load(name)
+    for command in group.commands.values():
+        assert "Example" in command.help, command.name
+        assert f"./secvm {name} {command.name}" in command.help, command.name

@@ -77,14 +77,41 @@ def test_join_refuses_what_is_not_the_experiment_that_was_named(
 ) -> None:
     other = "0" * 64
     assert command(world, "join", other, "--yes") == 2
+    assert "nobody answers" in capsys.readouterr().err
+    world.net.files["/v1/experiments"] = b"{}"
+    assert command(world, "join", other, "--yes") == 2
     world.net.files[f"/v1/experiment/{other}"] = world.net.files[f"/v1/experiment/{world.of.digest}"]
     assert command(world, "join", other, "--yes") == 2
     assert command(world, "join", "a word", "--yes") == 2
     said = capsys.readouterr().err
-    assert "cannot be fetched" in said
+    assert "knows none of this digest" in said
     assert "another experiment" in said
     assert "64 hexadecimal digits" in said
     assert status(world) is None
+
+
+@pytest.mark.parametrize("answer", [None, "neither"])
+def test_whoever_has_not_answered_yet_is_told_the_labels(
+    world: World, capsys: pytest.CaptureFixture[str], answer: str | None
+) -> None:
+    with Vault(world.folder) as vault:
+        vault.forget_label(world.of.digest)
+        if answer is not None:
+            vault.set_label(world.of.digest, answer)
+    assert command(world, "join", world.of.digest, "--yes") == 2
+    said = capsys.readouterr().err
+    assert f"whose labels are: {', '.join(world.of.experiment.labels)}" in said
+    assert f"secvm participant label {world.of.digest}" in said
+    assert "neither" not in said
+
+
+def test_every_decision_can_be_had_as_json(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = world.of.digest
+    assert command(world, "join", digest, "--yes", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out) == {"joined": True}
+    for act, expected in (("pause", "paused"), ("resume", "joined"), ("forget", "forgotten")):
+        assert command(world, act, digest, "--format", "json") == 0
+        assert json.loads(capsys.readouterr().out) == {"experiment": digest, "status": expected}
 
 
 def test_inspect_tells_in_words_and_as_json(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,6 +122,7 @@ def test_inspect_tells_in_words_and_as_json(world: World, capsys: pytest.Capture
     text = capsys.readouterr().out
     assert world.of.title in text
     assert "Nothing waits to be sent." in text
+    assert "It does not run now" in text
     assert command(world, "inspect", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found[world.of.digest]["status"] == "joined"

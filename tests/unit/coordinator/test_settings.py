@@ -58,6 +58,11 @@ def test_what_is_wrong_is_named_and_not_quoted(tmp_path: Path, more: str, key: s
     assert "a secret" not in str(caught.value)
 
 
+def test_the_lead_leaves_time_for_a_window(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="lead_s leaves no time for a window"):
+        read(tmp_path, EXAMPLE.replace("lead_s = 300", "lead_s = 3600"))
+
+
 def test_the_grid_cannot_change_once_a_coordinator_has_run(tmp_path: Path) -> None:
     main._check_grid(tmp_path, read(tmp_path, EXAMPLE))
     main._check_grid(tmp_path, read(tmp_path, EXAMPLE.replace("lead_s = 300", "lead_s = 200")))

@@ -1,6 +1,7 @@
 """One loop carries many devices: each on its own, counted together, stopped cleanly, started again where it was."""
 
 import asyncio
+import io
 import json
 import os
 from collections import Counter
@@ -15,8 +16,10 @@ from secvm.participant.models import ModelShelf
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.status_page import serve_status
 from secvm.participant.vault import Vault
+from secvm.runtime.logs import Log
 from secvm.testing.transport import Fate
 from tests.unit.participant.world import BUDGET, FEATURES, World
+from tests.unit.protocol.helpers import GRACE_S
 
 
 def devices(world: World, count: int) -> list[Device]:
@@ -103,6 +106,26 @@ def test_repro_what_is_due_at_a_restart_leaves_without_waiting_for_another_wakin
     asyncio.run(hosted(world, again, until=manifest.closes_at - 1))
     assert world.clock.now() == manifest.closes_at - 1
     assert len(world.net.arrived) == 2 * BUDGET
+
+
+def test_log_says_once_that_no_manifest_can_be_had(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    told = io.StringIO()
+    host = Host(devices(world, 3), clock=world.clock, log=Log(told, world.clock, party="participant"))
+    begun = world.clock.now()
+
+    async def scenario() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(host.run(stop))
+        await move(world, until=begun + 20_000 * GRACE_S)
+        manifest = world.publish(1, opens_at=world.clock.now() + 20_000 * GRACE_S)
+        await move(world, until=manifest.opens_at)
+        stop.set()
+        await running
+
+    asyncio.run(scenario())
+    events = [json.loads(line)["event"] for line in told.getvalue().splitlines()]
+    assert events == ["no-manifest", "manifest-again", "stopped"]
 
 
 def test_stop_does_not_wait_for_ever_for_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

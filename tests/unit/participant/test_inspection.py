@@ -4,6 +4,7 @@ import asyncio
 from fractions import Fraction
 from math import sqrt
 from pathlib import Path
+from statistics import NormalDist
 from typing import Literal
 
 import pytest
@@ -15,8 +16,9 @@ from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.thinning import Thinning
-from secvm.participant.inspection import as_text, inspect, leakage
+from secvm.participant.inspection import as_text, inspect, leakage, leakage_at_floor, what_leaves
 from secvm.participant.prediction import predict_for
+from secvm.participant.state import Status
 from secvm.participant.vault import Vault
 from tests.unit.participant.world import BUDGET, FEATURES, START, World, real_document
 from tests.unit.protocol.helpers import GRACE_S
@@ -47,11 +49,14 @@ def test_person_is_told_what_was_and_will_be_sent_and_the_risk(tmp_path: Path) -
     # 20 people of one label and 30 of the other, 20 bins, nothing thinned.
     assert one["leakage"]["d_squared"] == pytest.approx(20 * (1 / 20 + 1 / 30))
     assert one["leakage"]["auc"] == pytest.approx(0.8193, abs=1e-3)
+    rounds = world.of.rounds
+    assert one["leakage"]["auc_all_rounds"] == pytest.approx(NormalDist().cdf(sqrt(rounds * 5 / 6)))
+    assert f"in {rounds} such rounds, an AUC of {one['leakage']['auc_all_rounds']:.2f}" in as_text(found)
     text = as_text(found)
     assert f"exactly {BUDGET} sealed packages" in text
     assert "no formal guarantee" in text
     assert "Tallies are public" in text
-    assert f"{BUDGET} sealed packages of the running round are still to be sent." in text
+    assert f"{BUDGET} sealed packages of the running round: still to be sent" in text
     assert not any(feature in text + repr(found) for feature in FEATURES)
     device.close()
 
@@ -66,7 +71,8 @@ def test_decisions_are_shown(tmp_path: Path, act: str, said: str) -> None:
         device.state.set_status(world.of.digest, device.state.records()[0].status.PAUSED)
     text = as_text(inspect(device.state, now=START))
     assert said in text
-    assert "the risk has no number" in text
+    assert ("the risk has no number" in text) == (act == "pause")
+    assert "no formal guarantee" in text
     device._look()
     device.close()
 
@@ -82,6 +88,38 @@ def test_leakage_falls_with_thinning_and_is_certain_without_others() -> None:
     assert alone is not None
     assert alone["auc"] == 1.0
     assert leakage(of, (), keep=1.0) is None
+
+
+def test_risk_at_the_floor_is_told_before_anybody_joins() -> None:
+    of = real_document()
+    found = leakage_at_floor(of, keep=1.0)
+    assert found == leakage(of, (of.floor / 2, of.floor / 2), keep=1.0)
+    assert found is not None
+    (sentence,) = [one for one in what_leaves(of) if "AUC" in one]
+    assert f"{of.floor} or more train" in sentence
+    assert f"up to {found['auc']:.2f} in one round" in sentence
+
+
+def test_running_round_counts_what_is_acknowledged_so_far(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    device = world.joined()
+    manifest = world.publish(1)
+    asyncio.run(world.drive(device, until=(manifest.opens_at + manifest.closes_at) // 2))
+    device.flush()
+    one = inspect(device.state, now=START)[world.of.digest]
+    assert 0 < one["waiting"] < BUDGET
+    assert one["newest"] == {"round": 1, "opens_at": manifest.opens_at, "closes_at": manifest.closes_at}
+    assert "newest round it knows is 1: its window lasts from" in as_text(inspect(device.state, now=START))
+    assert "which is over" in as_text(inspect(device.state, now=manifest.closes_at))
+    assert one["rounds"] == [{"round": 1, "packages": BUDGET, "acknowledged": BUDGET - one["waiting"], "lost": 0}]
+    assert one["acknowledged"] == BUDGET - one["waiting"]
+    device.state.set_status(world.of.digest, Status.PAUSED)
+    assert "only if you resume within its window" in as_text(inspect(device.state, now=START))
+    # Whoever forgets in the middle of a round is told how much had left by then.
+    device.state.forget(world.of.digest)
+    assert inspect(device.state, now=START)[world.of.digest]["acknowledged"] == BUDGET - one["waiting"]
+    device._look()
+    device.close()
 
 
 # ── prediction ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,6 +156,7 @@ def test_prediction_uses_all_features_and_sends_nothing(tmp_path: Path) -> None:
     world = trained_world(tmp_path, experiment, packages, "a")
     asked, sent = len(world.net.fetches), len(world.net.seen)
     device = world.start()
+    assert "joined: the experiment is over." in as_text(inspect(device.state, now=START))
     with Vault(world.folder) as vault:
         found = predict_for(world.of.digest, device.state, vault, world.folder / "models")
     assert found.label == "b"

@@ -13,6 +13,8 @@ from secvm.participant.host import Host
 from secvm.participant.main import make_clock, open_devices, serve
 from secvm.participant.settings import ParticipantSettings
 from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
+from secvm.runtime.only_one import FILE as LOCK_FILE
+from secvm.runtime.only_one import only_one
 from secvm.runtime.settings import read_settings
 from secvm.testing.transport import MemoryTransport
 from tests.unit.participant.world import BUDGET, EXPERIMENT, START, World
@@ -53,6 +55,7 @@ def test_settings_of_a_person_are_short(tmp_path: Path) -> None:
         ({}, "either"),
         ({"relay": {"urls": ["https://r.example"]}, "coordinator": {"unsafe_direct_url": "http://x"}}, "either"),
         ({"relay": {"urls": []}}, "relay.urls"),
+        ({"relay": {"urls": ["relay.example/relay"]}}, "relay.urls must be URLs"),
         ({"relay": {"urls": ["https://r.example"], "colour": 1}}, "relay.colour"),
         ({"relay": {"urls": ["https://r.example"]}, "traffic": {"daily_bytes": 0}}, "traffic.daily_bytes"),
         ({"relay": {"urls": ["https://r.example"]}, "testing": {"count": 5}}, "belong to people"),
@@ -104,6 +107,20 @@ def test_people_of_a_test_join_no_real_experiment(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, relay={"urls": ["https://r.example"]}, testing=testing)
     with pytest.raises(LocalProtocolError, match="marked as a test"):
         asyncio.run(open_devices(settings, world.net, world.clock, asyncio.Event()))
+
+
+def test_device_that_is_run_already_is_not_run_again(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, relay={"urls": ["https://r.example"]})
+
+    async def both() -> None:
+        stop = asyncio.Event()
+        stop.set()
+        await serve(settings, stop)
+        held = only_one(settings.device.folder / LOCK_FILE, "device")
+        with held, pytest.raises(BadInputError, match="another process runs this device"):
+            await serve(settings, stop)
+
+    asyncio.run(both())
 
 
 def test_devices_serve_until_they_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,6 +218,11 @@ def test_direct_way_is_refused_for_people() -> None:
         through.check(real_document())
         with pytest.raises(LocalProtocolError, match="no relay"):
             through.check(document(test=True, relays=()))
+        open_to_all = RelayTransport(http_session(1), ["http://relay.example/r"], os.urandom)
+        with pytest.raises(LocalProtocolError, match="begin with https"):
+            open_to_all.check(real_document())
+        open_to_all.check(document(test=True))
+        await open_to_all.close()
         await transport.close()
         await through.close()
 

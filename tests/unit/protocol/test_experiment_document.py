@@ -230,6 +230,8 @@ def test_only_test_experiments_allow_seeded_dice_plain_http_and_no_relay() -> No
         of_test.check_seeded_dice()
     with pytest.raises(LocalProtocolError):
         document().check_seeded_dice()
+    with pytest.raises(LocalProtocolError, match="must begin with https"):
+        _ = document(relays=(relay,)).data
 
 
 def test_published_experiment_is_read_by_its_digest_and_signature() -> None:

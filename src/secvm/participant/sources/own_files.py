@@ -40,7 +40,8 @@ class PeopleFile:
                 _, first = next(people)
                 if next(people, None) is not None:
                     raise BadInputError(
-                        "the file holds several people; say which one is meant", next_step="Give line=N."
+                        "the file holds several people; say which one is meant",
+                        next_step="Say which with --option line=N.",
                     )
                 return first.features
             for number, person in people:
@@ -138,7 +139,7 @@ def _count(row: list[str], at: int, number: int) -> int:
     text = row[at].strip() if at < len(row) else ""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
-        next_step = "Say header=yes if the first row names the columns." if number == 1 else None
+        next_step = "Give --option header=yes if the first row names the columns." if number == 1 else None
         raise BadPeopleFileError("the count is not a whole number", line=number, next_step=next_step)
     if len(digits) > _MAX_DIGITS or int(digits) > MAX_VALUE:
         raise BadPeopleFileError(f"the count lies beyond {MAX_VALUE}", line=number)
