@@ -1,0 +1,113 @@
+"""Faults that were found by looking for them: clocks that go back, ids that come again, one experiment that cannot."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.port import Standing
+from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.errors import LocalProtocolError
+from secvm.protocol.experiment_document import Windows
+from secvm.testing.clock import ManualClock
+from tests.unit.coordinator.rounds import GRACE_S, GRID, LENGTH_S, Coordinator, add, experiment, held_epochs
+from tests.unit.protocol.helpers import START
+
+
+def test_repro_a_clock_that_is_set_back_over_scrubbed_slots_does_not_end_the_driver() -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    first = experiment(title="first")
+    add(store, first)
+    asyncio.run(Coordinator(store, clock).go())
+    scrubbed = {one.epoch for one in store.rounds(first.digest)}
+    # Three rounds too early: all the slots that come now have been lived through.
+    clock._now = START - 100_000
+    second = experiment(title="second")
+    add(store, second)
+    asyncio.run(Coordinator(store, clock).go())
+    assert scrubbed.isdisjoint(one.epoch for one in store.rounds(second.digest))
+    assert store.experiments()[1].standing is Standing.FINISHED
+
+
+def test_repro_a_clock_that_is_set_back_while_nothing_runs_leaves_a_key_for_fetches() -> None:
+    store, clock = MemoryStore(), ManualClock(START)
+    coordinator = Coordinator(store, clock)
+    for _ in range(3):
+        asyncio.run(coordinator.step())
+        clock.advance(GRID.period_s * 1000)
+    clock._now = START
+    for held in held_epochs(store):
+        store.scrub(held)
+    asyncio.run(coordinator.step())
+    assert len(held_epochs(store)) == 1
+
+
+def test_repro_an_experiment_that_begins_256_slots_from_now_does_not_take_the_key_id_of_now() -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    coordinator = Coordinator(store, clock)
+    add(store, experiment(title="now"))
+    far = Windows(length_s=LENGTH_S, grace_s=GRACE_S, first_opening=START + 256 * GRID.period_s * 1000)
+    add(store, experiment(title="far", windows=far))
+    asyncio.run(coordinator.step())
+    present = coordinator.ingest.present
+    now, later = sorted(present.keys, key=lambda key: key.epoch)
+    assert now.key_id == later.key_id
+    assert present.epoch_of(now.key_id) == now.epoch
+
+
+def test_repro_a_pause_in_the_last_round_tells_its_end_only_when_it_goes_on() -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    of, coordinator = experiment(rounds=1), Coordinator(store, clock)
+    add(store, of)
+
+    async def paused() -> None:
+        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        store.set_standing(of.digest, Standing.PAUSED)
+        await coordinator.go(until=lambda: store.rounds(of.digest)[0].next_state is not None)
+        await coordinator.step()
+
+    asyncio.run(paused())
+    assert store.experiments()[0].standing is Standing.PAUSED
+    assert coordinator.publisher.public(f"/v1/blob/{store.rounds(of.digest)[0].tally}") is None
+    store.set_standing(of.digest, Standing.RUNNING)
+    asyncio.run(coordinator.go())
+    assert store.experiments()[0].standing is Standing.FINISHED
+
+
+def test_repro_an_experiment_that_cannot_be_announced_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    bad, good = experiment(title="bad"), experiment(title="good")
+    add(store, bad)
+    add(store, good)
+    coordinator = Coordinator(store, clock)
+    announce = coordinator.driver._announce
+
+    def sometimes(book: Any, now: int) -> None:
+        if book.stored.digest == bad.digest and book.rounds:
+            raise LocalProtocolError("a manifest that is too long")
+        announce(book, now)
+
+    monkeypatch.setattr(coordinator.driver, "_announce", sometimes)
+    asyncio.run(coordinator.go(until=lambda: store.experiments()[1].standing is Standing.FINISHED))
+    assert store.experiments()[0].standing is Standing.PAUSED
+
+
+def test_repro_an_epoch_is_scrubbed_while_the_event_loop_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, clock = SQLiteStore(tmp_path / "store"), ManualClock(START - 100_000)
+    scrub, threads = store.scrub, set()
+
+    def noted(epoch: int) -> None:
+        threads.add(threading.current_thread())
+        scrub(epoch)
+
+    monkeypatch.setattr(store, "scrub", noted)
+    add(store, experiment(rounds=1))
+    asyncio.run(Coordinator(store, clock).go())
+    store.close()
+    assert threads
+    assert threading.main_thread() not in threads
