@@ -262,7 +262,7 @@ class Driver:
                 self._log.tell("announcing-failed", experiment=book.stored.digest, round=len(book.rounds) + 1)
 
     def _opening(self, book: Book, now: int, after: int) -> tuple[int, StoredKey]:
-        """The next opening, and the key of its slot. A clock that was set back comes to slots that are over: not those."""
+        """The next opening, and the key of its slot; never a slot that is scrubbed, where the clock was set back."""
         while True:
             opens_at = self._grid.next_opening(book.document.windows, now=now, after=after)
             slot = self._grid.slot_of(opens_at)

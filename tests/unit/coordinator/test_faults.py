@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from secvm.coordinator.questions import MOST_LABELS
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.errors import LocalProtocolError
+from secvm.errors import BadInputError, LocalProtocolError
+from secvm.protocol.documents import encode_document
 from secvm.protocol.experiment_document import Windows
+from secvm.protocol.manifest import MAX_MANIFEST_BYTES
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import GRACE_S, GRID, LENGTH_S, Coordinator, add, experiment, held_epochs
+from tests.unit.coordinator.test_questions import asked
 from tests.unit.protocol.helpers import START
 
 
@@ -111,3 +115,21 @@ def test_repro_an_epoch_is_scrubbed_while_the_event_loop_goes_on(
     store.close()
     assert threads
     assert threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("labels", [f"label {number}" for number in range(800)]), "at most 350 labels"),
+        # In microseconds.
+        (("windows.first_opening", START * 1000), "first_opening is more than a year ahead"),
+    ],
+)
+def test_repro_what_would_end_the_driver_later_is_refused_at_once(change: tuple[str, object], sentence: str) -> None:
+    with pytest.raises(BadInputError, match=sentence):
+        asked(change)
+
+
+def test_repro_the_largest_number_of_labels_fits_into_a_manifest() -> None:
+    cells = [[9_999_999] * MOST_LABELS] * MOST_LABELS
+    assert len(encode_document({"cells": cells})) < MAX_MANIFEST_BYTES - 2**15
