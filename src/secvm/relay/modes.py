@@ -21,7 +21,7 @@ from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Table, Verdict, digest_of
 from secvm.relay.forwarding import GatewayClient
 from secvm.relay.mixing import shuffle
-from secvm.relay.refusals import over_quota, try_later
+from secvm.relay.refusals import over_quota, stale, try_later
 from secvm.relay.store import Arrival, RoundStore
 from secvm.runtime.group_commit import GroupCommit
 from secvm.runtime.http_server import Response
@@ -226,6 +226,15 @@ class Round(_Grouped):
             )
 
         super().__init__(group, retry_after_s=retry_after_s)
+
+    def take(self, table: Table, client: bytes, capsule: bytes) -> Answer:
+        # The first byte is the id of the gateway's key, which is the epoch's number modulo 256 (docs/protocol.md
+        # §19.1). In another epoch's deposit nobody could open it: accepted, it would be lost.
+        ahead = (capsule[0] - table.epoch) % 256
+        if ahead:
+            # Of the next epoch: its clock is ahead of ours, or ours was set back.
+            return try_later(self._retry_after_s) if ahead == 1 else stale()
+        return super().take(table, client, capsule)
 
     def _keep(self, held: list[_Held]) -> list[Response]:
         self._store.append([Arrival(one.table.epoch, one.table.key, one.client, one.capsule) for one in held])

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from secvm.crypto.capsules import unpack
+from secvm.protocol.problems import PROBLEMS
 from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, running, send, taken_apart
 
@@ -64,5 +65,22 @@ def test_repro_a_capsule_that_was_handed_on_is_not_handed_on_again(tmp_path: Pat
         async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url, "interval") as relay:
             assert [(await send(relay.port, capsule(1))).status for _ in range(5)] == [202] * 5
             assert len(gateway.at("/v1/batch")) == 1
+
+    asyncio.run(main())
+
+
+def test_repro_a_capsule_that_no_deposit_could_bring_to_its_key_is_not_accepted(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+            assert (await send(relay.port, capsule(1, epoch=10))).status == 202
+            # The client's clock is ahead: it shall come again.
+            assert (await send(relay.port, capsule(2, epoch=11))).status == 503
+            place.go_to(DUE)
+            late = await send(relay.port, capsule(3, epoch=10))
+            assert (late.status, late.body) == (410, PROBLEMS["stale"].to_bytes())
+            assert (await send(relay.port, capsule(2, epoch=11))).status == 202
+            (deposit,) = await gateway.wait_for("/v1/deposit")
+            assert taken_apart(deposit.body)[1] == [capsule(1)]
 
     asyncio.run(main())
