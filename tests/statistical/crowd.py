@@ -131,7 +131,8 @@ class KeptState(DeviceState):
     def __init__(self, folder: Path) -> None:
         self._path = folder / "state"
         self._db = sqlite3.connect(":memory:", isolation_level=None)
-        state_module._prepare(self._db, self._path)
+        state_module._prepare(self._db, self._path, "OFF")
+        self._unsynced = True
         self._durable = True
         self._version = self._data_version()
 

@@ -127,7 +127,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    place: Place, url: str, mode: str, *, dice: RandomBytes = os.urandom, **changes: Mapping[str, Any]
+    place: Place, url: str, mode: str, *, dice: RandomBytes = os.urandom, **changes: Any
 ) -> AsyncIterator[Running]:
     """A relay, until the block ends; then it has drained."""
     settings = read_settings(place.settings_file(url, mode, **changes), RelaySettings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from secvm.testing.gateway import FakeGateway, Reply
 from tests.unit.relay.helpers import TOKEN, Place, ask, capsule, running, send
 
 #: An interval that does not end by itself in a test.
-LONG = {"relay": {"interval_ms": 10_000_000}}
+LONG: dict[str, Any] = {"relay": {"interval_ms": 10_000_000}}
 
 
 def test_capsules_leave_together_in_another_order_and_are_answered_after_the_coordinator(tmp_path: Path) -> None:

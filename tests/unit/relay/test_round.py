@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
 def test_quota_and_clients_survive_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
-        changes = {"clients": {"quota": 2, "floor": 2}}
+        changes: dict[str, Any] = {"clients": {"quota": 2, "floor": 2}}
         async with FakeGateway() as gateway:
             async with running(place, gateway.url, "round", **changes) as relay:
                 assert [(await send(relay.port, capsule(number))).status for number in (1, 2)] == [202, 202]
