@@ -1,19 +1,27 @@
 """Faults that were found by looking for them: clocks that go back, ids that come again, one experiment that cannot."""
 
 import asyncio
+import json
 import threading
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from secvm.coordinator.present import OpenRound
 from secvm.coordinator.questions import MOST_LABELS
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.errors import BadInputError, LocalProtocolError
+from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.experiment import Experiment
+from secvm.learning.losses import Loss
+from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
+from secvm.learning.thinning import Thinning
 from secvm.protocol.documents import encode_document
-from secvm.protocol.experiment_document import Windows
+from secvm.protocol.experiment_document import HashedBins, Windows
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import GRACE_S, GRID, LENGTH_S, Coordinator, add, experiment, held_epochs
@@ -133,3 +141,42 @@ def test_repro_what_would_end_the_driver_later_is_refused_at_once(change: tuple[
 def test_repro_the_largest_number_of_labels_fits_into_a_manifest() -> None:
     cells = [[9_999_999] * MOST_LABELS] * MOST_LABELS
     assert len(encode_document({"cells": cells})) < MAX_MANIFEST_BYTES - 2**15
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        Experiment(
+            n_bins=4,
+            labels=("length",),
+            rule=Swift(),
+            loss=Loss("epsilon-insensitive", Fraction(1, 10)),
+            thinning=Thinning(rho=Fraction(3)),
+            budget=5,
+        ),
+        Experiment(
+            n_bins=4, labels=("a", "b", "c"), rule=Pegasos(lambda_=Fraction(1)), multiclass="ovo", budget=5,
+            class_weights=(Fraction(1), Fraction(4), Fraction(1, 2)),
+        ),
+    ],
+    ids=["a number as the label", "one against one, weighted"],
+)  # fmt: skip
+def test_other_kinds_of_experiments_are_driven_to_their_end_too(asks: Experiment) -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    of = experiment(experiment=asks, binning=HashedBins(bins=4, hashes=1, salt=bytes(16)), rounds=2)
+
+    def who(one: OpenRound) -> list[Package]:
+        labels = len(asks.labels)
+        told: list[Package] = [ParticipationPackage(cohort=Cohort.TRAIN, class_index=i % labels) for i in range(6)]
+        told += [TrainPackage(model=i % asks.models.n_models, bin_index=i % 5, sign=1) for i in range(10)]
+        return told if asks.loss.regression else [*told, TestPackage(true_class=0, predicted_class=labels - 1)]
+
+    add(store, of)
+    coordinator = Coordinator(store, clock)
+    asyncio.run(coordinator.go(who))
+    assert store.experiments()[0].standing is Standing.FINISHED
+    shown = coordinator.publisher.public(f"/v1/experiment/{of.digest}/status")
+    assert shown is not None
+    told = json.loads(shown[0])["rounds"]
+    assert [sum(one["participants"].values()) for one in told] == [6, 6]
+    assert ("accuracy" in told[0]) is not asks.loss.regression
