@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from secvm.crypto.capsules import unpack
 from secvm.protocol.problems import PROBLEMS
@@ -22,7 +23,7 @@ def test_repro_no_more_is_accepted_in_an_epoch_than_can_be_deposited(tmp_path: P
 
     async def main() -> None:
         place = Place(tmp_path)
-        changes = {"limits": {"deposit_bytes": most}}
+        changes: dict[str, Any] = {"limits": {"deposit_bytes": most}}
         async with FakeGateway(answer) as gateway:
             async with running(place, gateway.url, "round", **changes) as relay:
                 statuses = [(await send(relay.port, capsule(number, LARGE))).status for number in range(10)]
@@ -47,7 +48,7 @@ def test_repro_large_capsules_do_not_keep_others_from_being_handed_on(tmp_path: 
         return Reply(413 if len(seen.body) > most else 202)
 
     async def main() -> None:
-        changes = {"relay": {"interval_ms": 10_000_000}, "limits": {"waiting": 40, "batch_bytes": most}}
+        changes: dict[str, Any] = {"relay": {"interval_ms": 10_000_000}, "limits": {"waiting": 40, "batch_bytes": most}}
         async with (
             FakeGateway(answer) as gateway,
             running(Place(tmp_path), gateway.url, "interval", **changes) as relay,
