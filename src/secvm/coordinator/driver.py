@@ -34,7 +34,7 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, 
 from secvm.crypto.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.oblivious import encode_key_configurations
 from secvm.crypto.signing import SigningKey
-from secvm.errors import ArithmeticRangeError, BadExperimentError, ProtocolError
+from secvm.errors import ArithmeticRangeError, BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.documents import digest_of
@@ -148,7 +148,7 @@ class Driver:
         await self._publisher.flush()
         for book in books:
             self._mark_published(book)
-        self._scrub(now)
+        await self._scrub(now)
         return self._next_instant(now)
 
     # ── (1) the clock ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,7 +184,7 @@ class Driver:
             for book, one in ended
         ]
         counted = await asyncio.to_thread(self._count, epoch, rounds)
-        root = received_root(counted.digests).hex()
+        root = await asyncio.to_thread(lambda: received_root(counted.digests).hex())
         for (book, one), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
             if one.is_live:
                 await self._conclude(book, one, tally, root, packages=kinds.total)
@@ -245,26 +245,35 @@ class Driver:
     def _go_on(self, book: Book, now: int) -> None:
         if book.live or book.stored.standing in (Standing.STOPPED, Standing.FINISHED):
             return
+        if book.stored.standing is Standing.PAUSED:
+            return
         if len(book.rounds) >= book.document.rounds:
             self._store.set_standing(book.stored.digest, Standing.FINISHED)
-            return
-        if book.stored.standing is Standing.PAUSED:
             return
         if book.watch():
             self._store.set_standing(book.stored.digest, Standing.FINISHED)
             return
         try:
             self._announce(book, now)
-        except BadExperimentError:
-            # Hours and grid no longer meet: somebody has changed the grid.
+        except (BadExperimentError, ProtocolError):
+            # Hours and grid no longer meet, say, or its manifest would be too long. Others go on.
             self._store.set_standing(book.stored.digest, Standing.PAUSED)
+            if self._log is not None:
+                self._log.tell("announcing-failed", experiment=book.stored.digest, round=len(book.rounds) + 1)
+
+    def _opening(self, book: Book, now: int, after: int) -> tuple[int, StoredKey]:
+        """The next opening, and the key of its slot; never a slot that is scrubbed, where the clock was set back."""
+        while True:
+            opens_at = self._grid.next_opening(book.document.windows, now=now, after=after)
+            slot = self._grid.slot_of(opens_at)
+            key = self._key_of(slot)
+            if key is not None:
+                return opens_at, key
+            after = self._grid.end(slot)
 
     def _announce(self, book: Book, now: int) -> None:
         before = book.rounds[-1] if book.rounds else None
-        opens_at = self._grid.next_opening(
-            book.document.windows, now=now, after=0 if before is None else before.manifest.accept_until
-        )
-        key = self._key_of(self._grid.slot_of(opens_at))
+        opens_at, key = self._opening(book, now, 0 if before is None else before.manifest.accept_until)
         model = book.model(before)
         manifest = make_manifest(
             book.document,
@@ -296,8 +305,13 @@ class Driver:
 
     # ── keys and what runs ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _key_of(self, epoch: int) -> StoredKey:
-        return self._store.add_key(StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(self._dice).secret_bytes()))
+    def _key_of(self, epoch: int) -> StoredKey | None:
+        """The key of an epoch; None where it is scrubbed."""
+        key = StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(self._dice).secret_bytes())
+        try:
+            return self._store.add_key(key)
+        except LocalProtocolError:
+            return None
 
     def _held_keys(self) -> list[StoredKey]:
         return list(self._store.keys())
@@ -310,7 +324,10 @@ class Driver:
     def _keep_a_key(self, books: list[Book], now: int) -> None:
         """Fetches are sealed too: also while no round runs there is a key, that of the next slot."""
         if all(self._is_over(books, key.epoch, now) for key in self._held_keys()):
-            self._key_of(max(0, self._grid.slot_of(now) + 1))
+            epoch = max(0, self._grid.slot_of(now) + 1)
+            # As above: where the clock was set back, the first slot that nobody has lived through.
+            while self._key_of(epoch) is None:
+                epoch += 1
 
     def _keys_of_now(self, books: list[Book], now: int) -> bytes:
         """The first key that is still needed, for everybody the same."""
@@ -330,12 +347,13 @@ class Driver:
 
     # ── (6) forgetting, and the next time ────────────────────────────────────────────────────────────────────────────
 
-    def _scrub(self, now: int) -> None:
+    async def _scrub(self, now: int) -> None:
         books = self._books.read()
         for key in self._held_keys():
             if self._is_over(books, key.epoch, now):
                 self._store.close_epoch(key.epoch)
-                self._store.scrub(key.epoch)
+                # In a thread: with millions of records it takes seconds, and the next epoch's packages arrive.
+                await asyncio.to_thread(self._store.scrub, key.epoch)
                 if self._log is not None:
                     self._log.tell("epoch-scrubbed", epoch=key.epoch)
 

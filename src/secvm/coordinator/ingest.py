@@ -7,7 +7,8 @@
  4. When the driver has closed the epoch in the store, ``finish`` returns once nothing of it is sealed any more.
 
 Somebody who asks while the epoch is being closed is told "stale", and then nothing was stored. A capsule that came
-twice is stored twice; the count knows it by its digest. Memory is bounded: beyond the limits the answer is "try-later".
+twice may be stored twice; the count knows it by its digest. Memory is bounded: beyond the limits the answer is
+"try-later".
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from secvm.coordinator.answers import problem_response
 from secvm.coordinator.opener import Opener
 from secvm.coordinator.present import Present
+from secvm.coordinator.records import DIGEST_BYTES
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES, pack, unpack
 from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
@@ -45,6 +47,8 @@ class Limits:
     tick_ms: float = 1.0
     requests: int = 20_000
     content_bytes: int = 2**28
+    #: Records that are remembered: sent again, they are not stored again. About 150 bytes of memory each.
+    remembered: int = 2**16
 
 
 @dataclass(slots=True)
@@ -59,6 +63,8 @@ class _Item:
     #: Packed capsules, by epoch.
     groups: Sequence[tuple[int, bytes]] = ()
     deposit: Deposit | None = None
+    #: Whether it was stored, once that is known.
+    took: bool = False
 
 
 class Ingest:
@@ -80,6 +86,8 @@ class Ingest:
         self._present = Present()
         self._opener = Opener(store, metrics=metrics, log=log)
         self._waiting_bytes = 0
+        #: Digests of what the gateway stored last, oldest first; a flood of one capsule shall not fill the disk.
+        self._remembered: dict[bytes, None] = {}
         self._commits: GroupCommit[_Item, Response] = GroupCommit(
             self._commit,
             self._limits.tick_ms,
@@ -144,6 +152,10 @@ class Ingest:
 
     def take_record(self, epoch: int, record: bytes, reply: Reply) -> asyncio.Future[Response]:
         """A package that the gateway has opened and admitted."""
+        if record[:DIGEST_BYTES] in self._remembered:
+            known: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+            known.set_result(reply(None))
+            return known
         return self._add(_Item(reply, len(record), epoch, record=record))
 
     def take_deposit(self, deposit: Deposit, packed: Sequence[bytes], reply: Reply) -> asyncio.Future[Response]:
@@ -191,6 +203,7 @@ class Ingest:
                 took = took_sealed[item.epoch]
             else:
                 took = any(took_sealed[epoch] for epoch, _ in item.groups)
+            item.took = took
             answers.append(item.reply(None if took else PROBLEMS["stale"]))
         return answers
 
@@ -205,5 +218,8 @@ class Ingest:
         self._waiting_bytes -= sum(item.size for item in items)
         if durable:
             self._stored.add(len(items))
+            self._remembered.update((item.record[:DIGEST_BYTES], None) for item in items if item.record and item.took)
+            while len(self._remembered) > self._limits.remembered:
+                del self._remembered[next(iter(self._remembered))]
             for epoch in {item.epoch for item in items if not item.record}:
                 self._opener.notice(epoch)

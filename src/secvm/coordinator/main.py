@@ -7,6 +7,7 @@ stops between two steps. A kill at any other moment costs no more than that: eve
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from secvm.coordinator.answers import too_large
 from secvm.coordinator.driver import Driver
 from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import Ingest
+from secvm.coordinator.ingest import Limits as IngestLimits
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.publisher import Publisher, remove_unfinished
 from secvm.coordinator.server import Routes
@@ -48,12 +50,8 @@ _ADMIN_BODY_BYTES = 2**18
 def serve(settings_path: Path) -> None:
     """Run a coordinator until it is told to stop."""
     settings = read_settings(settings_path, CoordinatorSettings)
-    folder = settings_path.resolve().parent
-    state = folder / settings.state.folder
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with only_one(state / LOCK_FILE, "coordinator"):
-        coordinator = _Coordinator(settings, folder)
-        run_service(coordinator.run, log=coordinator.log)
+    coordinator = Coordinator(settings, settings_path.resolve().parent)
+    run_service(coordinator.run, log=coordinator.log)
 
 
 def initialise(folder: Path) -> str:
@@ -72,12 +70,32 @@ def initialise(folder: Path) -> str:
     return admin_key
 
 
-class _Coordinator:
+class Coordinator:
     """One process's parts."""
 
     def __init__(self, settings: CoordinatorSettings, folder: Path) -> None:
         self._settings = settings
         state = folder / settings.state.folder
+        self._public = None if settings.public is None else folder / settings.public.folder
+        _check_folders(state, self._public)
+        try:
+            state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A folder that somebody else owns stays as it is; what is secret in it has modes of its own.
+            with contextlib.suppress(PermissionError):
+                state.chmod(0o700)
+        except OSError as error:
+            raise BadInputError(f"cannot make {state}: {error.strerror or 'input/output error'}") from None
+        self._held = contextlib.ExitStack()
+        # One coordinator for a folder, as long as its process lives: two would drive the same rounds.
+        self._held.enter_context(only_one(state / LOCK_FILE, "coordinator"))
+        try:
+            self._open(state, folder)
+        except BaseException:
+            self._held.close()
+            raise
+
+    def _open(self, state: Path, folder: Path) -> None:
+        settings = self._settings
         remove_unfinished(state)
         self._clock: Clock = (
             SystemClock() if settings.testing is None else SteeredClock(folder / settings.testing.clock)
@@ -88,14 +106,27 @@ class _Coordinator:
         self._admin_sha256 = _admin_sha256(state)
         _check_grid(state, settings)
         self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
-        if settings.testing is not None:
-            _check_only_tests(self._store)
-        self._public = None if settings.public is None else folder / settings.public.folder
+        try:
+            _check_key(self._store, self._key)
+            if settings.testing is not None:
+                _check_only_tests(self._store)
+        except BaseException:
+            self._store.close()
+            raise
+        limits = IngestLimits()
+        # What a relay may send must find room, or it would be told for ever to come later.
+        room = 2 * max(settings.limits.deposit_bytes, settings.limits.batch_bytes)
+        self.ingest_limits = replace(limits, content_bytes=max(limits.content_bytes, room))
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._store.close()
+        self._held.close()
 
     async def run(self, stop: asyncio.Event) -> None:
         settings, grid = self._settings, self._settings.epochs.grid
         publisher = Publisher(self._store, self._public)
-        ingest = Ingest(self._store, self._clock, metrics=self._metrics)
+        ingest = Ingest(self._store, self._clock, metrics=self._metrics, log=self.log, limits=self.ingest_limits)
         gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock))
         packages = PackageRoutes(
             gateway,
@@ -141,6 +172,7 @@ class _Coordinator:
             },
             date=http_date(self._clock),
             refusals={413: too_large()},
+            before_body=packages.before_body,
         )
         ingest.start()
         # Before the first request: what runs and what is public is known, whatever the driver still has to do.
@@ -155,7 +187,16 @@ class _Coordinator:
             self.log.tell("stopping")
             await server.drain()
             await ingest.close()
-            self._store.close()
+            self.close()
+
+
+def _check_folders(state: Path, public: Path | None) -> None:
+    """A static server shows all of the public folder: the gateway's keys must not lie in it."""
+    if public is None:
+        return
+    one, other = state.resolve(), public.resolve()
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise BadInputError("the public folder and the state folder must not lie in each other")
 
 
 def _signing_key(state: Path) -> SigningKey:
@@ -194,6 +235,14 @@ def _check_grid(state: Path, settings: CoordinatorSettings) -> None:
             "origin_ms and period_s of the epochs cannot change once a coordinator has run",
             next_step=f"{path} says what they were.",
         )
+
+
+def _check_key(store: CoordinatorStore, key: SigningKey) -> None:
+    """A state folder that was restored without its key gets a new one, which no device believes."""
+    for one in store.experiments():
+        document = ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload)
+        if key.public not in document.coordinator_keys:
+            raise BadInputError(f"the signing key is not the one of the experiments here; {KEY_FILE} must be restored")
 
 
 def _check_only_tests(store: CoordinatorStore) -> None:

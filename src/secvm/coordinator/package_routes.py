@@ -83,7 +83,7 @@ class PackageRoutes:
         def guarded(request: Request) -> Response | Awaitable[Response]:
             if request.method != "POST":
                 return plain_response(405)
-            if token and not self._has_token(request):
+            if token and not self._has_token(request.headers):
                 return plain_response(401)
             if not _is_of(media_type, request.headers.get("content-type", "")):
                 return plain_response(415)
@@ -94,8 +94,12 @@ class PackageRoutes:
 
         return guarded
 
-    def _has_token(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    def before_body(self, path: str, headers: Mapping[str, str]) -> Response | None:
+        """For ``HttpServer``: who has no token need not send a large body, and shall not fill our memory with one."""
+        return None if path not in BODY_LIMITS or self._has_token(headers) else plain_response(401)
+
+    def _has_token(self, headers: Mapping[str, str]) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
         digest = hashlib.sha256(token.encode("latin-1")).digest()
         # All are compared, each in constant time.
         found = [hmac.compare_digest(digest, known) for known in self._tokens]

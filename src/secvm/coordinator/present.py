@@ -61,9 +61,11 @@ class Present:
         return {experiment_id: tuple(rounds) for experiment_id, rounds in found.items()}
 
     @functools.cached_property
-    def _newest(self) -> Mapping[int, StoredKey]:
-        """The keys by their ids; where 256 epochs later an id comes again, the newer key has it."""
-        return {key.key_id: key for key in sorted(self.keys, key=lambda key: key.epoch)}
+    def _by_id(self) -> Mapping[int, StoredKey]:
+        """The keys by their ids. An id comes again after 256 epochs, and a round may be announced so early: until the
+        older epoch is over, which takes its key from here, the id is that one's.
+        """
+        return {key.key_id: key for key in sorted(self.keys, key=lambda key: -key.epoch)}
 
     @functools.cached_property
     def _takes(self) -> Mapping[int, tuple[int, int]]:
@@ -76,7 +78,7 @@ class Present:
 
     def epoch_of(self, key_id: int) -> int:
         """The epoch whose key has this id. Raises ``UnknownKeyError``."""
-        key = self._newest.get(key_id)
+        key = self._by_id.get(key_id)
         if key is None:
             raise UnknownKeyError
         return key.epoch

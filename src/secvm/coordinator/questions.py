@@ -44,12 +44,17 @@ from secvm.protocol.experiment_document import (
     VocabularyBins,
     Windows,
 )
+from secvm.protocol.manifest import MAX_MANIFEST_BYTES
 from secvm.runtime.settings import Settings
 
 SALT_BYTES = 16
 #: ρ, rounds and train share where nothing is said of them. The paper's share; the others are secvm train's.
 DEFAULT_RHO = Fraction(3)
 DEFAULT_ROUNDS = {"swift": 30, "pegasos": 200}
+#: Every manifest has the test counts of every pair of labels; a count of eight bytes leaves room for ten million.
+MOST_LABELS = math.isqrt((MAX_MANIFEST_BYTES - 2**16) // 8)
+#: Its first round is announced at once and holds a key until it is over: a later opening is a slip of the pen.
+_FARTHEST_MS = 366 * 86_400_000
 #: Standard deviations of the number of units for which a default budget leaves room.
 _ROOM = 4
 SALT_NOTE = "The salt was drawn by the coordinator's own dice; no public beacon vouches for it."
@@ -166,6 +171,10 @@ def ask(
     BadInputError
         One sentence about what does not fit.
     """
+    if len(told.labels) > MOST_LABELS:
+        raise BadExperimentError(f"an experiment over devices has at most {MOST_LABELS} labels")
+    if told.windows.first_opening is not None and told.windows.first_opening > now + _FARTHEST_MS:
+        raise BadExperimentError("windows.first_opening is more than a year ahead; it is in milliseconds since 1970")
     windows = Windows(
         length_s=told.windows.length_s,
         grace_s=told.windows.grace_s,

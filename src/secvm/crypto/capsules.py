@@ -27,6 +27,11 @@ def pack(capsules: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
+def packed_size(capsule: bytes) -> int:
+    """How many bytes it takes there."""
+    return 2 + len(capsule)
+
+
 def unpack(data: bytes) -> list[bytes]:
     """The capsules again. Raises ``MalformedMessageError`` and nothing else."""
     return [capsule for group in unpack_in_groups(data, 2**32) for capsule in group]

@@ -46,6 +46,8 @@ class Allowance:
     fetches: int
     clients: int
     capsules: int
+    #: Of all capsules together, as they are packed: more than the coordinator takes at once would be lost.
+    packed_bytes: int = 2**62
 
 
 def digest_of(capsule: bytes) -> bytes:
@@ -64,14 +66,17 @@ class Table:
         *,
         sent: Mapping[bytes, int] | None = None,
         digests: Collection[bytes] = (),
+        packed_bytes: int = 0,
     ) -> None:
-        """``sent``, ``digests``: what is known already, after a restart."""
+        """``sent``, ``digests``, ``packed_bytes``: what is known already, after a restart."""
         self.epoch = epoch
         self.key = key
         self._allowance = allowance
         self._sent: dict[bytes, int] = dict(sent or {})
         self._fetched: dict[bytes, int] = {}
         self._digests: set[bytes] = set(digests)
+        self._packed_bytes = packed_bytes
+        self._handed_on: set[bytes] = set()
 
     def __repr__(self) -> str:
         return f"Table(epoch={self.epoch}, ...)"
@@ -90,28 +95,39 @@ class Table:
         """What this client is called in this epoch."""
         return hashlib.blake2b(identity, key=self.key, digest_size=NAME_BYTES).digest()
 
-    def admit(self, client: bytes, digest: bytes) -> Verdict:
-        """A capsule of this client. When it is NEW, it is counted from now on."""
+    def admit(self, client: bytes, digest: bytes, packed_bytes: int = 0) -> Verdict:
+        """A capsule of this client, and what it takes packed. When it is NEW, it is counted from now on."""
         if digest in self._digests:
             return Verdict.AGAIN
         sent = self._sent.get(client, 0)
         if sent >= self._allowance.quota:
             return Verdict.OVER_QUOTA
         newcomer = sent == 0 and len(self._sent) >= self._allowance.clients
-        if newcomer or len(self._digests) >= self._allowance.capsules:
+        too_much = self._packed_bytes + packed_bytes > self._allowance.packed_bytes
+        if newcomer or too_much or len(self._digests) >= self._allowance.capsules:
             return Verdict.FULL
         self._sent[client] = sent + 1
         self._digests.add(digest)
+        self._packed_bytes += packed_bytes
         return Verdict.NEW
 
-    def release(self, client: bytes, digest: bytes) -> None:
+    def release(self, client: bytes, digest: bytes, packed_bytes: int = 0) -> None:
         """That capsule could not be kept after all."""
         self._digests.discard(digest)
+        self._packed_bytes -= packed_bytes
         left = self._sent.get(client, 0) - 1
         if left > 0:
             self._sent[client] = left
         else:
             self._sent.pop(client, None)
+
+    def hand_on(self, digest: bytes) -> None:
+        """That capsule is with the coordinator: sent again, it need not go there again."""
+        self._handed_on.add(digest)
+
+    def is_handed_on(self, digest: bytes) -> bool:
+        """Whether the coordinator has it."""
+        return digest in self._handed_on
 
     def fetch(self, client: bytes) -> Verdict:
         """A fetch of this client."""
@@ -131,6 +147,7 @@ class Begun:
     key: bytes
     sent: Mapping[bytes, int]
     digests: Collection[bytes]
+    packed_bytes: int = 0
 
 
 class Admission:
@@ -157,7 +174,14 @@ class Admission:
         epoch = max(self._epochs.at(now), self.lowest)
         if self._table is None or self._table.epoch != epoch:
             known = self._begun(epoch) or Begun(self._dice(KEY_BYTES), {}, ())
-            self._table = Table(epoch, known.key, self._allowance, sent=known.sent, digests=known.digests)
+            self._table = Table(
+                epoch,
+                known.key,
+                self._allowance,
+                sent=known.sent,
+                digests=known.digests,
+                packed_bytes=known.packed_bytes,
+            )
         return self._table
 
 

@@ -30,6 +30,8 @@ from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
 COUNT_TYPE = "secvm-v1-relay-count"
+#: Bytes of a deposit beside its capsules, at most: the signed count is a few hundred.
+MOST_BESIDE = 2**12
 _LONGEST_PAUSE_S = 30.0
 _LOOK_AGAIN_S = 60.0
 

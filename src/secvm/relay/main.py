@@ -20,7 +20,7 @@ from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadInputError
 from secvm.relay.admission import Admission, Allowance, Identify, by_address, by_credential
-from secvm.relay.deposits import Depositor
+from secvm.relay.deposits import MOST_BESIDE, Depositor
 from secvm.relay.epochs import Epochs
 from secvm.relay.forwarding import GatewayClient
 from secvm.relay.modes import DEPOSIT_PATH, Forward, Interval, Mode, Round, Turnstile
@@ -84,7 +84,9 @@ class Relay:
         self._metrics = Metrics("relay")
         self._epochs = Epochs.of(settings.epochs)
         clients, limits = settings.clients, settings.limits
-        allowance = Allowance(clients.quota, clients.fetches, limits.clients, limits.capsules)
+        # In mode round all of it is handed on at once.
+        room = limits.deposit_bytes - MOST_BESIDE if settings.relay.mode == "round" else 2**62
+        allowance = Allowance(clients.quota, clients.fetches, limits.clients, limits.capsules, room)
         self._identify = _identify(settings)
         self._token = None if settings.gateway.token_file is None else _read_token(settings.gateway.token_file)
         self._key: SigningKey | None = None
@@ -154,7 +156,14 @@ class Relay:
             return Round(self._store, waiting=limits.waiting, retry_after_s=later_s), turnstile
         if self._settings.relay.mode == "interval":
             interval_ms = self._settings.relay.interval_ms
-            held = Interval(gateway, self._dice, interval_ms=interval_ms, waiting=limits.waiting, retry_after_s=later_s)
+            held = Interval(
+                gateway,
+                self._dice,
+                interval_ms=interval_ms,
+                waiting=limits.waiting,
+                batch_bytes=limits.batch_bytes,
+                retry_after_s=later_s,
+            )
             return held, turnstile
         return Forward(turnstile, retry_after_s=later_s), turnstile
 

@@ -11,17 +11,17 @@ that wait is limited, and who is one too many is asked to come later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from secvm.crypto.capsules import MEDIA_TYPE, pack
+from secvm.crypto.capsules import MEDIA_TYPE, pack, packed_size
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Table, Verdict, digest_of
 from secvm.relay.forwarding import GatewayClient
 from secvm.relay.mixing import shuffle
-from secvm.relay.refusals import over_quota, try_later
+from secvm.relay.refusals import over_quota, stale, try_later
 from secvm.relay.store import Arrival, RoundStore
 from secvm.runtime.group_commit import GroupCommit
 from secvm.runtime.http_server import Response
@@ -130,12 +130,12 @@ class _Grouped:
             return asyncio.shield(known)
         if self._group.full:
             return try_later(self._retry_after_s)
-        match table.admit(client, digest):
+        match table.admit(client, digest, packed_size(capsule)):
             case Verdict.OVER_QUOTA:
                 return over_quota()
             case Verdict.FULL:
                 return try_later(self._retry_after_s)
-            case Verdict.AGAIN if self._kept:
+            case Verdict.AGAIN if self._kept or table.is_handed_on(digest):
                 return accepted()
         future = self._group.add(_Held(table, client, digest, capsule))
         self._under_way[table.epoch, digest] = future
@@ -145,7 +145,7 @@ class _Grouped:
         for one in group:
             self._under_way.pop((one.table.epoch, one.digest), None)
             if self._kept and not durable:
-                one.table.release(one.client, one.digest)
+                one.table.release(one.client, one.digest, packed_size(one.capsule))
 
     async def flush(self) -> None:
         await self._group.flush()
@@ -158,10 +158,18 @@ class Interval(_Grouped):
     """Held for a moment, then handed on with the others."""
 
     def __init__(
-        self, gateway: GatewayClient, dice: RandomBytes, *, interval_ms: int, waiting: int, retry_after_s: int
+        self,
+        gateway: GatewayClient,
+        dice: RandomBytes,
+        *,
+        interval_ms: int,
+        waiting: int,
+        batch_bytes: int,
+        retry_after_s: int,
     ) -> None:
         self._gateway = gateway
         self._dice = dice
+        self._batch_bytes = batch_bytes
 
         def group(
             failed: Callable[[Exception], Response], settled: Callable[[list[_Held], bool], None]
@@ -174,11 +182,32 @@ class Interval(_Grouped):
         super().__init__(group, retry_after_s=retry_after_s)
 
     async def _hand_on(self, held: list[_Held]) -> list[Response]:
-        batch = pack(shuffle([one.capsule for one in held], self._dice))
-        if await self._gateway.hand_on(BATCH_PATH, batch, MEDIA_TYPE) == 202:
-            return [accepted() for _ in held]
-        # Whatever it was: nobody but the device has the capsule now.
-        return [try_later(self._retry_after_s) for _ in held]
+        taken: set[tuple[int, bytes]] = set()
+        for some in _batches(shuffle(held, self._dice), self._batch_bytes):
+            batch = pack([one.capsule for one in some])
+            if await self._gateway.hand_on(BATCH_PATH, batch, MEDIA_TYPE) == 202:
+                taken |= {(one.table.epoch, one.digest) for one in some}
+                for one in some:
+                    one.table.hand_on(one.digest)
+        # Whatever became of the others: nobody but the device has the capsule now.
+        return [
+            accepted() if (one.table.epoch, one.digest) in taken else try_later(self._retry_after_s) for one in held
+        ]
+
+
+def _batches(held: Sequence[_Held], most: int) -> Iterator[list[_Held]]:
+    """As few batches as the coordinator takes: one, unless somebody sends large capsules."""
+    batch: list[_Held] = []
+    size = len(pack([]))
+    for one in held:
+        more = packed_size(one.capsule)
+        if batch and size + more > most:
+            yield batch
+            batch, size = [], len(pack([]))
+        batch.append(one)
+        size += more
+    if batch:
+        yield batch
 
 
 class Round(_Grouped):
@@ -197,6 +226,15 @@ class Round(_Grouped):
             )
 
         super().__init__(group, retry_after_s=retry_after_s)
+
+    def take(self, table: Table, client: bytes, capsule: bytes) -> Answer:
+        # The first byte is the id of the gateway's key, which is the epoch's number modulo 256 (docs/protocol.md
+        # §19.1). In another epoch's deposit nobody could open it: accepted, it would be lost.
+        ahead = (capsule[0] - table.epoch) % 256
+        if ahead:
+            # Of the next epoch: its clock is ahead of ours, or ours was set back.
+            return try_later(self._retry_after_s) if ahead == 1 else stale()
+        return super().take(table, client, capsule)
 
     def _keep(self, held: list[_Held]) -> list[Response]:
         self._store.append([Arrival(one.table.epoch, one.table.key, one.client, one.capsule) for one in held])

@@ -19,6 +19,7 @@ OVER_QUOTA = (
     b'{"status":429,"title":"More packages than one participant may send in a round.",'
     b'"type":"urn:secvm:problem:v1:over-quota"}'
 )
+STALE = b'{"status":410,"title":"The round takes no more packages.","type":"urn:secvm:problem:v1:stale"}'
 TRY_LATER = (
     b'{"status":503,"title":"Nothing is wrong with the package, but it could not be stored.",'
     b'"type":"urn:secvm:problem:v1:try-later"}'
@@ -53,6 +54,11 @@ def too_large() -> Response:
 def over_quota() -> Response:
     """The client has sent as many distinct capsules in this epoch as it may, or fetched as often."""
     return Response(429, OVER_QUOTA, MEDIA_TYPE)
+
+
+def stale() -> Response:
+    """A capsule of an epoch that was handed on."""
+    return Response(410, STALE, MEDIA_TYPE)
 
 
 def try_later(seconds: int) -> Response:

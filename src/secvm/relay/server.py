@@ -55,7 +55,7 @@ class Doors:
         self._arrived = metrics.counter(
             "requests", "Capsules by the door they came to.", {"door": ("capsule", "fetch")}
         )
-        statuses = {"status": ("400", "401", "413", "415", "429", "503")}
+        statuses = {"status": ("400", "401", "410", "413", "415", "429", "503")}
         self._refused = metrics.counter("refused", "Capsules that were refused at once, by status.", statuses)
         self.draining = False
 

@@ -108,6 +108,11 @@ class Limits(Settings):
     clients: Count = 100_000
     #: Distinct capsules of one epoch; about 100 bytes of memory each, beside what the store has on disk.
     capsules: Count = 2_000_000
+    #: Bytes of all capsules of one epoch, mode round: no more than the coordinator takes as one deposit (its
+    #: ``limits.deposit_bytes``). What would not fit is not accepted, because it would be lost with all the others.
+    deposit_bytes: int = Field(default=2**26, ge=2**16)
+    #: Bytes of one batch, mode interval: no more than the coordinator's ``limits.batch_bytes``.
+    batch_bytes: int = Field(default=2**22, ge=2**16)
     #: Bytes of one capsule; a larger one is answered 413.
     capsule_bytes: int = Field(default=4096, ge=64, le=MAX_CAPSULE_BYTES - 1)
     #: Capsules that wait for a commit or for their interval.

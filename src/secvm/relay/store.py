@@ -27,7 +27,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.crypto.capsules import pack, unpack
+from secvm.crypto.capsules import pack, packed_size, unpack
 from secvm.crypto.kem import RandomBytes
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.relay.admission import Begun, digest_of
@@ -154,7 +154,8 @@ class RoundStore:
         with self._lock:
             key = self._db.execute("SELECT client_key FROM epochs WHERE epoch = ?", (epoch,)).fetchone()[0]
             sent = dict(self._db.execute("SELECT name, capsules FROM clients WHERE epoch = ?", (epoch,)))
-        return Begun(key, sent, {digest_of(capsule) for capsule in self._capsules(epoch)})
+        sizes = {digest_of(capsule): packed_size(capsule) for capsule in self._capsules(epoch)}
+        return Begun(key, sent, sizes.keys(), sum(sizes.values()))
 
     def sealed(self) -> int:
         """The last epoch that was sealed; -1: none yet."""

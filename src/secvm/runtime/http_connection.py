@@ -20,7 +20,7 @@ from typing import Protocol
 
 import httptools
 
-from secvm.runtime.http_messages import Handler, Heads, Limits, Request, Response
+from secvm.runtime.http_messages import BeforeBody, Handler, Heads, Limits, Request, Response
 
 #: How long somebody who was refused may go on talking.
 _LINGER_S = 5.0
@@ -43,6 +43,7 @@ class Owner(Protocol):
     """What a connection knows of its server."""
 
     handler: Handler
+    before_body: BeforeBody
     limits: Limits
     body_limits: Mapping[str, int]
     refusals: Mapping[int, Response]
@@ -206,6 +207,10 @@ class Connection(asyncio.Protocol):
         if problem is not None:
             self._refuse(*problem)
             raise _Stop
+        refusal = self._owner.before_body(self._path, headers)
+        if refusal is not None:
+            self._refuse_with(refusal)
+            raise _Stop
         if "expect" in headers:
             self._owes_continue = True
             self._continue()
@@ -359,10 +364,12 @@ class Connection(asyncio.Protocol):
             self._out.append(_CONTINUE)
 
     def _refuse(self, status: int, sentence: str) -> None:
+        plain = Response(status, (sentence + "\n").encode(), "text/plain")
+        self._refuse_with(self._owner.refusals.get(status, plain))
+
+    def _refuse_with(self, response: Response) -> None:
         self._ending = self._refused = True
         self._receiving = self._in_head = self._owes_continue = False
-        plain = Response(status, (sentence + "\n").encode(), "text/plain")
-        response = self._owner.refusals.get(status, plain)
         if self._held:
             self._held.append(response)
         else:
@@ -416,7 +423,7 @@ class Connection(asyncio.Protocol):
             if now - self._stuck_since > limits.idle_s:
                 self.abort()
         elif self._receiving:
-            if self._reading and took > limits.request_s:
+            if self._reading and took > limits.request_s + len(self._body) / limits.bytes_per_s:
                 self._refuse(408, "too slow")
                 self._flush()
         elif not self._waiting and not self._held and took > limits.idle_s:

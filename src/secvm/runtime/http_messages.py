@@ -23,6 +23,8 @@ class Limits:
     connections: int = 10_000
     #: From the first byte of a request to its last: 408. It is looked at once a second.
     request_s: float = 15.0
+    #: For every so many bytes of its content a request has a second more: a whole epoch's deposit takes its time.
+    bytes_per_s: int = 2**16
     #: Between two requests on one connection, and as long as an answer is not read.
     idle_s: float = 75.0
     #: Requests of one connection that wait for their answers; beyond, the connection is not read from.
@@ -56,6 +58,9 @@ class Response:
 
 #: Answers at once, or later. A future may be shared by many requests: it is never cancelled here.
 Handler = Callable[[Request], Response | Awaitable[Response]]
+
+#: Looks at the path and the header fields of a request whose content is still to come; an answer refuses it.
+BeforeBody = Callable[[str, Mapping[str, str]], Response | None]
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 #: Answers that have no content, whatever the handler says.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from secvm.errors import BadInputError
 from secvm.runtime.http_connection import Connection
-from secvm.runtime.http_messages import Handler, Heads, Limits, Request, Response, http_date
+from secvm.runtime.http_messages import BeforeBody, Handler, Heads, Limits, Request, Response, http_date
 
 __all__ = ["Handler", "HttpServer", "Limits", "Request", "Response", "http_date"]
 
@@ -34,11 +34,14 @@ class HttpServer:
         body_limits: Mapping[str, int] | None = None,
         date: Callable[[], str] | None = None,
         refusals: Mapping[int, Response] | None = None,
+        before_body: BeforeBody | None = None,
     ) -> None:
         """``body_limits``: other limits for some paths. ``date``: what the Date field says, none without.
         ``refusals``: what to answer when the server itself refuses with that status (400, 413, 431).
+        ``before_body``: may refuse a request before its content has come.
         """
         self.handler = handler
+        self.before_body: BeforeBody = before_body or (lambda _path, _headers: None)
         self.limits = limits or Limits()
         self.body_limits: Mapping[str, int] = dict(body_limits or {})
         self.refusals: Mapping[int, Response] = dict(refusals or {})

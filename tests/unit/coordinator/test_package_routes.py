@@ -442,3 +442,18 @@ def test_an_epoch_that_the_store_has_closed_takes_nothing_more() -> None:
             assert path.nothing_stored()
 
     asyncio.run(check())
+
+
+def test_repro_one_capsule_sent_again_and_again_does_not_fill_the_disk() -> None:
+    async def check() -> None:
+        async with running(limits=Limits(remembered=2)) as path:
+            sealed = [sealed_package(train(i)) for i in range(3)]
+            for _ in range(5):
+                assert (await path.forward(sealed[0])).status == 202
+            assert len(path.opened()) == 1
+            # Memory is bounded: what is long ago is stored again, and counts once all the same.
+            for one in (*sealed[1:], sealed[0]):
+                assert (await path.forward(one)).status == 202
+            assert (len(path.opened()), len(set(path.opened()))) == (4, 3)
+
+    asyncio.run(check())

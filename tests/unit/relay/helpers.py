@@ -26,9 +26,11 @@ CAPSULE_TYPE = {"content-type": "message/ohttp-req"}
 PERIOD_MS, DEPOSIT_MS = 60_000, 40_000
 
 
-def capsule(number: int, size: int = 120) -> bytes:
-    """Bytes that are long enough to be one; no two have a part in common, and none is found in a file by chance."""
-    return number.to_bytes(8, "big") + hashlib.shake_256(b"%d" % number).digest(size - 8)
+def capsule(number: int, size: int = 120, *, epoch: int = 10) -> bytes:
+    """Bytes that are long enough to be one, under the key of this epoch; no two have a part in common but this id, and
+    none is found in a file by chance.
+    """
+    return bytes([epoch % 256]) + number.to_bytes(7, "big") + hashlib.shake_256(b"%d" % number).digest(size - 8)
 
 
 def traces(number: int, data: bytes) -> bool:

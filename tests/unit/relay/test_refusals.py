@@ -27,6 +27,7 @@ KEY = SigningKey(bytes(range(32)))
         ("too-large", refusals.too_large()),
         ("garbage", refusals.garbage()),
         ("over-quota", refusals.over_quota()),
+        ("stale", refusals.stale()),
         ("try-later", refusals.try_later(7)),
     ],
 )

@@ -56,7 +56,7 @@ def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path)
             assert gateway.seen == []
             place.go_to(DUE)
             # What comes now belongs to the next epoch, deposited or not.
-            assert (await send(relay.port, capsule(91))).status == 202
+            assert (await send(relay.port, capsule(91, epoch=EPOCH + 1))).status == 202
             (deposit,) = await gateway.wait_for("/v1/deposit")
             await told(relay, "accepted")
 
@@ -88,7 +88,8 @@ def test_below_the_floor_everything_is_destroyed_and_nothing_told(tmp_path: Path
             assert not any(traces(number, left) for number in range(20))
             # The next epoch starts from nothing, and is big enough.
             for number in range(3):
-                assert (await send(relay.port, capsule(number), source=f"127.0.0.{number + 1}")).status == 202
+                again = capsule(number, epoch=EPOCH + 1)
+                assert (await send(relay.port, again, source=f"127.0.0.{number + 1}")).status == 202
             place.go_to(DUE + PERIOD_MS)
             await told(relay, "accepted", EPOCH + 1)
             (deposit,) = gateway.at("/v1/deposit")
@@ -131,7 +132,7 @@ def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
             assert not traces(1, place.files())
             # A coordinator that is away for days: its capsules are not kept for ever.
             gateway.answer = lambda _seen: Reply(503)
-            await send(relay.port, capsule(2))
+            await send(relay.port, capsule(2, epoch=EPOCH + 1))
             place.go_to(DUE + PERIOD_MS)
             await told(relay, "failed", EPOCH + 1)
             assert traces(2, place.files())

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Mapping
 
 import pytest
 
@@ -363,3 +364,38 @@ def test_drain_has_an_end_and_cancels_only_its_own(loop: str) -> None:
         assert not never.done()
 
     run(main(), loop)
+
+
+def test_repro_a_large_body_that_comes_steadily_is_not_too_slow() -> None:
+    async def main() -> None:
+        limits = Limits(request_s=10, idle_s=1000, body_bytes=2**20, bytes_per_s=1000)
+        async with serving(limits=limits) as place, place.talk() as talk:
+            data = post(b"x" * 30_000)
+            talk.send(data[:25_000])
+            await until(lambda: any(len(one._body) > 20_000 for one in place.server.connections))
+            place.pass_time(29)
+            talk.send(data[25_000:])
+            assert (await talk.answer()).status == 200
+            # Who has sent little has little time.
+            talk.send(data[:5000])
+            await until(lambda: any(len(one._body) > 4000 for one in place.server.connections))
+            place.pass_time(16)
+            assert (await talk.answer()).status == 408
+
+    run(main())
+
+
+def test_repro_who_may_not_send_a_large_body_is_told_so_before_it_comes() -> None:
+    async def main() -> None:
+        def before_body(path: str, headers: Mapping[str, str]) -> Response | None:
+            return Response(401) if path == "/large" and "authorization" not in headers else None
+
+        async with serving(body_limits={"/large": 2**20}, before_body=before_body) as place:
+            async with place.talk() as talk:
+                talk.send(post(b"x" * 2**19, "/large")[:1000])
+                assert (await talk.answer()).status == 401
+            async with place.talk() as talk:
+                talk.send(post(b"x" * 2**17, "/large", "authorization: me"))
+                assert (await talk.answer()).status == 200
+
+    run(main())

@@ -1,0 +1,87 @@
+"""Faults that were found by looking for them: epochs and batches larger than the coordinator takes, and floods."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from secvm.crypto.capsules import unpack
+from secvm.protocol.problems import PROBLEMS
+from secvm.testing.gateway import FakeGateway, Reply, Seen
+from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, running, send, taken_apart
+
+DUE = 10 * PERIOD_MS + DEPOSIT_MS
+LARGE = 4000
+
+
+def test_repro_no_more_is_accepted_in_an_epoch_than_can_be_deposited(tmp_path: Path) -> None:
+    most = 2**16
+
+    def answer(seen: Seen) -> Reply:
+        return Reply(413 if len(seen.body) > most else 202)
+
+    async def main() -> None:
+        place = Place(tmp_path)
+        changes: dict[str, Any] = {"limits": {"deposit_bytes": most}}
+        async with FakeGateway(answer) as gateway:
+            async with running(place, gateway.url, "round", **changes) as relay:
+                statuses = [(await send(relay.port, capsule(number, LARGE))).status for number in range(10)]
+            # A restart knows how much there is.
+            async with running(place, gateway.url, "round", **changes) as relay:
+                statuses += [(await send(relay.port, capsule(number, LARGE))).status for number in range(10, 20)]
+                # What is here already is here.
+                assert (await send(relay.port, capsule(0, LARGE))).status == 202
+                place.go_to(DUE)
+                (deposit, *_) = await gateway.wait_for("/v1/deposit")
+                await relay.log.wait_for('"state":"accepted","epoch":10')
+            assert statuses == [202] * 15 + [503] * 5
+            assert len(taken_apart(deposit.body)[1]) == 15
+
+    asyncio.run(main())
+
+
+def test_repro_large_capsules_do_not_keep_others_from_being_handed_on(tmp_path: Path) -> None:
+    most = 2**16
+
+    def answer(seen: Seen) -> Reply:
+        return Reply(413 if len(seen.body) > most else 202)
+
+    async def main() -> None:
+        changes: dict[str, Any] = {"relay": {"interval_ms": 10_000_000}, "limits": {"waiting": 40, "batch_bytes": most}}
+        async with (
+            FakeGateway(answer) as gateway,
+            running(Place(tmp_path), gateway.url, "interval", **changes) as relay,
+        ):
+            sent = [send(relay.port, capsule(number, LARGE if number else 120)) for number in range(40)]
+            assert {one.status for one in await asyncio.gather(*sent)} == {202}
+            came = [one for seen in gateway.at("/v1/batch") for one in unpack(seen.body)]
+            assert len(came) == len(set(came)) == 40
+
+    asyncio.run(main())
+
+
+def test_repro_a_capsule_that_was_handed_on_is_not_handed_on_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url, "interval") as relay:
+            assert [(await send(relay.port, capsule(1))).status for _ in range(5)] == [202] * 5
+            assert len(gateway.at("/v1/batch")) == 1
+
+    asyncio.run(main())
+
+
+def test_repro_a_capsule_that_no_deposit_could_bring_to_its_key_is_not_accepted(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+            assert (await send(relay.port, capsule(1, epoch=10))).status == 202
+            # The client's clock is ahead: it shall come again.
+            assert (await send(relay.port, capsule(2, epoch=11))).status == 503
+            place.go_to(DUE)
+            late = await send(relay.port, capsule(3, epoch=10))
+            assert (late.status, late.body) == (410, PROBLEMS["stale"].to_bytes())
+            assert (await send(relay.port, capsule(2, epoch=11))).status == 202
+            (deposit,) = await gateway.wait_for("/v1/deposit")
+            assert taken_apart(deposit.body)[1] == [capsule(1)]
+
+    asyncio.run(main())
