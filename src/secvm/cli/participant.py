@@ -32,7 +32,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-ExperimentArgument = Annotated[str, typer.Argument(help="The experiment's digest.", show_default=False)]
+ExperimentArgument = Annotated[
+    str, typer.Argument(help="The experiment's digest; its first few digits, once joined.", show_default=False)
+]
 ConfigOption = Annotated[Path, typer.Option("--config", help="The device's settings, a TOML file.", show_default=False)]
 MaybeConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")
@@ -183,10 +185,10 @@ def predict(
     """
     from secvm.participant.prediction import predict_for
 
-    _check_digest(experiment)
     words = _vocabulary(vocabulary)
     state = _state(config, folder)
     try:
+        experiment = _known(state, experiment)
         with Vault(state.folder) as vault:
             # People of a test share one shelf, beside their folders.
             own, shared = state.folder / "models", state.folder.parent / "models"
@@ -211,7 +213,7 @@ def pause(
     \b
         ./secvm participant pause 3fa9… --config device.toml
     """
-    _set(experiment, Status.PAUSED, config, folder)
+    experiment = _set(experiment, Status.PAUSED, config, folder)
     emit(
         {"experiment": experiment, "status": Status.PAUSED.value},
         output_format,
@@ -233,7 +235,7 @@ def resume(
     \b
         ./secvm participant resume 3fa9… --config device.toml
     """
-    _set(experiment, Status.JOINED, config, folder)
+    experiment = _set(experiment, Status.JOINED, config, folder)
     emit({"experiment": experiment, "status": Status.JOINED.value}, output_format, text="Resumed.")
 
 
@@ -253,11 +255,9 @@ def forget(
     \b
         ./secvm participant forget 3fa9… --config device.toml
     """
-    _check_digest(experiment)
     state = _state(config, folder)
     try:
-        if state.record(experiment) is None:
-            raise BadInputError("this device does not know that experiment")
+        experiment = _known(state, experiment)
         state.forget(experiment)
         with Vault(state.folder) as vault:
             vault.forget_label(experiment)
@@ -286,13 +286,29 @@ def _state(config: Path | None, folder: Path | None) -> DeviceState:
     return DeviceState(found)
 
 
-def _set(experiment: str, status: Status, config: Path | None, folder: Path | None) -> None:
-    _check_digest(experiment)
+def _set(experiment: str, status: Status, config: Path | None, folder: Path | None) -> str:
+    """The whole digest."""
     state = _state(config, folder)
     try:
+        experiment = _known(state, experiment)
         state.set_status(experiment, status)
     finally:
         state.close()
+    return experiment
+
+
+def _known(state: DeviceState, name: str) -> str:
+    """The digest of an experiment of this device that begins so."""
+    if not re.fullmatch(r"[0-9a-f]{4,64}", name):
+        raise BadInputError("an experiment is named by its digest, hexadecimal digits, or by its first few of them")
+    found = [record.digest for record in state.records() if record.digest.startswith(name)]
+    if len(found) != 1:
+        raise BadInputError(
+            "this device knows more than one experiment that begins so"
+            if found
+            else "this device does not know that experiment"
+        )
+    return found[0]
 
 
 def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:
@@ -302,7 +318,12 @@ def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:
         note(f"- {sentence}")
     if document.test:
         note("- It is marked as a test: it is not for people's own data.")
-    return typer.confirm("\nTake part?", default=False, err=True)
+    try:
+        return typer.confirm("\nTake part?", default=False, err=True)
+    except typer.Abort as aborted:
+        if isinstance(aborted.__context__, EOFError):
+            raise BadInputError("nobody is there to say yes or no", next_step="--yes agrees without asking.") from None
+        raise
 
 
 def _vocabulary(path: Path | None) -> VocabularyBinning | None:

@@ -1,5 +1,6 @@
 """``secvm participant``: a yes to one digest, plain words, and nothing of the person on the terminal."""
 
+import io
 import json
 from pathlib import Path
 
@@ -56,6 +57,30 @@ def test_join_pause_resume_forget(world: World, capsys: pytest.CaptureFixture[st
     assert command(world, "join", digest, "--yes") == 2
     assert command(world, "resume", digest) == 2
     assert SECRET not in "".join(capsys.readouterr())
+
+
+def test_once_joined_the_first_digits_name_an_experiment(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = world.of.digest
+    assert command(world, "join", digest, "--yes") == 0
+    capsys.readouterr()
+    assert command(world, "pause", digest[:6], "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out) == {"experiment": digest, "status": "paused"}
+    other = "0000" if not digest.startswith("0000") else "1111"
+    for wrong in (other, digest[:3], digest.upper()):
+        assert command(world, "resume", wrong) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") <= 2
+        assert "Traceback" not in told
+    assert status(world) is Status.PAUSED
+
+
+def test_where_nobody_can_answer_join_says_how_to_agree(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert command(world, "join", world.of.digest) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert status(world) is None
 
 
 def test_join_shows_what_it_means_and_takes_no_for_an_answer(
