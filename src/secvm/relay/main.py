@@ -96,6 +96,13 @@ class Relay:
             assert settings.signing is not None
             self._key = read_key(settings.signing.key_file)
             self._store = RoundStore(settings.store.path, dice)
+            if not self._store.keep_grid(self._epochs.origin, self._epochs.period):
+                self._store.close()
+                # What was sealed under other numbers would shut out epochs to come, or open some that are over.
+                raise BadInputError(
+                    "epochs.origin_ms and epochs.period_s are others than this store began with",
+                    next_step="Set them back, or name another file as store.path.",
+                )
         # Quotas and clients of the epoch that a restart fell into are as they were.
         begun = (lambda _epoch: None) if self._store is None else self._store.read
         self._admission = Admission(self._epochs, allowance, dice, begun)

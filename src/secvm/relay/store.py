@@ -66,6 +66,8 @@ CREATE TABLE deposits (
 -- One row: the last epoch that was sealed. Stays.
 CREATE TABLE sealed (epoch INTEGER NOT NULL);
 INSERT INTO sealed VALUES (-1);
+-- One row: the grid by which epochs are numbered here. Stays.
+CREATE TABLE grid (origin_ms INTEGER NOT NULL, period_ms INTEGER NOT NULL);
 """
 
 _COUNT_CLIENT = """
@@ -125,6 +127,14 @@ class RoundStore:
                 raise ValueError
         self._sealed: int = self._db.execute("SELECT epoch FROM sealed").fetchone()[0]
         self._begun = {row[0] for row in self._db.execute("SELECT epoch FROM epochs")}
+
+    def keep_grid(self, origin_ms: int, period_ms: int) -> bool:
+        """Whether epochs are numbered here as they always were; the first time decides."""
+        with self._lock, self._transaction():
+            kept = self._db.execute("SELECT origin_ms, period_ms FROM grid").fetchone()
+            if kept is None:
+                self._db.execute("INSERT INTO grid VALUES (?, ?)", (origin_ms, period_ms))
+        return kept is None or kept == (origin_ms, period_ms)
 
     def append(self, arrivals: Sequence[Arrival]) -> None:
         """Keep these, all or none, in one commit."""

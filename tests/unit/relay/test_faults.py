@@ -6,7 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from secvm.crypto.capsules import unpack
+from secvm.errors import BadInputError
 from secvm.protocol.problems import PROBLEMS
 from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, running, send, taken_apart
@@ -83,5 +86,22 @@ def test_repro_a_capsule_that_no_deposit_could_bring_to_its_key_is_not_accepted(
             assert (await send(relay.port, capsule(2, epoch=11))).status == 202
             (deposit,) = await gateway.wait_for("/v1/deposit")
             assert taken_apart(deposit.body)[1] == [capsule(1)]
+
+    asyncio.run(main())
+
+
+def test_repro_a_store_is_not_used_with_another_grid(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway:
+            async with running(place, gateway.url, "round"):
+                pass
+            changed: dict[str, Any] = {"epochs": {"period_s": PERIOD_MS // 1000 + 1}}
+            with pytest.raises(BadInputError, match=r"epochs\.period_s"):
+                async with running(place, gateway.url, "round", **changed):
+                    pass
+            # Nothing has changed, and nobody holds the file.
+            async with running(place, gateway.url, "round") as relay:
+                assert (await send(relay.port, capsule(1))).status == 202
 
     asyncio.run(main())
