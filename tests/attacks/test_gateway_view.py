@@ -42,7 +42,8 @@ pytestmark = pytest.mark.slow
 CLIENTS, EACH = 8, 20
 #: Requests under way at once, so that there are several connections to the gateway.
 WAVE = 8
-KEY = GatewayKey(1, X25519PrivateKey(bytes(range(32))))
+#: Of the epoch in which a ``Place`` begins.
+KEY = GatewayKey(10, X25519PrivateKey(bytes(range(32))))
 KINDS: tuple[Package, ...] = (
     ParticipationPackage(cohort=Cohort.TRAIN, class_index=1),
     TrainPackage(model=0, bin_index=7, sign=-1),
@@ -290,7 +291,7 @@ def handed_on(folder: Path, mode: str, *, mixes: bool) -> tuple[list[int], list[
             for capsule in listed:
                 sent.append(asyncio.ensure_future(senders[capsules[capsule]].send(capsule, way)))
                 if mode == "round":
-                    await sent[-1]
+                    assert (await sent[-1]).acknowledged
                 else:
                     # Answered only when the batch is full, so let it get there before the next one sets out.
                     for _ in range(20):
