@@ -57,6 +57,13 @@ def simulate(
             f"seed {current}, {descent}: {struck[0].done.total()} kills, {'the same bytes' if right else 'OTHER BYTES'}"
         )
         if not right:
+            told = zip(outcome.scheduled, outcome.acknowledged, outcome.counted, strict=True)
+            for number, (scheduled, acknowledged, counted) in enumerate(told, start=1):
+                same = outcome.tallies[number - 1] == outcome.expected_tallies[number - 1]
+                note(
+                    f"round {number}: {scheduled} scheduled, {acknowledged} seen acknowledged, {counted} deposited,"
+                    f" {'the same' if same else 'another'} tally"
+                )
             note(f"./secvm dev simulate --minutes 0 --seed {current} --participants {participants} --rounds {rounds}")
             raise typer.Exit(1)
     told = ", ".join(f"{name} {count}" for name, count in sorted(done.items()))
