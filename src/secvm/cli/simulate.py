@@ -57,8 +57,8 @@ def simulate(
             f"seed {current}, {descent}: {struck[0].done.total()} kills, {'the same bytes' if right else 'OTHER BYTES'}"
         )
         if not right:
-            told = zip(outcome.scheduled, outcome.acknowledged, outcome.counted, strict=True)
-            for number, (scheduled, acknowledged, counted) in enumerate(told, start=1):
+            rows = zip(outcome.scheduled, outcome.acknowledged, outcome.counted, strict=True)
+            for number, (scheduled, acknowledged, counted) in enumerate(rows, start=1):
                 same = outcome.tallies[number - 1] == outcome.expected_tallies[number - 1]
                 note(
                     f"round {number}: {scheduled} scheduled, {acknowledged} seen acknowledged, {counted} deposited,"
