@@ -57,11 +57,12 @@ def simulate(
             f"seed {current}, {descent}: {struck[0].done.total()} kills, {'the same bytes' if right else 'OTHER BYTES'}"
         )
         if not right:
-            rows = zip(outcome.scheduled, outcome.acknowledged, outcome.counted, strict=True)
-            for number, (scheduled, acknowledged, counted) in enumerate(rows, start=1):
+            rows = zip(outcome.scheduled, outcome.acknowledged, outcome.counted, outcome.given_up, strict=True)
+            for number, (scheduled, acknowledged, counted, given_up) in enumerate(rows, start=1):
                 same = outcome.tallies[number - 1] == outcome.expected_tallies[number - 1]
                 note(
                     f"round {number}: {scheduled} scheduled, {acknowledged} seen acknowledged, {counted} deposited,"
+                    f" {given_up} given up in time,"
                     f" {'the same' if same else 'another'} tally"
                 )
             note(f"./secvm dev simulate --minutes 0 --seed {current} --participants {participants} --rounds {rounds}")

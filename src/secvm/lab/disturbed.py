@@ -44,6 +44,8 @@ class Outcome:
     scheduled: list[int]
     acknowledged: list[int]
     counted: list[int]
+    #: Per round: packages that devices had given up while the window was still open.
+    given_up: list[int]
     tallies: list[Tally | None] = field(repr=False)
     expected_tallies: list[Tally | None] = field(repr=False)
 
@@ -65,6 +67,7 @@ def run_disturbed(
     crowd = made_up(participants, seed=seed, further=50)
     experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
     assert experiment.budget is not None
+    given_up: list[int] = []
     people = folder / "people.jsonl"
     crowd.write(people, range(participants))
     hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(participants)]
@@ -76,13 +79,14 @@ def run_disturbed(
         if disturb is not None:
             disturb(federation)
         for number in range(1, rounds + 1):
-            federation.play_round(
+            counts, _ = federation.play_round(
                 number,
                 attending=participants,
                 budget=experiment.budget,
                 wait_for_packages=wait_for_packages,
                 before_closing=before_closing,
             )
+            given_up.append(counts.lost)
             if after_round is not None:
                 after_round()
             served = federation.following(number)
@@ -124,7 +128,7 @@ def run_disturbed(
         further_codes=crowd.further_codes,
     )
     expected = [replay.advance(row).tally for row in here]
-    return Outcome(reached, replay.state, scheduled, acknowledged, counted, tallies, expected)
+    return Outcome(reached, replay.state, scheduled, acknowledged, counted, given_up, tallies, expected)
 
 
 def _tally(federation: Federation, digest: str, experiment: Experiment) -> Tally:
