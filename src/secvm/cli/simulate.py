@@ -52,11 +52,12 @@ def simulate(
             )
         runs += 1
         done += struck[0].done
-        right = outcome.state == outcome.expected and outcome.counted == outcome.acknowledged == outcome.scheduled
         note(
-            f"seed {current}, {descent}: {struck[0].done.total()} kills, {'the same bytes' if right else 'OTHER BYTES'}"
+            f"seed {current}, {descent}: {struck[0].done.total()} kills,"
+            f" {'the same bytes' if outcome.right else 'OTHER BYTES OR COUNTS'},"
+            f" {outcome.unnoted} answers died with their device"
         )
-        if not right:
+        if not outcome.right:
             rows = zip(outcome.scheduled, outcome.acknowledged, outcome.counted, outcome.given_up, strict=True)
             for number, (scheduled, acknowledged, counted, given_up) in enumerate(rows, start=1):
                 same = outcome.tallies[number - 1] == outcome.expected_tallies[number - 1]

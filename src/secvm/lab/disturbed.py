@@ -49,6 +49,20 @@ class Outcome:
     tallies: list[Tally | None] = field(repr=False)
     expected_tallies: list[Tally | None] = field(repr=False)
 
+    @property
+    def right(self) -> bool:
+        """Whether disturbing changed nothing: the same bytes, and every scheduled package counted once.
+
+        What devices *know* to be acknowledged is no part of it. One that dies between an answer and its next note of
+        answers, and comes back after the window, does not know of them; they count all the same.
+        """
+        return self.state == self.expected and self.tallies == self.expected_tallies and self.counted == self.scheduled
+
+    @property
+    def unnoted(self) -> int:
+        """Packages that count and whose answer no device wrote down before it was killed."""
+        return sum(self.counted) - sum(self.acknowledged)
+
 
 def run_disturbed(
     folder: Path,
