@@ -12,10 +12,10 @@ each one of about thirty, may have one sender. So each request goes alone, seale
 own; and a device asks for few. The relay sees that somebody fetches, not what.
 
 **k is the coordinator's word.** ``{"bits":k}`` is not signed, and a greater k makes smaller buckets: with k = 32 the
-request would name the capsule. A wrong k leads to no receipt under the root, but that is seen only after asking; and the
-tree itself may be made too deep. So ``check_bits`` comes before the first request: k is at most what the relay's count
-of capsules gives. Without a count that covers all capsules nobody but the coordinator knows how many there were; then
-``UNCOUNTED_BITS`` are the most that a device should tell.
+request would name the capsule. A wrong k leads to no receipt under the root, but that is seen only after asking; and
+the tree itself may be made too deep. So ``check_bits`` comes before the first request: k is at most what the relay's
+count of capsules gives. Without a count that covers all capsules nobody but the coordinator knows how many there were;
+then ``UNCOUNTED_BITS`` are the most that a device should tell.
 """
 
 from __future__ import annotations
