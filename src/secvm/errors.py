@@ -21,7 +21,8 @@
             ├── RefusedPackageError         a package that has no place in this round
             ├── StaleRoundError             older than what we already trust
             ├── InconsistentManifestError   signed, but against its experiment or its own past; carries the evidence
-            └── EquivocationError           two manifests for one round: stop; carries both as evidence
+            ├── EquivocationError           two manifests for one round: stop; carries both as evidence
+            └── CheatingError               what the server signed convicts it; carries one file that shows it to others
 
 An error without a message of its own says its docstring. No message ever carries a feature or a label of a person,
 nor a key, nor what was under a seal.
@@ -150,3 +151,12 @@ class EquivocationError(RemoteProtocolError):
         super().__init__(next_step="Send nothing more to this experiment, and show the evidence to others.")
         #: Both manifests with their signatures, as they were served, the one that was trusted first.
         self.evidence = (first, second)
+
+
+class CheatingError(RemoteProtocolError):
+    """What the server has signed contradicts itself."""
+
+    def __init__(self, message: str | None = None, *, evidence: bytes) -> None:
+        super().__init__(message, next_step="Send nothing more to this experiment, and show the evidence to others.")
+        #: A file of ``secvm.protocol.evidence``: server-signed bytes only.
+        self.evidence = evidence

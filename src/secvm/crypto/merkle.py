@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from secvm.errors import BadProofError, LocalProtocolError
 
@@ -194,6 +195,46 @@ def _check_hashes(*hashes: bytes) -> None:
     # Two roots or a leaf and a root stand before the proof.
     if len(hashes) > 2 + MAX_PROOF_HASHES or any(len(found) != HASH_BYTES for found in hashes):
         raise BadProofError("the proof holds what is no hash, or too many")
+
+
+# ── the right edge of a tree ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """All that is needed of a tree to add leaves to it and know its root: one hash for each bit of its size.
+
+    Who has checked every leaf so far keeps this, and needs neither inclusion nor consistency proofs afterwards: the
+    root that it computes itself is the signed one, or it is not.
+    """
+
+    size: int = 0
+    #: Roots of the complete subtrees from left to right, the largest first.
+    hashes: tuple[bytes, ...] = ()
+
+    def __post_init__(self) -> None:
+        fits = 0 <= self.size <= MAX_SIZE and len(self.hashes) == self.size.bit_count()
+        if not fits or any(len(found) != HASH_BYTES for found in self.hashes):
+            raise LocalProtocolError("a frontier has one hash for each bit of its size")
+
+    def append(self, leaf: bytes) -> Frontier:
+        """With one more leaf, by its hash."""
+        hashes = list(self.hashes)
+        at = self.size
+        while at & 1:
+            leaf = node_hash(hashes.pop(), leaf)
+            at >>= 1
+        return Frontier(self.size + 1, (*hashes, leaf))
+
+    @property
+    def root(self) -> bytes:
+        """The root of the tree."""
+        if not self.hashes:
+            return EMPTY_ROOT
+        *others, found = self.hashes
+        for left in reversed(others):
+            found = node_hash(left, found)
+        return found
 
 
 # ── a tree in memory ─────────────────────────────────────────────────────────────────────────────────────────────────

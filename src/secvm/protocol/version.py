@@ -19,6 +19,11 @@ SESSION_TYPE = "secvm-v1-session"
 #: The same without its capsules, which are rows of a database then.
 SESSION_HEADER_TYPE = "secvm-v1-session-header"
 
+#: What a device keeps of what it believes; never signed, never sent.
+TRUSTED_TYPE = "secvm-v1-trusted"
+#: Server-signed bytes that convict their signer, in one file.
+EVIDENCE_TYPE = "secvm-v1-evidence"
+
 #: What stands between a log's name and the experiment's digest in its origin.
 LOG_ORIGIN = "secvm/v1"
 

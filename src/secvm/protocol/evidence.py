@@ -1,0 +1,307 @@
+"""Evidence: server-signed bytes that contradict each other, in one file that convinces whoever reads it.
+
+Nothing in it is the device's word. ``examine`` needs the file alone: no network, no clock, no secret. Kinds:
+
+    two-documents   two manifests for one round, two endings, or a manifest after the ending
+    bad-document    a manifest or an ending that its experiment, or the manifest before it, does not allow
+    wrong-step      a model that does not follow from the round before and the published tally, or a first one not zero
+    wrong-counts    a tally beside which the document tells other counts
+    forked-log      two checkpoints of one size with different roots
+    not-in-log      a checkpoint that does not contain what the coordinator has signed for that place
+
+The keys that count stand in the experiment, which signs itself. So the file convicts *whoever runs the experiment of
+this digest*; that people took part in that very experiment, the digest they agreed to tells.
+
+A server can put a mark into what it serves to one device: other signatures under a fork, another order. Whoever hands
+evidence on may show who received it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from secvm.crypto.merkle import Frontier, leaf_hash
+from secvm.crypto.signing import Envelope, verify
+from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError
+from secvm.protocol.blobs import decode_state, decode_tally
+from secvm.protocol.checkpoints import SignedCheckpoint, read_checkpoint
+from secvm.protocol.documents import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.ending import Ending, accept_ending
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.log import LogEntry, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.manifest import RoundManifest, accept, last_round
+from secvm.protocol.recompute import first_model, next_model, what_differs
+from secvm.protocol.version import ENDING_TYPE, EVIDENCE_TYPE, MANIFEST_TYPE
+
+#: A state and a tally of a million bins fit.
+MAX_EVIDENCE_BYTES = 2**27
+MAX_PART_BYTES = 2**26
+MAX_DOCUMENTS = 2**16
+
+
+class Kind(enum.Enum):
+    """What it shows."""
+
+    TWO_DOCUMENTS = "two-documents"
+    BAD_DOCUMENT = "bad-document"
+    WRONG_STEP = "wrong-step"
+    WRONG_COUNTS = "wrong-counts"
+    FORKED_LOG = "forked-log"
+    NOT_IN_LOG = "not-in-log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The parts, as they were served. **Nothing in it is checked**: ``examine`` does that."""
+
+    kind: Kind
+    #: The experiment's envelope.
+    experiment: bytes
+    #: Envelopes of manifests and endings, in their order.
+    documents: tuple[bytes, ...] = ()
+    #: Signed checkpoints.
+    checkpoints: tuple[bytes, ...] = ()
+    #: A state and a tally, whose digests are signed.
+    blobs: tuple[bytes, ...] = ()
+    #: For not-in-log: the tree before the documents.
+    frontier: Frontier = field(default_factory=Frontier)
+
+    def to_bytes(self) -> bytes:
+        """The one encoding, which is the file."""
+        content: dict[str, Any] = {
+            "blobs": [base64_text(blob) for blob in self.blobs],
+            "checkpoints": [base64_text(note) for note in self.checkpoints],
+            "documents": [base64_text(document) for document in self.documents],
+            "experiment": base64_text(self.experiment),
+            "hashes": [found.hex() for found in self.frontier.hashes],
+            "kind": self.kind.value,
+            "size": self.frontier.size,
+            "type": EVIDENCE_TYPE,
+        }
+        return encode_document(content)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Evidence:
+        """Take a file apart; anything but a whole encoding is refused."""
+        fields = Fields(decode_document(data, max_bytes=MAX_EVIDENCE_BYTES), "the evidence")
+        fields.constant("type", EVIDENCE_TYPE)
+        kind = fields.text("kind", longest=40)
+        if kind not in {one.value for one in Kind}:
+            raise fields.refuse("kind")
+        hashes = [
+            Fields({"hash": item}, "the evidence").hexadecimal("hash", shortest=32, longest=32)
+            for item in fields.items("hashes", longest=64)
+        ]
+        try:
+            frontier = Frontier(fields.integer("size", 0), tuple(hashes))
+        except LocalProtocolError:
+            raise fields.refuse("hashes") from None
+        found = cls(
+            kind=Kind(kind),
+            experiment=fields.base64("experiment", longest=MAX_PART_BYTES),
+            documents=_many(fields, "documents", MAX_DOCUMENTS),
+            checkpoints=_many(fields, "checkpoints", 2),
+            blobs=_many(fields, "blobs", 2),
+            frontier=frontier,
+        )
+        fields.done()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a piece of evidence shows, **verified**."""
+
+    kind: Kind
+    #: Digest and title of the experiment.
+    experiment: str
+    title: str
+    #: In one sentence.
+    sentence: str
+
+
+def examine(data: bytes) -> Finding:
+    """What this file shows, if it shows it.
+
+    Raises
+    ------
+    RemoteProtocolError
+        It shows nothing: a part is missing, not signed, or does not contradict the others.
+    """
+    evidence = Evidence.from_bytes(data)
+    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    sentence = _EXAMINE[evidence.kind](evidence, document)
+    return Finding(evidence.kind, document.digest, document.title, sentence)
+
+
+_NOTHING = "the evidence does not show what it says"
+
+
+def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
+    first, second = (_read(data, document) for data in _exactly(evidence.documents, 2))
+    if first.data == second.data:
+        raise MalformedMessageError(_NOTHING)
+    match first, second:
+        case RoundManifest(), RoundManifest() if first.round_number == second.round_number:
+            return f"The coordinator signed two different manifests for round {first.round_number}."
+        case Ending(), Ending():
+            return "The coordinator signed two different endings."
+        case (Ending() as ending, RoundManifest() as manifest) | (RoundManifest() as manifest, Ending() as ending):
+            if manifest.round_number > ending.round_number:
+                return f"The coordinator ended the experiment, and signed a manifest for round {manifest.round_number}."
+    raise MalformedMessageError(_NOTHING)
+
+
+def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
+    if not 1 <= len(evidence.documents) <= 2:
+        raise MalformedMessageError(_NOTHING)
+    *before, data = evidence.documents
+    last = accept(before[0], document=document) if before else None
+    told = _read(data, document)
+    try:
+        if isinstance(told, Ending):
+            accept_ending(data, document=document, last=last)
+        else:
+            accept(data, document=document, last=last)
+    except InconsistentManifestError as fault:
+        what = "the ending" if isinstance(told, Ending) else f"the manifest of round {told.round_number}"
+        return f"The coordinator signed what its own experiment does not allow: of {what}, {fault}."
+    raise MalformedMessageError(_NOTHING)
+
+
+def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
+    if not 1 <= len(evidence.documents) <= 2:
+        raise MalformedMessageError(_NOTHING)
+    *earlier, data = evidence.documents
+    told = _read(data, document)
+    if not earlier:
+        first = told.round_number == (0 if isinstance(told, Ending) else 1)
+        differs = what_differs(told, first_model(document)) if first else None
+        if differs is None:
+            raise MalformedMessageError(_NOTHING)
+        return f"The first model is not zero: the coordinator signed {differs}."
+    before = accept(earlier[0], document=document).manifest
+    follows = told.manifest if isinstance(told, Ending) else told.previous
+    if follows != before.digest or told.last is None or told.last.tally is None:
+        raise MalformedMessageError(_NOTHING)
+    state, tally = _exactly(evidence.blobs, 2)
+    experiment = document.experiment
+    started = decode_state(state, digest=before.state, experiment=experiment)
+    counted = decode_tally(tally, digest=told.last.tally, experiment=experiment)
+    try:
+        differs = what_differs(told, next_model(document, started, counted))
+    except InconsistentManifestError as fault:
+        return f"After round {before.round_number} the coordinator signed a model although {fault}."
+    if differs is None:
+        raise MalformedMessageError(_NOTHING)
+    return f"The model after round {before.round_number} does not follow: the coordinator signed {differs}."
+
+
+def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
+    (data,), (blob,) = _exactly(evidence.documents, 1), _exactly(evidence.blobs, 1)
+    told = _read(data, document)
+    if told.last is None or told.last.tally is None:
+        raise MalformedMessageError(_NOTHING)
+    tally = decode_tally(blob, digest=told.last.tally, experiment=document.experiment)
+    counted = last_round(tally)
+    if (counted.cells, counted.participants) == (told.last.cells, told.last.participants):
+        raise MalformedMessageError(_NOTHING)
+    return "The coordinator signed counts beside a tally that has others."
+
+
+def _forked_log(evidence: Evidence, document: ExperimentDocument) -> str:
+    first, second = (_note(note, document).checkpoint for note in _exactly(evidence.checkpoints, 2))
+    if first.size != second.size or first.root == second.root:
+        raise MalformedMessageError(_NOTHING)
+    return f"The log was forked: it signed two different trees of {first.size} entries."
+
+
+def _not_in_log(evidence: Evidence, document: ExperimentDocument) -> str:
+    *old, note = evidence.checkpoints
+    frontier = evidence.frontier
+    if old:
+        before = _note(old[0], document).checkpoint
+        fits = (before.size, before.root) == (frontier.size, frontier.root)
+    else:
+        fits = frontier == first_frontier(document)
+    if not fits:
+        raise MalformedMessageError(_NOTHING)
+    for data in evidence.documents:
+        told = _read(data, document)
+        if place_of(told) != frontier.size:
+            raise MalformedMessageError(_NOTHING)
+        frontier = frontier.append(leaf_hash(entry_of(told).to_bytes()))
+    found = _note(note, document).checkpoint
+    if found.size != frontier.size or found.root == frontier.root:
+        raise MalformedMessageError(_NOTHING)
+    return f"The log of {found.size} entries does not hold what the coordinator signed for them."
+
+
+_EXAMINE = {
+    Kind.TWO_DOCUMENTS: _two_documents,
+    Kind.BAD_DOCUMENT: _bad_document,
+    Kind.WRONG_STEP: _wrong_step,
+    Kind.WRONG_COUNTS: _wrong_counts,
+    Kind.FORKED_LOG: _forked_log,
+    Kind.NOT_IN_LOG: _not_in_log,
+}
+
+
+# ── where documents stand in the log ─────────────────────────────────────────────────────────────────────────────────
+
+
+def first_frontier(document: ExperimentDocument) -> Frontier:
+    """The tree of an experiment's log before its first round: entry 0 alone."""
+    return Frontier().append(leaf_hash(experiment_entry(document.digest).to_bytes()))
+
+
+def entry_of(told: RoundManifest | Ending) -> LogEntry:
+    """What the log holds of a document."""
+    return ending_entry(told.digest) if isinstance(told, Ending) else manifest_entry(told.digest)
+
+
+def place_of(told: RoundManifest | Ending) -> int:
+    """At which index."""
+    return told.round_number + isinstance(told, Ending)
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(data: bytes, document: ExperimentDocument) -> RoundManifest | Ending:
+    """A manifest or an ending of the experiment that its coordinator signed."""
+    keys, threshold = document.coordinator_keys, document.threshold
+    payload = Envelope.from_bytes(data).payload
+    told: RoundManifest | Ending
+    try:
+        told = RoundManifest.from_bytes(payload)
+    except MalformedMessageError:
+        told = Ending.from_bytes(payload)
+    verify(data, purpose=ENDING_TYPE if isinstance(told, Ending) else MANIFEST_TYPE, keys=keys, threshold=threshold)
+    if told.experiment != document.digest:
+        raise MalformedMessageError("the evidence has a document of another experiment")
+    return told
+
+
+def _note(data: bytes, document: ExperimentDocument) -> SignedCheckpoint:
+    if document.log is None:
+        raise MalformedMessageError("the evidence has a checkpoint, and the experiment no log")
+    return read_checkpoint(data, log=document.log.log_key(document.digest))
+
+
+def _exactly(parts: tuple[bytes, ...], count: int) -> tuple[bytes, ...]:
+    if len(parts) != count:
+        raise MalformedMessageError("the evidence lacks a part, or has one too many")
+    return parts
+
+
+def _many(fields: Fields, name: str, longest: int) -> tuple[bytes, ...]:
+    return tuple(
+        Fields({"part": item}, "the evidence").base64("part", longest=MAX_PART_BYTES)
+        for item in fields.items(name, longest=longest)
+    )
+
+
+__all__ = ["Evidence", "Finding", "Kind", "entry_of", "examine", "first_frontier", "place_of"]

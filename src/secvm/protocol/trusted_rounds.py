@@ -1,0 +1,427 @@
+"""TrustedRounds: which round this device believes next, and why. Nothing is believed in part, nothing is taken back.
+
+The paper assumes that everybody gets the same, correctly updated model. Here each device checks it before the first
+package leaves. The numbers are those of docs/protocol.md §22:
+
+ 1. The manifest was fetched, with its proof, before the window opens. (The session sees to that; it knows the time.)
+ 2. The checkpoint in the proof is of this experiment's log, and the log signed it.
+ 3. A quorum of the experiment's witnesses has cosigned it lately, each counted once.
+ 4. The manifest is in it, at index t, and the log has exactly the t + 1 entries that it should have then.
+ 5. The checkpoint has grown out of the last one believed: the device keeps the right edge of the tree, appends what it
+    has checked since, entry by entry, and comes to the same root.
+ 6. Every manifest since is signed, and continues the one before: the chain of digests, windows, floors, pinned things,
+    relay's counts (``manifest.accept``). Gateway and token keys stand in manifests and nowhere else.
+ 7. Every model since follows: from the device's own last state, or from zero in round 1, over every published tally.
+    The weights with which it computes are its own, not the server's.
+
+What fails is one of two things. What the server *signed* and cannot explain is ``CheatingError``: it carries evidence,
+and the device never sends to this experiment again. Everything else (no proof, no quorum, bytes that are none) is
+another ``RemoteProtocolError``: no package leaves, and the device asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from secvm.crypto.merkle import Frontier, leaf_hash
+from secvm.crypto.notes import NoteKey
+from secvm.crypto.signing import VerifyKey
+from secvm.errors import (
+    BadInputError,
+    BadProofError,
+    CheatingError,
+    EquivocationError,
+    InconsistentManifestError,
+    LocalProtocolError,
+    MalformedMessageError,
+    StaleCheckpointError,
+    StaleRoundError,
+)
+from secvm.learning.aggregate.descent import State
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.blobs import decode_state, decode_tally
+from secvm.protocol.checkpoints import SignedCheckpoint, check_quorum, read_checkpoint
+from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
+from secvm.protocol.ending import Ending, accept_ending
+from secvm.protocol.evidence import Evidence, Kind, entry_of, first_frontier, place_of
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.log import LogTerms
+from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.manifest import AcceptedManifest, RoundManifest, accept, last_round
+from secvm.protocol.recompute import Model, first_model, model_of, next_model, what_differs
+from secvm.protocol.version import TRUSTED_TYPE
+
+_MAX_HEADER_BYTES = 2**23
+_MAX_PART_BYTES = 2**21
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a device has fetched for one look at an experiment. **Nothing in it is checked.**"""
+
+    #: Envelopes of every manifest after the last one believed, in their order; the last is the newest.
+    manifests: tuple[bytes, ...]
+    #: The proof file of the newest document.
+    proof: bytes
+    #: Bytes of the tallies that those documents name, by digest.
+    tallies: Mapping[str, bytes] = field(repr=False)
+    #: Envelope of the ending, where the experiment is over; then the proof is the ending's.
+    ending: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusted:
+    """What a device keeps of what it believes: enough to believe the next, and to convict whoever contradicts it."""
+
+    #: Envelope of the newest manifest believed; None before the first.
+    manifest: bytes | None
+    #: The checkpoint, as it was served; None before the first.
+    checkpoint: bytes | None
+    #: The tree that it has checked, entry by entry.
+    frontier: Frontier
+    #: The descent state of that manifest.
+    state: bytes = field(repr=False)
+
+    def header(self) -> bytes:
+        """All but the state, which is large and a blob of its own."""
+        content = {
+            "checkpoint": None if self.checkpoint is None else base64_text(self.checkpoint),
+            "hashes": [found.hex() for found in self.frontier.hashes],
+            "manifest": None if self.manifest is None else base64_text(self.manifest),
+            "size": self.frontier.size,
+            "type": TRUSTED_TYPE,
+        }
+        return encode_document(content)
+
+    @classmethod
+    def from_parts(cls, header: bytes, state: bytes) -> Trusted:
+        """From what was written by this device."""
+        fields = Fields(decode_document(header, max_bytes=_MAX_HEADER_BYTES), "what is trusted")
+        fields.constant("type", TRUSTED_TYPE)
+        hashes = [
+            Fields({"hash": item}, "what is trusted").hexadecimal("hash", shortest=32, longest=32)
+            for item in fields.items("hashes", longest=64)
+        ]
+        trusted = cls(
+            manifest=None if fields.is_null("manifest") else fields.base64("manifest", longest=_MAX_PART_BYTES),
+            checkpoint=None if fields.is_null("checkpoint") else fields.base64("checkpoint", longest=_MAX_PART_BYTES),
+            frontier=Frontier(fields.integer("size", 1), tuple(hashes)),
+            state=state,
+        )
+        fields.done()
+        return trusted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A round, or an ending, that this device may believe. Only ``TrustedRounds.check`` makes one."""
+
+    #: The newest manifest; None where an experiment ended before its first round.
+    accepted: AcceptedManifest | None
+    ending: Ending | None
+    #: The model that the device computed itself: that of the newest manifest, or what the ending leaves.
+    model: Model
+    #: To be stored, durably, before anything is done with the rest.
+    trusted: Trusted
+    #: So many steps were played again.
+    steps: int
+
+
+class TrustedRounds:
+    """One experiment's rounds, as this device believes them."""
+
+    def __init__(
+        self,
+        document: ExperimentDocument,
+        experiment: bytes,
+        trusted: Trusted | None = None,
+        *,
+        known_witnesses: Collection[VerifyKey] | None = None,
+    ) -> None:
+        """``experiment`` is the document's envelope as it was served, for evidence.
+
+        ``known_witnesses``: this device's own list. Then only witnesses count that stand in it too.
+
+        Raises
+        ------
+        BadInputError
+            The experiment has no log, or too few of its witnesses are known to this device.
+        """
+        if document.log is None:
+            raise BadInputError("this experiment has no log: nobody can tell whether all are told the same")
+        self._document, self._experiment = document, experiment
+        self._terms: LogTerms = document.log
+        self._log: NoteKey = document.log.log_key(document.digest)
+        keys = document.log.witness_keys
+        self._witnesses = tuple(one for one in keys if known_witnesses is None or one.key in known_witnesses)
+        if len(self._witnesses) < self._terms.quorum:
+            raise BadInputError("too few of this experiment's witnesses are ones that this device knows")
+        if trusted is None:
+            start = first_model(document).state.to_bytes()
+            trusted = Trusted(manifest=None, checkpoint=None, frontier=first_frontier(document), state=start)
+        self._trusted = trusted
+        self._last = None if trusted.manifest is None else accept(trusted.manifest, document=document)
+
+    @property
+    def trusted(self) -> Trusted:
+        """What is believed."""
+        return self._trusted
+
+    @property
+    def last(self) -> AcceptedManifest | None:
+        """The newest manifest believed."""
+        return self._last
+
+    @property
+    def next_round(self) -> int:
+        """The first round of which nothing is believed yet: manifests from here on are needed."""
+        return 1 if self._last is None else self._last.manifest.round_number + 1
+
+    def model(self) -> Model:
+        """The model of the newest manifest believed, computed from the state that is kept."""
+        return model_of(self._document, self._state(self._trusted, self._last))
+
+    # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def look(self, envelope: bytes) -> RoundManifest | None:
+        """What a manifest that was just fetched says, if it is newer than what is believed; None if it is that one.
+
+        Its signature is checked, and nothing that needs more than itself: this tells what else must be fetched.
+
+        Raises
+        ------
+        CheatingError
+            It is a second manifest for the round that is believed, or one that its experiment does not allow.
+        StaleRoundError
+            It is older.
+        RemoteProtocolError
+            It is none.
+        """
+        accepted = self._accept(envelope, self._last)
+        return None if accepted is self._last else accepted.manifest
+
+    def check(self, served: Served, *, now: int) -> Checked:
+        """All steps, or an error; see above. Nothing changes here until ``believe``.
+
+        Raises
+        ------
+        CheatingError
+            The server signed what cannot be; with evidence.
+        StaleRoundError
+            Nothing newer was served than what is believed; or the log has grown meanwhile: ask again.
+        RemoteProtocolError
+            Anything else that is not as it should be.
+        """
+        # (2)
+        proof = LogProof.from_bytes(served.proof)
+        signed = read_checkpoint(proof.checkpoint, log=self._log)
+        self._compare_with_last(signed)
+        # (3)
+        check_quorum(
+            signed,
+            witnesses=self._witnesses,
+            quorum=self._terms.quorum,
+            now=now,
+            freshness_s=self._terms.freshness_s,
+        )
+        # (6)
+        chain, ending = self._accept_all(served)
+        # (4), (5)
+        frontier = self._grow(served, chain, ending, signed)
+        told = ending if ending is not None else chain[-1].manifest
+        proof.check(entry_of(told).to_bytes(), index=place_of(told), log=self._log)
+        # (7)
+        state, model, steps = self._replay(served, chain, ending)
+        newest = chain[-1] if chain else self._last
+        trusted = Trusted(
+            manifest=None if newest is None else newest.envelope,
+            checkpoint=signed.data,
+            frontier=frontier,
+            state=state,
+        )
+        return Checked(newest, ending, model, trusted, steps)
+
+    def believe(self, checked: Checked) -> None:
+        """From now on this is what is believed. Whoever calls this has stored ``checked.trusted`` before."""
+        if checked.trusted.frontier.size <= self._trusted.frontier.size:
+            raise LocalProtocolError("what is believed never goes back")
+        self._trusted, self._last = checked.trusted, checked.accepted
+
+    def compare(self, checkpoint: bytes) -> None:
+        """Step 8: a checkpoint that was fetched again while the window is open is the one that is believed.
+
+        Raises
+        ------
+        CheatingError
+            The log has signed another tree of this size.
+        StaleCheckpointError, BadProofError
+            It is older, or has grown already: this is not what others are shown, or the device's clock is wrong.
+        RemoteProtocolError
+            It is no checkpoint of this log.
+        """
+        signed = read_checkpoint(checkpoint, log=self._log)
+        self._compare_with_last(signed)
+        if signed.checkpoint.size < self._trusted.frontier.size:
+            raise StaleCheckpointError("a fresh look at the log shows an older one than this device was shown")
+        if signed.checkpoint.size > self._trusted.frontier.size:
+            raise BadProofError("the log has grown while the window is still open")
+
+    # ── the steps ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _compare_with_last(self, signed: SignedCheckpoint) -> None:
+        """Of one size there is one tree, whoever cosigned it."""
+        frontier, found = self._trusted.frontier, signed.checkpoint
+        if self._trusted.checkpoint is not None and found.size == frontier.size and found.root != frontier.root:
+            self._convict(
+                "the log was forked: it signed two trees of one size",
+                kind=Kind.FORKED_LOG,
+                checkpoints=(self._trusted.checkpoint, signed.data),
+            )
+
+    def _accept_all(self, served: Served) -> tuple[list[AcceptedManifest], Ending | None]:
+        """(6): each manifest held to the one before, without a gap, and the ending to the last."""
+        chain: list[AcceptedManifest] = []
+        last = self._last
+        for data in served.manifests:
+            accepted = self._accept(data, last)
+            if accepted is last:
+                raise StaleRoundError("there is no newer round than the one that is believed")
+            if accepted.manifest.round_number != (1 if last is None else last.manifest.round_number + 1):
+                raise MalformedMessageError("a manifest between the last one believed and the newest is missing")
+            chain.append(accepted)
+            last = accepted
+        if served.ending is None:
+            if not chain:
+                raise StaleRoundError("nothing newer was served")
+            return chain, None
+        try:
+            ending = accept_ending(served.ending, document=self._document, last=last)
+        except InconsistentManifestError as fault:
+            self._convict(str(fault), kind=Kind.BAD_DOCUMENT, documents=fault.evidence)
+        if ending.round_number != (0 if last is None else last.manifest.round_number):
+            raise MalformedMessageError("a manifest between the last one believed and the ending is missing")
+        return chain, ending
+
+    def _accept(self, data: bytes, last: AcceptedManifest | None) -> AcceptedManifest:
+        try:
+            return accept(data, document=self._document, last=last)
+        except EquivocationError as fault:
+            self._convict(str(fault), kind=Kind.TWO_DOCUMENTS, documents=fault.evidence)
+        except InconsistentManifestError as fault:
+            self._convict(str(fault), kind=Kind.BAD_DOCUMENT, documents=fault.evidence)
+
+    def _grow(
+        self, served: Served, chain: Sequence[AcceptedManifest], ending: Ending | None, signed: SignedCheckpoint
+    ) -> Frontier:
+        """(4), (5): the tree that is believed, with every new entry, is the signed one."""
+        frontier = self._trusted.frontier
+        documents: list[RoundManifest | Ending] = [one.manifest for one in chain]
+        documents += [] if ending is None else [ending]
+        for told in documents:
+            frontier = frontier.append(leaf_hash(entry_of(told).to_bytes()))
+        found = signed.checkpoint
+        if found.size < frontier.size:
+            raise BadProofError("the checkpoint is older than what it should contain")
+        if found.size > frontier.size:
+            raise StaleRoundError("the log has grown meanwhile")
+        if found.root != frontier.root:
+            old = () if self._trusted.checkpoint is None else (self._trusted.checkpoint,)
+            self._convict(
+                "the log does not hold what was served",
+                kind=Kind.NOT_IN_LOG,
+                documents=(*served.manifests, *(() if served.ending is None else (served.ending,))),
+                checkpoints=(*old, signed.data),
+                frontier=self._trusted.frontier,
+            )
+        return frontier
+
+    def _replay(
+        self, served: Served, chain: Sequence[AcceptedManifest], ending: Ending | None
+    ) -> tuple[bytes, Model, int]:
+        """(7): every model since. The newest manifest's state, the newest model, and how many steps there were."""
+        before, kept, steps = self._last, self._trusted.state, 0
+        model = self.model()
+        for one in chain:
+            model = self._next(served, model.state, before, one.manifest, one.envelope)
+            steps += one.manifest.last is not None and one.manifest.last.tally is not None
+            before, kept = one, model.state.to_bytes()
+        if ending is not None:
+            assert served.ending is not None
+            model = self._next(served, model.state, before, ending, served.ending)
+            steps += ending.last is not None and ending.last.tally is not None
+        return kept, model, steps
+
+    def _next(
+        self,
+        served: Served,
+        state: State,
+        before: AcceptedManifest | None,
+        told: RoundManifest | Ending,
+        envelope: bytes,
+    ) -> Model:
+        """The model that ``told`` must name, computed from the state of the round before."""
+        tally, blob = self._tally(served, told, envelope)
+        documents = (envelope,) if before is None else (before.envelope, envelope)
+        blobs = () if before is None or blob is None else (state.to_bytes(), blob)
+        try:
+            model = first_model(self._document) if before is None else next_model(self._document, state, tally)
+        except InconsistentManifestError as fault:
+            self._convict(str(fault), kind=Kind.WRONG_STEP, documents=documents, blobs=blobs)
+        differs = what_differs(told, model)
+        if differs is not None:
+            sentence = f"the model does not follow: the server signed {differs}"
+            self._convict(sentence, kind=Kind.WRONG_STEP, documents=documents, blobs=blobs)
+        return model
+
+    def _tally(
+        self, served: Served, told: RoundManifest | Ending, envelope: bytes
+    ) -> tuple[Tally | None, bytes | None]:
+        """The tally of the round before, and its bytes; none where that was abandoned, or nothing was before."""
+        if told.last is None or told.last.tally is None:
+            return None, None
+        blob = served.tallies.get(told.last.tally)
+        if blob is None:
+            raise MalformedMessageError("a tally that is named was not served")
+        tally = decode_tally(blob, digest=told.last.tally, experiment=self._document.experiment)
+        counted = last_round(tally)
+        if (counted.cells, counted.participants) != (told.last.cells, told.last.participants):
+            self._convict(
+                "the server signed counts beside a tally that has others",
+                kind=Kind.WRONG_COUNTS,
+                documents=(envelope,),
+                blobs=(blob,),
+            )
+        return tally, blob
+
+    def _state(self, trusted: Trusted, last: AcceptedManifest | None) -> State:
+        """The state that is kept, held to the manifest that names it: a disk may have changed it."""
+        if last is None:
+            return first_model(self._document).state
+        return decode_state(trusted.state, digest=last.manifest.state, experiment=self._document.experiment)
+
+    def _convict(
+        self,
+        sentence: str,
+        *,
+        kind: Kind,
+        documents: tuple[bytes, ...] = (),
+        checkpoints: tuple[bytes, ...] = (),
+        blobs: tuple[bytes, ...] = (),
+        frontier: Frontier | None = None,
+    ) -> NoReturn:
+        evidence = Evidence(
+            kind=kind,
+            experiment=self._experiment,
+            documents=documents,
+            checkpoints=checkpoints,
+            blobs=blobs,
+            frontier=frontier or Frontier(),
+        )
+        raise CheatingError(sentence, evidence=evidence.to_bytes())
+
+
+def tallies_named(documents: Sequence[RoundManifest | Ending]) -> list[str]:
+    """Digests of the tallies that a device needs to follow these documents."""
+    return [told.last.tally for told in documents if told.last is not None and told.last.tally is not None]
