@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.coordinator import receipt_shelf
 from secvm.coordinator.receipt_shelf import FolderShelf, MemoryShelf, Shelf
 from secvm.errors import StoreError
 from secvm.protocol.received import (
@@ -158,7 +157,7 @@ def test_a_disk_that_fails_leaves_nothing_and_the_next_try_succeeds(
 
 def test_writes_that_take_a_part_only_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
-    monkeypatch.setattr(receipt_shelf.os, "write", lambda file, data: write(file, data[:100]))
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:100]))
     shelf = FolderShelf(tmp_path)
     keep(shelf, 7, digests(100))
     assert shelf.receipt(7, 3) is not None

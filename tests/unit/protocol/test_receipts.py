@@ -90,8 +90,11 @@ def test_bits_come_back(bits: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[]", "7", '{"bits":33}', '{"bits":-1}', '{"bits": 3}', '{"bits":3.0}', '{"bits":true}', '{"bits":"3"}']
-    + ['{"bits":3,"x":1}', '{"bits":03}', '{"bits":3}\n', '{"bits":3,"bits":3}', "[" * 60, "[" * 100_000, "\xff"],
+    [
+        *("", "{}", "[]", "7", '{"bits":33}', '{"bits":-1}', '{"bits": 3}', '{"bits":3.0}', '{"bits":true}'),
+        *('{"bits":"3"}', '{"bits":3,"x":1}', '{"bits":03}', '{"bits":3}\n', '{"bits":3,"bits":3}'),
+        *("[" * 60, "[" * 100_000, "\xff"),
+    ],
 )
 def test_anything_else_is_no_number_of_bits(text: str) -> None:
     with pytest.raises(MalformedMessageError):
