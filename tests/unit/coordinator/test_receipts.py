@@ -165,10 +165,14 @@ def test_nothing_is_at_other_paths(path: str) -> None:
     assert get(coordinator, f"/v1/experiment/{'ab' * 32}/received/1") is None
 
 
-def test_an_abandoned_round_has_no_receipts_and_nothing_is_kept_of_it(coordinator: Coordinator) -> None:
-    of = experiment(rounds=3)
+def test_an_abandoned_round_has_no_receipts_and_nothing_is_kept_of_it(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of, kept = experiment(rounds=3), []
     add(coordinator.store, of)
+    monkeypatch.setattr(coordinator.shelf, "keep", lambda epoch, *_: kept.append(epoch))
     asyncio.run(coordinator.go(few, until=announced(coordinator, 2)))
+    assert kept == []
     assert coordinator.shelf.epochs() == []
     assert not has_receipts(coordinator, of, 1)
     last = manifest(coordinator, of, 2).last
