@@ -163,6 +163,44 @@ def test_writes_that_take_a_part_only_are_gone_on_with(tmp_path: Path, monkeypat
     assert shelf.receipt(7, 3) is not None
 
 
+def test_receipts_of_others_are_to_be_had_while_a_file_is_written_or_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf, held = FolderShelf(tmp_path), []
+    keep(shelf, 7, digests(100))
+    calls = {"fsync": os.fsync, "write": os.write}
+    unlink = Path.unlink
+
+    def seen(name: str) -> Callable[..., object]:
+        def call(*arguments: int) -> object:
+            held.append(shelf._lock.locked())
+            return calls[name](*arguments)  # type: ignore[operator]
+
+        return call
+
+    def removed(path: Path, missing_ok: bool = False) -> None:
+        held.append(shelf._lock.locked())
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        for name in calls:
+            patch.setattr(os, name, seen(name))
+        patch.setattr(Path, "unlink", removed)
+        keep(shelf, 8, digests(100))
+        assert shelf.over_since(8, 1) == 1
+        shelf.drop(8)
+    assert len(held) > 5
+    assert not any(held)
+
+
+def test_a_dropped_epoch_that_was_mapped_is_neither_answered_nor_held_open(tmp_path: Path) -> None:
+    shelf = FolderShelf(tmp_path)
+    keep(shelf, 7, digests(100))
+    assert shelf.bits(7) == 2
+    shelf.drop(7)
+    assert (shelf.bits(7), shelf._mapped) == (None, {})
+
+
 @pytest.mark.parametrize(
     "spoil",
     [lambda data: b"", lambda data: data[:-1], lambda data: data + b"\0", lambda data: b"x" + data[1:], lambda _: b"7"],
