@@ -106,15 +106,16 @@ class Doors:
         if self._group.full:
             self._refused.add(reason="busy")
             return self._try_later()
-        return self._decided(asked)
+        # Added here and now: a task would first let others be counted as if there were room for all of them.
+        return self._decided(asked, self._group.add(asked))
 
     def _commit(self, questions: list[Question]) -> list[_Decided | None]:
         """In the store's thread."""
         time_s = self._clock.now() // 1000
         return [(decision, time_s) for decision in self._store.answer(questions, time_s=time_s)]
 
-    async def _decided(self, asked: Question) -> Response:
-        durable = await self._group.add(asked)
+    async def _decided(self, asked: Question, waiting: Awaitable[_Decided | None]) -> Response:
+        durable = await waiting
         if durable is None:
             self._refused.add(reason="store")
             self._log.tell("not-stored", size=asked.checkpoint.size, **_which(asked.checkpoint))
