@@ -219,7 +219,7 @@ def test_evidence_is_kept_once_and_not_without_end(faces: list[int]) -> None:
     with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
         good = question("a", 0, 7)
         store.answer([good], time_s=5)
-        refused = []
+        refused: list[bytes] = []
         for face in faces:
             signed = Checkpoint(DIRECTORY, 7, bytes([face]) * 32).sign(LOG)
             asked = read_question(CosigningRequest(7, (), signed).to_bytes(), LOGS)

@@ -132,11 +132,11 @@ async def running(place: Place, **changes: Any) -> AsyncIterator[Running]:
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.get_running_loop().create_task(witness.run(stop, port.set_result))
+    # Should it fail before it listens, then here and now.
+    task.add_done_callback(lambda ended: None if port.done() else port.set_exception(ended.exception() or EOFError()))
+    found = await port
     try:
-        await asyncio.wait([port, task], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            await task
-        yield Running(port.result(), log, witness._store)
+        yield Running(found, log, witness._store)
     finally:
         stop.set()
         await task

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from secvm.protocol.checkpoints import Checkpoint
+from tests.conftest import ROOT
 from tests.unit.relay.helpers import ask
 from tests.unit.witness.worlds import COMMON, FACES, MOST, Place, are_a_chain, checkpoint, experiment, request
 
-ROOT = Path(__file__).resolve().parents[3]
 ORIGINS = 8
 #: After so many cosignatures of one life the process is killed, with other requests under way.
 KILLS = (1, 3, 17, 2, 9)
@@ -69,7 +69,9 @@ async def press(place: Place, process: Process, port: int, found: list[Checkpoin
                 old = int(answer.body) if answer.status == 409 else 0
 
     tasks = [asyncio.ensure_future(one_face(face, experiment(i))) for i in range(ORIGINS) for face in "ab"]
-    await enough.wait()
+    signals = asyncio.ensure_future(enough.wait())
+    await asyncio.wait([signals, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    assert signals.done()
     os.kill(process.pid, signal.SIGKILL)
     for ending in await asyncio.gather(*tasks, return_exceptions=True):
         # Whoever was not answered saw the connection end, and nothing else.
