@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import os
+import re
+import shlex
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -12,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from secvm.cli.main import run
 from secvm.protocol.checkpoints import Checkpoint
+from secvm.witness.settings import Listen
 from tests.conftest import ROOT
 from tests.unit.relay.helpers import ask
 from tests.unit.witness.worlds import COMMON, FACES, MOST, Place, are_a_chain, checkpoint, experiment, request
@@ -105,6 +109,33 @@ def test_killed_in_the_middle_it_never_tells_two_histories(tmp_path: Path) -> No
             os.kill(process.pid, signal.SIGTERM)
             assert await process.wait() == 0
         assert len(found) >= sum(KILLS)
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_commands_of_the_how_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs/how-to/run-a-witness.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    init, key, serve, look = [shlex.split(line) for line in "".join(blocks).splitlines()]
+    monkeypatch.chdir(tmp_path)
+    for program, *arguments in (init, key):
+        assert program == "./secvm"
+        assert run(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == lines[-1]
+    assert serve[:4] == ["./secvm", "witness", "serve", "--config"]
+    settings = tmp_path / serve[4]
+    # A free port; the page has the default, which the settings do not name.
+    settings.write_text(settings.read_text(encoding="utf-8") + "\n[listen]\nport = 0\n", encoding="utf-8")
+    assert look == ["curl", f"http://127.0.0.1:{Listen().port}/v1/seen"]
+
+    async def main() -> None:
+        async with life(settings) as (_process, port):
+            answer = await ask(port, "GET", "/v1/seen")
+            assert json.loads(answer.body) == {"witness": lines[0], "seen": [], "forks": []}
 
     asyncio.run(main())
 

@@ -11,11 +11,13 @@ import pytest
 from secvm.cli.main import run
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.errors import BadInputError
-from secvm.runtime.settings import read_settings
+from secvm.runtime.settings import Settings, read_settings
 from secvm.witness.main import initialise, make, read_key
 from secvm.witness.settings import WitnessSettings
 from tests.unit.witness.worlds import LOG, LOG_NAME, Place
 
+HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-witness.md"
+COUNTED = {"port", "connections", "origins", "waiting"}
 LOG_TOLD = f"{LOG_NAME} {LOG.public.data.hex()}"
 
 
@@ -97,6 +99,27 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, changes: dict[str, Any]
         read_settings(path, WitnessSettings)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def table_kind(kind: Any) -> type[Settings]:
+    kinds = [kind, *getattr(kind, "__args__", ())]
+    return next(one for one in kinds if isinstance(one, type) and issubclass(one, Settings))
+
+
+def test_the_file_in_the_how_to_is_read_and_shows_every_setting_with_its_default(tmp_path: Path) -> None:
+    found = re.search(r"^```toml\n(.*?)^```$", HOW_TO.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert found is not None
+    (tmp_path / "witness.toml").write_text(found[1], encoding="utf-8")
+    read = read_settings(tmp_path / "witness.toml", WitnessSettings)
+    for name, field in WitnessSettings.model_fields.items():
+        for key, inner in table_kind(field.annotation).model_fields.items():
+            if inner.annotation in {int, float} and not key.endswith(("_s", "_ms", "_bytes")):
+                assert key in COUNTED, key
+            if name == "testing":
+                continue
+            assert re.search(rf"^{key} = ", found[1], re.MULTILINE), key
+            if not inner.is_required():
+                assert getattr(getattr(read, name), key) == inner.default, key
 
 
 def test_a_log_stands_there_once(tmp_path: Path) -> None:
