@@ -213,24 +213,29 @@ def test_of_two_threads_that_would_fork_the_log_one_is_refused(old: int, sizes: 
         assert [one for one, _ in store.seen()] == found
 
 
-@given(faces=st.lists(st.integers(0, 255), min_size=1, max_size=3 * MAX_FORKS, unique=True))
-@settings(max_examples=10)
-def test_evidence_is_kept_once_and_not_without_end(faces: list[int]) -> None:
+def test_evidence_is_kept_as_it_came_first_and_not_without_end() -> None:
     with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
         good = question("a", 0, 7)
         store.answer([good], time_s=5)
-        refused: list[bytes] = []
-        for face in faces:
-            signed = Checkpoint(DIRECTORY, 7, bytes([face]) * 32).sign(LOG)
+        refused = [Checkpoint(DIRECTORY, 7, bytes([face]) * 32).sign(LOG) for face in range(MAX_FORKS + 3)]
+        # All of them a second time, later.
+        for time_s, signed in enumerate([*refused, *refused], start=6):
             asked = read_question(CosigningRequest(7, (), signed).to_bytes(), LOGS)
             assert isinstance(asked, Question)
-            assert store.answer([asked, asked], time_s=6 + len(refused)) == [Refuse(Reason.FORK, 7)] * 2
-            refused.append(signed)
+            assert store.answer([asked], time_s=time_s) == [Refuse(Reason.FORK, 7)]
         forks = store.forks()
         assert [fork.refused for fork in forks] == refused[:MAX_FORKS]
         assert {fork.cosigned for fork in forks} == {good.note}
-        assert [fork.time_s for fork in forks] == [6 + i for i in range(len(forks))]
+        assert [fork.time_s for fork in forks] == list(range(6, 6 + MAX_FORKS))
         assert store.seen() == [(good.checkpoint, 5)]
+
+
+def test_evidence_that_comes_again_is_not_written_over() -> None:
+    with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
+        store.answer([question("a", 0, 7)], time_s=5)
+        for time_s in (6, 7):
+            store.answer([question("b", 7, 7)], time_s=time_s)
+        assert [fork.time_s for fork in store.forks()] == [6]
 
 
 def test_the_faces_fork_where_they_should() -> None:
