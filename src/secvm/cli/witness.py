@@ -40,9 +40,10 @@ def serve(config: Config) -> None:
 
 @app.command()
 def key(config: Config, output_format: FormatOption = Format.TXT) -> None:
-    """Print the witness's public key; make the private one and an empty store first, if there are none.
+    """Print the public key; make key and store if missing.
 
-    The line is C2SP's: name, id and key. It goes to those whose logs are witnessed. Example:
+    The line is C2SP's: name, id and key. It goes to those whose logs are witnessed. A key that is there never gets a
+    new store: it would cosign again what it has forgotten. Example:
 
     \b
         ./secvm witness key --config witness/witness.toml
@@ -63,13 +64,15 @@ def init(
     name: Annotated[str, typer.Option(help="Its name under checkpoints: a host and a path, say.", show_default=False)],
     log: Annotated[
         list[str],
-        typer.Option(help="A log to look at: its name, a space, its key in hex. May be repeated.", show_default=False),
+        typer.Option(
+            help="A log: its name, a space, its key in hex. Repeat for more.", metavar="TEXT", show_default=False
+        ),
     ],
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Write settings, key and an empty store for a new witness, and print its public key.
+    """Make a new witness, and print its public key.
 
-    Example:
+    In the folder are then its settings, its private key, and an empty store. Example:
 
     \b
         ./secvm witness init witness --name witness.example/w1 --log "coordinator.example KEY"
