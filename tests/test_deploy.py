@@ -17,6 +17,8 @@ from secvm.crypto.signing import SigningKey
 from secvm.participant.settings import ParticipantSettings
 from secvm.relay.settings import RelaySettings
 from secvm.runtime.settings import Settings, read_settings
+from secvm.witness.server import SEEN_PATH, SUBMIT_PATH
+from secvm.witness.settings import WitnessSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -24,6 +26,7 @@ KINDS: dict[str, type[Settings]] = {
     "coordinator": CoordinatorSettings,
     "relay": RelaySettings,
     "participant": ParticipantSettings,
+    "witness": WitnessSettings,
 }
 #: For tests, and not shown to people who run it for real.
 UNSAFE = {"testing", "coordinator"}
@@ -119,6 +122,14 @@ def test_the_proxy_leads_to_the_port_and_the_paths_of_the_settings(party: str) -
         assert not settings.gateway.anybody
 
 
+def test_the_witness_proxy_leads_to_its_port_and_public_paths() -> None:
+    settings = read_settings(DEPLOY / "witness.toml", WitnessSettings)
+    proxy = (DEPLOY / "nginx-witness.conf").read_text(encoding="utf-8")
+    assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
+    assert f"location ~ ^({SUBMIT_PATH}|{SEEN_PATH})$" in proxy
+    assert f"client_max_body_size {settings.limits.request_bytes // 2**10}k;" in proxy
+
+
 @PARTIES
 def test_the_unit_runs_a_command_that_exists_and_leaves_no_core(party: str, capsys: pytest.CaptureFixture[str]) -> None:
     unit = (DEPLOY / f"secvm-{party}.service").read_text(encoding="utf-8")
@@ -157,10 +168,16 @@ def test_the_example_experiment_fits_the_example_coordinator() -> None:
     assert device.relay.urls[0].endswith(relay.relay.path)
 
 
+#: The language in which a page's commands are marked.
+PAGES = {"run-for-real": "", "run-a-witness": "text"}
+
+
 def commands() -> list[list[str]]:
-    """Our own commands in the how-to, as words after ``secvm``."""
-    text = (ROOT / "docs/how-to/run-for-real.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    """Our own commands in the how-tos, as words after ``secvm``."""
+    blocks = []
+    for page, language in PAGES.items():
+        text = (ROOT / f"docs/how-to/{page}.md").read_text(encoding="utf-8")
+        blocks += re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
     lines = [shlex.split(line.removesuffix("&")) for line in "".join(blocks).splitlines()]
     found = []
     for words in lines:
@@ -180,8 +197,8 @@ def test_commands_of_the_how_to_exist(words: list[str], capsys: pytest.CaptureFi
 
 
 def test_the_how_to_names_only_metrics_that_exist() -> None:
-    text = (ROOT / "docs/how-to/run-for-real.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"secvm_(?:coordinator|relay)_([a-z_]+)_total", text))
+    text = "".join((ROOT / f"docs/how-to/{page}.md").read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"secvm_(?:coordinator|relay|witness)_([a-z_]+)_total", text))
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/secvm").glob("*/*.py"))
     assert named
     assert {name for name in named if not re.search(rf"metrics\.counter\(\s*\"{name}\"", source)} == set()

@@ -75,6 +75,8 @@ def test_import_contracts_hold(copied_source: Path) -> None:
                 ("coordinator", "relay"),
                 ("coordinator", "participant"),
                 ("coordinator", "estimator"),
+                ("coordinator", "witness"),
+                ("witness", "coordinator"),
                 ("runtime", "relay"),
                 ("runtime", "people"),
             )
@@ -83,6 +85,16 @@ def test_import_contracts_hold(copied_source: Path) -> None:
             pytest.param("relay", {f"{folder}/t.py": f"import secvm.{other}"}, id=f"{folder} learns of {other}")
             for folder in ("relay", "runtime")
             for other in ("learning.package", "protocol.codec")
+        ),
+        *(
+            pytest.param("witness", {"witness/t.py": f"import {other}"}, id=f"the witness learns of {other}")
+            for other in (
+                "numpy",
+                "secvm.learning.package",
+                "secvm.people",
+                "secvm.protocol.log",
+                "secvm.protocol.manifest",
+            )
         ),
         pytest.param(
             "coordinator",

@@ -1,0 +1,6 @@
+"""The witness: knows only the log. It cosigns what has grown out of what it saw, and imports nothing of learning.
+
+- ``decision``: what is asked, what was seen, and what follows: cosign or refuse. Pure.
+- ``store.WitnessStore``: what was cosigned, durably, before anybody is answered; and forks, as evidence.
+- ``server.Doors``, ``main.Witness``: the process around the two (c2sp.org/tlog-witness).
+"""

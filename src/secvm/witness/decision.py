@@ -1,0 +1,180 @@
+"""What a witness has seen, what it is asked, and what follows from the two (c2sp.org/tlog-witness, ``add-checkpoint``).
+
+    read_question      bytes → a checkpoint that a known log has signed, or a refusal         400, 404, 403
+    decide             with what was cosigned last of that origin: cosign, or refuse          400, 409, 422
+
+A **fork** is two checkpoints of one origin and size with two roots, both signed by the log. No honest log has it,
+however often it crashed, so it is worth more than a refusal: both notes together convince anybody. What is kept of a
+note is the text and the log's own signature. Other lines anybody could have added, and as many as they like.
+
+Nothing here touches a clock, a file or a key of ours.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from secvm.crypto.merkle import EMPTY_ROOT
+from secvm.crypto.notes import Note, NoteKey
+from secvm.crypto.signing import VerifyKey
+from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError
+from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, check_growth, read_checkpoint
+from secvm.protocol.log_proofs import CosigningRequest
+from secvm.protocol.version import LOG_ORIGIN
+
+#: What stands behind a log's name in an origin: an experiment's digest, or the directory.
+_TAIL = re.compile(r"[0-9a-f]{64}|directory")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLog:
+    """A log whose checkpoints are looked at: all origins that begin with its name."""
+
+    name: str
+    key: VerifyKey
+
+
+class Logs:
+    """The logs that a witness knows."""
+
+    def __init__(self, logs: Iterable[KnownLog]) -> None:
+        self._by_name = {log.name: log for log in logs}
+
+    def find(self, origin: str) -> KnownLog | None:
+        """Whose origin this is; none: nobody's that is known."""
+        name, _, tail = origin.rpartition(f"/{LOG_ORIGIN}/")
+        return self._by_name.get(name) if _TAIL.fullmatch(tail) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was cosigned last of an origin."""
+
+    checkpoint: Checkpoint
+    #: The checkpoint as its log signed it.
+    note: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request whose checkpoint is signed by a log that is known."""
+
+    #: The log's name.
+    log: str
+    old: int
+    path: tuple[bytes, ...]
+    checkpoint: Checkpoint
+    #: The checkpoint with the log's own signature, and no other line.
+    note: bytes
+
+
+class Reason(enum.Enum):
+    """Why something is not cosigned; a word for logs and metrics."""
+
+    MALFORMED = "malformed"
+    UNKNOWN_LOG = "unknown-log"
+    BAD_SIGNATURE = "bad-signature"
+    #: ``old`` is larger than the checkpoint.
+    SHRINKS = "shrinks"
+    #: ``old`` is not what was cosigned last: the log asks again from there.
+    OTHER_SIZE = "other-size"
+    FORK = "fork"
+    BAD_PROOF = "bad-proof"
+    #: The log has as many origins here as it may have.
+    FULL = "full"
+
+    @property
+    def status(self) -> int:
+        """Of HTTP, as C2SP assigns them; it has none for ``FULL``."""
+        return _STATUS[self]
+
+
+_STATUS = {
+    Reason.MALFORMED: 400,
+    Reason.UNKNOWN_LOG: 404,
+    Reason.BAD_SIGNATURE: 403,
+    Reason.SHRINKS: 400,
+    Reason.OTHER_SIZE: 409,
+    Reason.FORK: 409,
+    Reason.BAD_PROOF: 422,
+    Reason.FULL: 507,
+}
+
+
+class Growth(enum.Enum):
+    """Why something is cosigned."""
+
+    #: Nothing of this origin was cosigned before.
+    FIRST = "first"
+    GROWN = "grown"
+    #: The same again: that it is still the newest at a later time.
+    RENEWED = "renewed"
+
+
+@dataclass(frozen=True, slots=True)
+class Cosign:
+    """It is to be cosigned, once it is remembered."""
+
+    growth: Growth
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """It is not to be cosigned."""
+
+    reason: Reason
+    #: What was cosigned last, where the answer tells it.
+    size: int | None = None
+
+
+Decision = Cosign | Refuse
+
+
+def read_question(data: bytes, logs: Logs) -> Question | Refuse:
+    """What is asked, if a log that is known has signed it."""
+    try:
+        request = CosigningRequest.from_bytes(data)
+        origin = Checkpoint.from_text(Note.from_bytes(request.checkpoint).text).origin
+    except MalformedMessageError:
+        return Refuse(Reason.MALFORMED)
+    log = logs.find(origin)
+    if log is None:
+        return Refuse(Reason.UNKNOWN_LOG)
+    key = NoteKey(origin, log.key)
+    try:
+        signed = read_checkpoint(request.checkpoint, log=key)
+    except BadSignatureError:
+        return Refuse(Reason.BAD_SIGNATURE)
+    return Question(log.name, request.old, request.path, signed.checkpoint, _signed_by_log_alone(signed, key))
+
+
+def decide(seen: Seen | None, asked: Question) -> Decision:
+    """Whether to cosign. Whoever calls this remembers the checkpoint, durably, before telling anybody.
+
+    Between reading ``seen`` and remembering, nobody else may: else two could be told yes who contradict each other.
+    """
+    new = asked.checkpoint
+    known = Checkpoint(new.origin, 0, EMPTY_ROOT) if seen is None else seen.checkpoint
+    # Before all others: what ``old`` says does not make two roots of one size less of a fork.
+    if seen is not None and new.size == known.size and new.root != known.root:
+        return Refuse(Reason.FORK, known.size)
+    if asked.old > new.size:
+        return Refuse(Reason.SHRINKS)
+    if asked.old != known.size:
+        return Refuse(Reason.OTHER_SIZE, known.size)
+    try:
+        check_growth(known, new, asked.path)
+    except BadProofError:
+        return Refuse(Reason.BAD_PROOF)
+    if seen is None:
+        return Cosign(Growth.FIRST, new)
+    return Cosign(Growth.RENEWED if new == known else Growth.GROWN, new)
+
+
+def _signed_by_log_alone(signed: SignedCheckpoint, key: NoteKey) -> bytes:
+    mine = next(made for made in signed.note.signatures if (made.name, made.key_id) == (key.name, key.key_id))
+    return Note(signed.note.text, (mine,)).to_bytes()

@@ -1,0 +1,158 @@
+"""The witness as a process: here the real clock, real dice, the key and the store are picked, and put together.
+
+A key and its memory belong together. ``make`` makes both; it makes a new key for an old memory, and never a new memory
+for an old key, which would cosign again what it has forgotten.
+
+On SIGTERM: no new connections; what is under way is answered. Everything that was answered is on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
+from secvm.errors import BadInputError
+from secvm.files import write_atomically
+from secvm.runtime.clock import Clock, SteeredClock, SystemClock
+from secvm.runtime.http_server import HttpServer
+from secvm.runtime.http_server import Limits as ServerLimits
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+from secvm.runtime.only_one import only_one
+from secvm.runtime.service import run_service
+from secvm.runtime.settings import make_secret, parse_settings, read_secret, read_settings
+from secvm.witness.decision import KnownLog, Logs
+from secvm.witness.server import Doors
+from secvm.witness.settings import WitnessSettings
+from secvm.witness.store import WitnessStore
+
+SETTINGS_FILE = "witness.toml"
+KEY_FILE = "witness.key"
+STORE_FILE = "witness.db"
+
+_HEX_KEY = re.compile(rb"[0-9a-f]{64}\n?")
+
+
+def initialise(folder: Path, *, name: str, logs: Sequence[str]) -> NoteKey:
+    """A new witness in this folder, for logs told as "name key": settings, key and store. Its public key."""
+    folder = folder.absolute()
+    if (folder / SETTINGS_FILE).exists():
+        raise BadInputError(f"there is a witness in {folder} already")
+    if any(log.count(" ") != 1 for log in logs):
+        raise BadInputError("a log is told as its name, a space and its key in hexadecimal")
+    content: dict[str, Any] = {
+        "witness": {"name": name, "key_file": str(folder / KEY_FILE)},
+        "store": {"path": str(folder / STORE_FILE)},
+        "logs": [dict(zip(("name", "key"), log.split(" "), strict=True)) for log in logs],
+    }
+    # Checked before anything is made.
+    parse_settings(json.dumps(content), WitnessSettings, "this witness")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"cannot make {folder}: {error.strerror or 'input/output error'}") from None
+    write_atomically(folder / SETTINGS_FILE, _toml(content).encode())
+    return make(folder / SETTINGS_FILE)
+
+
+def _toml(content: dict[str, Any]) -> str:
+    """Tables of texts; a text of JSON is one of TOML."""
+    parts = ["# docs/how-to/run-a-witness.md shows every setting."]
+    for name, found in content.items():
+        for table in found if isinstance(found, list) else [found]:
+            parts.append(f"\n[[{name}]]" if isinstance(found, list) else f"\n[{name}]")
+            parts += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
+    return "\n".join(parts) + "\n"
+
+
+def make(path: Path, dice: RandomBytes = os.urandom) -> NoteKey:
+    """The witness of these settings: its key and its empty store are made, unless they are there. Its public key."""
+    settings = read_settings(path, WitnessSettings)
+    key_file, store = settings.witness.key_file, settings.store.path
+    if not store.exists():
+        if key_file.exists():
+            raise BadInputError(
+                f"the key {key_file} is there, but not the store {store}",
+                next_step="What this key has cosigned is forgotten: retire it, and name a new file as key_file.",
+            )
+        WitnessStore.create(store)
+    if not key_file.exists():
+        make_secret(key_file, dice(SEED_BYTES).hex().encode() + b"\n")
+    return public_key(settings, read_key(key_file))
+
+
+def read_key(path: Path) -> SigningKey:
+    """The key that ``make`` wrote."""
+    data = read_secret(path)
+    if not _HEX_KEY.fullmatch(data):
+        raise BadInputError(f"{path} is no signing key", next_step="'secvm witness key' makes one.")
+    return SigningKey(bytes.fromhex(data.decode()))
+
+
+def public_key(settings: WitnessSettings, key: SigningKey) -> NoteKey:
+    """What others know this witness by."""
+    return NoteKey(settings.witness.name, key.public, SignatureKind.COSIGNATURE)
+
+
+def serve(path: Path) -> None:
+    """Run the witness that these settings describe, until somebody says stop."""
+    settings = read_settings(path, WitnessSettings)
+    clock: Clock = SystemClock() if settings.testing.clock is None else SteeredClock(settings.testing.clock)
+    store = settings.store.path
+    with only_one(store.with_name(f"{store.name}.lock"), "witness"):
+        witness = Witness(settings, clock=clock, log_to=sys.stderr)
+        run_service(witness.run, log=witness.log)
+
+
+class Witness:
+    """One witness, put together from its settings; files that are missing or wrong are told of here."""
+
+    def __init__(self, settings: WitnessSettings, *, clock: Clock, log_to: TextIO) -> None:
+        self._settings = settings
+        self._clock = clock
+        self.log = Log(log_to, clock, "witness")
+        self._logs = Logs(KnownLog(log.name, VerifyKey(bytes.fromhex(log.key))) for log in settings.logs)
+        self._key = read_key(settings.witness.key_file)
+        if self._key.public.data.hex() in {log.key for log in settings.logs}:
+            raise BadInputError("a log cannot be its own witness: its key is the witness's")
+        self._store = WitnessStore(settings.store.path, origins=settings.limits.origins)
+
+    async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
+        """Serve until ``stop`` is set, then drain. ``listening`` is told the port."""
+        settings, limits = self._settings, self._settings.limits
+        doors = Doors(
+            self._store,
+            self._logs,
+            name=settings.witness.name,
+            key=self._key,
+            clock=self._clock,
+            log=self.log,
+            metrics=Metrics("witness"),
+            waiting=limits.waiting,
+            retry_after_s=limits.retry_after_s,
+        )
+        server = HttpServer(
+            doors.handle, limits=ServerLimits(body_bytes=limits.request_bytes, connections=limits.connections)
+        )
+        try:
+            port = await server.start(settings.listen.host, settings.listen.port)
+            self.log.tell("listening", port=port)
+            if listening is not None:
+                listening(port)
+            await stop.wait()
+            self.log.tell("draining", connections=len(server.connections))
+            doors.draining = True
+            await server.drain()
+        finally:
+            await doors.close()
+            self._store.close()
+        self.log.tell("stopped")

@@ -1,0 +1,185 @@
+"""The witness's doors: ``POST /add-checkpoint``, ``GET /v1/seen``, ``GET /health``, ``GET /metrics``.
+
+A question is read and its log's signature checked when it comes. It is decided and remembered in the store's thread,
+together with others of the same moment; cosigned and answered when that is on the disk. The statuses are C2SP's
+(``decision.Reason``).
+
+``/v1/seen`` tells everybody what was cosigned last of each origin, and shows both notes of every fork.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Awaitable
+
+from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.crypto.signing import SigningKey
+from secvm.errors import StoreError
+from secvm.protocol.checkpoints import Checkpoint
+from secvm.protocol.log_proofs import SIZE_TYPE, write_cosignatures, write_size
+from secvm.protocol.version import LOG_ORIGIN
+from secvm.runtime.clock import Clock
+from secvm.runtime.group_commit import GroupCommit
+from secvm.runtime.http_server import Request, Response
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+from secvm.witness.decision import Decision, Growth, Logs, Question, Reason, Refuse, read_question
+from secvm.witness.store import WitnessStore
+
+SUBMIT_PATH = "/add-checkpoint"
+SEEN_PATH = "/v1/seen"
+TEXT_TYPE = "text/plain; charset=utf-8"
+_JSON_TYPE = "application/json"
+
+_SENTENCES = {
+    Reason.MALFORMED: "This is no request to cosign a checkpoint.",
+    Reason.UNKNOWN_LOG: "No log that is known here has this origin.",
+    Reason.BAD_SIGNATURE: "The log whose origin this is did not sign it.",
+    Reason.SHRINKS: "The old size is larger than the checkpoint's.",
+    Reason.BAD_PROOF: "The proof does not show that the log has grown out of what was cosigned.",
+    Reason.FULL: "This log has as many origins here as it may have.",
+}
+
+#: What was decided and is durable, and when, in seconds.
+_Decided = tuple[Decision, int]
+
+
+class Doors:
+    """Answers requests. Its ``handle`` is what ``HttpServer`` is given."""
+
+    def __init__(
+        self,
+        store: WitnessStore,
+        logs: Logs,
+        *,
+        name: str,
+        key: SigningKey,
+        clock: Clock,
+        log: Log,
+        metrics: Metrics,
+        waiting: int,
+        retry_after_s: int,
+    ) -> None:
+        self._store = store
+        self._logs = logs
+        self._name = name
+        self._key = key
+        self._clock = clock
+        self._log = log
+        self._metrics = metrics
+        self._retry_after_s = retry_after_s
+        # No tick: few ask, and whoever waits for a commit is in the next group anyway.
+        self._group: GroupCommit[Question, _Decided | None] = GroupCommit(
+            self._commit, tick_ms=0.0, waiting=waiting, failed=lambda _error: None
+        )
+        #: What ``/v1/seen`` answers, until something is decided.
+        self._kept: Response | None = None
+        self._cosigned = metrics.counter(
+            "cosigned", "Checkpoints that were cosigned.", {"growth": tuple(growth.value for growth in Growth)}
+        )
+        reasons = {"reason": (*(reason.value for reason in Reason), "busy", "store")}
+        self._refused = metrics.counter("refused", "Requests that were not answered with a cosignature.", reasons)
+        self.draining = False
+
+    def handle(self, request: Request) -> Response | Awaitable[Response]:
+        """Answer one request."""
+        gets = {SEEN_PATH: self._seen, "/health": self._health, "/metrics": self._page}
+        if request.method == "POST" and request.path == SUBMIT_PATH:
+            return self._submit(request.body)
+        if request.method == "GET" and request.path in gets:
+            return gets[request.path]()
+        if request.path == SUBMIT_PATH or request.path in gets:
+            return Response(405, b"", headers=(("allow", "POST" if request.path == SUBMIT_PATH else "GET"),))
+        return Response(404)
+
+    async def close(self) -> None:
+        """Answer what waits, and let the store's thread go."""
+        await self._group.close()
+
+    # ── add-checkpoint ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _submit(self, body: bytes) -> Response | Awaitable[Response]:
+        asked = read_question(body, self._logs)
+        if isinstance(asked, Refuse):
+            return self._refuse(asked)
+        if self._group.full:
+            self._refused.add(reason="busy")
+            return self._try_later()
+        # Added here and now: a task would first let others be counted as if there were room for all of them.
+        return self._decided(asked, self._group.add(asked))
+
+    def _commit(self, questions: list[Question]) -> list[_Decided | None]:
+        """In the store's thread."""
+        time_s = self._clock.now() // 1000
+        return [(decision, time_s) for decision in self._store.answer(questions, time_s=time_s)]
+
+    async def _decided(self, asked: Question, waiting: Awaitable[_Decided | None]) -> Response:
+        durable = await waiting
+        if durable is None:
+            self._refused.add(reason="store")
+            self._log.tell("not-stored", size=asked.checkpoint.size, **_which(asked.checkpoint))
+            return self._try_later()
+        self._kept = None
+        decision, time_s = durable
+        if isinstance(decision, Refuse):
+            if decision.reason in {Reason.FORK, Reason.BAD_PROOF}:
+                # Signed by the log: whoever runs the witness shall look.
+                self._log.tell(decision.reason.value, size=asked.checkpoint.size, **_which(asked.checkpoint))
+            return self._refuse(decision)
+        self._cosigned.add(growth=decision.growth.value)
+        if decision.growth is not Growth.RENEWED:
+            self._log.tell("cosigned", size=decision.checkpoint.size, **_which(decision.checkpoint))
+        line = decision.checkpoint.cosign(self._key, name=self._name, time_s=time_s)
+        return Response(200, write_cosignatures([line]), TEXT_TYPE)
+
+    def _refuse(self, refused: Refuse) -> Response:
+        self._refused.add(reason=refused.reason.value)
+        if refused.size is not None:
+            return Response(refused.reason.status, write_size(refused.size), SIZE_TYPE)
+        return Response(refused.reason.status, f"{_SENTENCES[refused.reason]}\n".encode(), TEXT_TYPE)
+
+    def _try_later(self) -> Response:
+        return Response(503, b"Come again later.\n", TEXT_TYPE, (("retry-after", str(self._retry_after_s)),))
+
+    # ── what anybody may look at ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _seen(self) -> Response:
+        if self._kept is not None:
+            return self._kept
+        try:
+            seen, forks = self._store.seen(), self._store.forks()
+        except StoreError:
+            return self._try_later()
+        content = {
+            "witness": NoteKey(self._name, self._key.public, SignatureKind.COSIGNATURE).to_text(),
+            "seen": [
+                {"origin": at.origin, "root": base64.b64encode(at.root).decode(), "size": at.size, "time": time_s}
+                for at, time_s in seen
+            ],
+            "forks": [
+                {
+                    "cosigned": fork.cosigned.decode(),
+                    "origin": fork.origin,
+                    "refused": fork.refused.decode(),
+                    "size": fork.size,
+                    "time": fork.time_s,
+                }
+                for fork in forks
+            ],
+        }
+        self._kept = Response(200, json.dumps(content, ensure_ascii=False).encode() + b"\n", _JSON_TYPE)
+        return self._kept
+
+    def _health(self) -> Response:
+        well = not self.draining
+        return Response(200 if well else 503, b'{"ok":%s}' % (b"true" if well else b"false"), _JSON_TYPE)
+
+    def _page(self) -> Response:
+        return Response(200, *self._metrics.page())
+
+
+def _which(checkpoint: Checkpoint) -> dict[str, str]:
+    """Which log of its owner it is, in words that a log line may hold."""
+    tail = checkpoint.origin.rpartition(f"/{LOG_ORIGIN}/")[2]
+    return {"kind": tail} if tail == "directory" else {"experiment": tail}

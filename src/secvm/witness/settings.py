@@ -1,0 +1,85 @@
+"""The witness's settings, as its TOML file has them. docs/how-to/run-a-witness.md shows a whole file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from secvm.runtime.settings import Settings
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Listen(Settings):
+    """``[listen]``: where logs, and those who compare, come."""
+
+    #: A name or an address of this machine. TLS is the work of a proxy in front.
+    host: str = "127.0.0.1"
+    #: 0: any free one; the log's first line says which.
+    port: int = Field(default=8490, ge=0, le=65535)
+
+
+class Identity(Settings):
+    """``[witness]``: who cosigns."""
+
+    #: As it stands under checkpoints and in experiments (docs/protocol.md §20.4): a host and a path, say.
+    name: str = Field(pattern=r"^[!-*,-~]{1,200}$")
+    #: Made by ``secvm witness key``.
+    key_file: Path
+
+
+class Store(Settings):
+    """``[store]``: what was cosigned."""
+
+    #: A SQLite database of the witness's own, made by ``secvm witness key``. Never an older copy of it.
+    path: Path
+
+
+class KnownLog(Settings):
+    """``[[logs]]``: whose checkpoints are looked at."""
+
+    #: Host and path: all origins ``name/secvm/v1/…`` are this log's.
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)*$", max_length=200)
+    #: The log's Ed25519 key in hexadecimal.
+    key: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Limits(Settings):
+    """``[limits]``: what the witness puts up with."""
+
+    #: Open connections.
+    connections: Count = 1000
+    #: Origins of one log, which are its experiments and one more; about 1 kB of disk each. Further ones: 507.
+    origins: Count = 10_000
+    #: Bytes of one request; a larger one is answered 413.
+    request_bytes: int = Field(default=2**16, ge=2**12, le=2**18)
+    #: Requests that wait for the disk; further ones: 503.
+    waiting: Count = 1000
+    #: What ``retry-after`` says in a 503, seconds.
+    retry_after_s: Count = 5
+
+
+class Testing(Settings):
+    """``[testing]``: not for people's packages."""
+
+    #: A file that steers the clock (``runtime.clock.SteeredClock``).
+    clock: Path | None = None
+
+
+class WitnessSettings(Settings):
+    """All of it."""
+
+    listen: Listen = Listen()
+    witness: Identity
+    store: Store
+    logs: tuple[KnownLog, ...] = Field(min_length=1)
+    limits: Limits = Limits()
+    testing: Testing = Testing()
+
+    @model_validator(mode="after")
+    def _each_once(self) -> WitnessSettings:
+        if len({log.name for log in self.logs}) != len(self.logs):
+            raise ValueError("a log stands there twice")
+        return self

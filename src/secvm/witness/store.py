@@ -1,0 +1,198 @@
+"""The witness's memory: one SQLite file. What it says was cosigned was, and nothing that was is missing.
+
+WAL with synchronous=FULL: a commit is on the disk when it returns, and only then is anybody answered. ``answer`` reads
+what was seen, decides and remembers in one transaction, under an exclusive lock on the file; so no two questions, by
+whatever door, are ever decided from the same memory and both cosigned.
+
+A witness that forgets can be made to contradict itself. So nothing is deleted here, and the file is made once, on
+purpose (``create``): a path that is mistyped, or a disk that was not mounted, is no empty memory.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from secvm.errors import BadInputError, StoreError
+from secvm.protocol.checkpoints import Checkpoint
+from secvm.runtime.settings import make_secret
+from secvm.witness.decision import Cosign, Decision, Question, Reason, Refuse, Seen, decide
+
+#: "SVMw".
+APPLICATION_ID = 0x53564D77
+#: Of the tables below; another number is another program's file.
+_VERSION = 1
+#: Of one origin. One is enough to convince; a log that signs roots without end shall not fill the disk.
+MAX_FORKS = 16
+
+_SCHEMA = """
+-- What was cosigned last of an origin. Grows with its log; never deleted.
+CREATE TABLE seen (
+    origin TEXT NOT NULL PRIMARY KEY,
+    log    TEXT NOT NULL,       -- the log's name in the settings
+    size   INTEGER NOT NULL,
+    root   BLOB NOT NULL,
+    note   BLOB NOT NULL,       -- the checkpoint with the log's signature
+    time_s INTEGER NOT NULL     -- when it was cosigned last
+) STRICT, WITHOUT ROWID;
+CREATE INDEX seen_by_log ON seen (log);
+-- Evidence: a root that was refused, because another of the same size was cosigned. Never changes, never deleted.
+CREATE TABLE forks (
+    origin   TEXT NOT NULL REFERENCES seen,
+    size     INTEGER NOT NULL,
+    root     BLOB NOT NULL,     -- the one that was refused
+    cosigned BLOB NOT NULL,     -- the note that was cosigned
+    refused  BLOB NOT NULL,     -- the note that was refused; the log signed both
+    time_s   INTEGER NOT NULL,  -- when it came first
+    PRIMARY KEY (origin, size, root)
+) STRICT, WITHOUT ROWID
+"""
+
+_REMEMBER = """
+INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (origin) DO UPDATE SET
+    log = excluded.log, size = excluded.size, root = excluded.root, note = excluded.note, time_s = excluded.time_s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Two notes of one origin and size, signed by one log, with two roots."""
+
+    origin: str
+    size: int
+    cosigned: bytes
+    refused: bytes
+    time_s: int
+
+
+class WitnessStore:
+    """What was cosigned last of every origin, and the forks that were seen. Any thread may use it, one at a time."""
+
+    def __init__(self, path: Path, *, origins: int) -> None:
+        """Open what ``create`` made; ``origins``: how many one log may have."""
+        self._origins = origins
+        self._lock = threading.Lock()
+        if not path.is_file():
+            raise BadInputError(
+                f"there is no witness's store {path}",
+                next_step="If it is lost, so is what this key has cosigned: retire the key, and make a new witness.",
+            )
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+        except sqlite3.Error:
+            raise BadInputError(f"cannot open the witness's store {path}") from None
+        try:
+            self._prepare(path)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self, path: Path) -> None:
+        try:
+            # Nothing is changed before it is known that the file is ours.
+            found = [self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+            if found != [APPLICATION_ID, _VERSION]:
+                raise BadInputError(f"{path} is no store of a witness of this version")
+            _set_up(self._db)
+        except sqlite3.OperationalError:
+            raise BadInputError(f"the witness's store {path} is in use by another process") from None
+        except sqlite3.Error:
+            raise BadInputError(f"{path} is no store of a witness of this version") from None
+
+    @staticmethod
+    def create(path: Path) -> None:
+        """A new, empty memory: whole and durable or not at all, in a file that only its owner can read."""
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+            for statement in _SCHEMA.split(";\n"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {_VERSION}")
+            make_secret(path, db.serialize())
+
+    def answer(self, questions: Sequence[Question], *, time_s: int) -> list[Decision]:
+        """Decide these one after another, and remember all that follows; durable when it returns.
+
+        Raises
+        ------
+        StoreError
+            Nothing of it is remembered, and nobody may be told anything.
+        """
+        with self._changing() as db:
+            return [self._answer_one(db, asked, time_s) for asked in questions]
+
+    def _answer_one(self, db: sqlite3.Connection, asked: Question, time_s: int) -> Decision:
+        new = asked.checkpoint
+        row = db.execute("SELECT size, root, note FROM seen WHERE origin = ?", (new.origin,)).fetchone()
+        seen = None if row is None else Seen(Checkpoint(new.origin, row[0], row[1]), row[2])
+        decision = decide(seen, asked)
+        if isinstance(decision, Cosign):
+            if seen is None and self._count(db, asked.log) >= self._origins:
+                return Refuse(Reason.FULL)
+            db.execute(_REMEMBER, (new.origin, asked.log, new.size, new.root, asked.note, time_s))
+        elif decision.reason is Reason.FORK and seen is not None:
+            kept = db.execute("SELECT count(*) FROM forks WHERE origin = ?", (new.origin,)).fetchone()[0]
+            if kept < MAX_FORKS:
+                row = (new.origin, new.size, new.root, seen.note, asked.note, time_s)
+                db.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?, ?, ?, ?)", row)
+        return decision
+
+    @staticmethod
+    def _count(db: sqlite3.Connection, log: str) -> int:
+        found: int = db.execute("SELECT count(*) FROM seen WHERE log = ?", (log,)).fetchone()[0]
+        return found
+
+    def seen(self) -> list[tuple[Checkpoint, int]]:
+        """What was cosigned last of every origin, and when."""
+        with self._reading() as db:
+            rows = db.execute("SELECT origin, size, root, time_s FROM seen ORDER BY origin").fetchall()
+        return [(Checkpoint(origin, size, root), time_s) for origin, size, root, time_s in rows]
+
+    def forks(self) -> list[Fork]:
+        """The evidence, the oldest first."""
+        with self._reading() as db:
+            rows = db.execute("SELECT origin, size, cosigned, refused, time_s FROM forks ORDER BY time_s, origin, root")
+            return [Fork(*row) for row in rows.fetchall()]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of what is in the block, durably, or nothing and an error."""
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException as error:
+                # SQLite may have done so already: on a full disk, for example.
+                with suppress(sqlite3.Error):
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise StoreError("the witness's store could not be changed") from None
+                raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._db
+            except sqlite3.Error:
+                raise StoreError("the witness's store could not be read") from None
+
+
+def _set_up(db: sqlite3.Connection) -> None:
+    # Exclusive: a second witness on the same file would decide from what the first has not written yet.
+    for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        db.execute(f"PRAGMA {pragma}").fetchall()
+    # The lock is taken by the first transaction, not by the pragma.
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("COMMIT")

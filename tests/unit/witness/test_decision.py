@@ -1,0 +1,244 @@
+"""What a witness answers, as a table; and that whatever it is asked, in whatever order, it tells one history."""
+
+import contextlib
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.crypto.merkle import EMPTY_ROOT
+from secvm.crypto.notes import Note, sign_note
+from secvm.protocol.checkpoints import Checkpoint
+from secvm.protocol.log_proofs import CosigningRequest
+from secvm.witness.decision import Cosign, Growth, Question, Reason, Refuse, Seen, decide, read_question
+from secvm.witness.store import MAX_FORKS, WitnessStore
+from tests.unit.witness.worlds import (
+    COMMON,
+    DIRECTORY,
+    FACES,
+    LOG,
+    LOG_NAME,
+    LOGS,
+    MOST,
+    OTHER,
+    are_a_chain,
+    checkpoint,
+    experiment,
+    question,
+    request,
+)
+
+# ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("origin", [DIRECTORY, experiment(0), experiment(2**255)])
+def test_origins_of_a_known_log_are_known(origin: str) -> None:
+    asked = read_question(request("a", 3, 7, origin=origin), LOGS)
+    assert isinstance(asked, Question)
+    assert (asked.log, asked.old, asked.checkpoint) == (LOG_NAME, 3, checkpoint("a", 7, origin))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        LOG_NAME,
+        f"{LOG_NAME}/secvm/v1/",
+        f"{LOG_NAME}/secvm/v1/{'A' * 64}",
+        f"{LOG_NAME}/secvm/v1/{'a' * 63}",
+        f"{LOG_NAME}/secvm/v1/directory/x",
+        f"{LOG_NAME}/secvm/v2/directory",
+        "coordinator.example/secvm/v1/directory",
+        f"x{DIRECTORY}",
+        f"{DIRECTORY}/secvm/v1/directory",
+    ],
+)
+def test_other_origins_are_not(origin: str) -> None:
+    assert read_question(request("a", 3, 7, origin=origin), LOGS) == Refuse(Reason.UNKNOWN_LOG)
+
+
+def test_what_the_log_did_not_sign_is_refused() -> None:
+    assert read_question(request("a", 3, 7, key=OTHER), LOGS) == Refuse(Reason.BAD_SIGNATURE)
+    text = checkpoint("a", 7).to_text()
+    elsewhere = Note(text, (sign_note(text, name="somebody.else", key=LOG),)).to_bytes()
+    assert read_question(CosigningRequest(0, (), elsewhere).to_bytes(), LOGS) == Refuse(Reason.BAD_SIGNATURE)
+
+
+def test_lines_of_others_are_passed_over_and_not_kept() -> None:
+    own = checkpoint("a", 7).sign(LOG)
+    crowded = Note.from_bytes(own)
+    for number in range(60):
+        crowded = crowded.signed_by(sign_note(crowded.text, name=f"stranger{number}", key=OTHER))
+    asked = read_question(CosigningRequest(0, (), crowded.to_bytes()).to_bytes(), LOGS)
+    assert isinstance(asked, Question)
+    assert asked.note == own
+
+
+@given(data=st.binary(max_size=300))
+def test_garbage_is_refused_as_such(data: bytes) -> None:
+    assert read_question(data, LOGS) == Refuse(Reason.MALFORMED)
+
+
+@given(data=st.data())
+def test_a_changed_request_is_refused_or_says_the_same_of_the_log(data: st.DataObject) -> None:
+    whole = bytearray(request("a", 3, 7))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    asked = read_question(bytes(whole), LOGS)
+    # Size of before and proof are not signed; what the log says is.
+    assert isinstance(asked, Refuse) or asked.checkpoint == checkpoint("a", 7)
+
+
+# ── what follows ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def seen(face: str, size: int) -> Seen:
+    return Seen(checkpoint(face, size), b"")
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "answer"),
+    [
+        (None, question("a", 0, 7), Cosign(Growth.FIRST, checkpoint("a", 7))),
+        (None, question("a", 0, 0), Cosign(Growth.FIRST, checkpoint("a", 0))),
+        (None, question("a", 3, 7), Refuse(Reason.OTHER_SIZE, 0)),
+        (seen("a", 0), question("a", 0, 7), Cosign(Growth.GROWN, checkpoint("a", 7))),
+        (seen("a", 3), question("a", 3, 7), Cosign(Growth.GROWN, checkpoint("a", 7))),
+        (seen("a", COMMON), question("b", COMMON, 7), Cosign(Growth.GROWN, checkpoint("b", 7))),
+        (seen("a", 7), question("a", 7, 7), Cosign(Growth.RENEWED, checkpoint("a", 7))),
+        (seen("a", 7), question("a", 3, 7), Refuse(Reason.OTHER_SIZE, 7)),
+        (seen("a", 7), question("a", 3, 5), Refuse(Reason.OTHER_SIZE, 7)),
+        (seen("a", 7), question("a", 0, 7), Refuse(Reason.OTHER_SIZE, 7)),
+        (seen("a", 7), question("a", 9, 8), Refuse(Reason.SHRINKS)),
+        (seen("a", 7), question("a", 7, 6), Refuse(Reason.SHRINKS)),
+        (seen("a", 7), question("b", 7, 7), Refuse(Reason.FORK, 7)),
+        # A fork is one, whatever else is wrong with the request.
+        (seen("a", 7), question("b", 3, 7), Refuse(Reason.FORK, 7)),
+        (seen("a", 7), question("b", 9, 7), Refuse(Reason.FORK, 7)),
+        (seen("a", 7), question("b", 7, 9), Refuse(Reason.BAD_PROOF)),
+    ],
+)
+def test_decisions(before: Seen | None, asked: Question, answer: Cosign | Refuse) -> None:
+    assert decide(before, asked) == answer
+
+
+def test_proofs_where_none_is_needed_are_refused() -> None:
+    for before, old, size in ((None, 0, 7), (seen("a", 7), 7, 7)):
+        signed = checkpoint("a", size).sign(LOG)
+        asked = read_question(CosigningRequest(old, (bytes(32),), signed).to_bytes(), LOGS)
+        assert isinstance(asked, Question)
+        assert decide(before, asked) == Refuse(Reason.BAD_PROOF)
+
+
+def test_an_empty_tree_has_one_root() -> None:
+    signed = Checkpoint(DIRECTORY, 0, bytes(32)).sign(LOG)
+    asked = read_question(CosigningRequest(0, (), signed).to_bytes(), LOGS)
+    assert isinstance(asked, Question)
+    assert decide(None, asked) == Refuse(Reason.BAD_PROOF)
+    assert decide(Seen(Checkpoint(DIRECTORY, 0, EMPTY_ROOT), b""), asked) == Refuse(Reason.FORK, 0)
+
+
+# ── one history ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def new_store() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        WitnessStore.create(path)
+        yield path
+
+
+SIZES = st.integers(0, MOST)
+ASKED = st.tuples(st.sampled_from("ab"), SIZES, SIZES, st.sampled_from([None, "proof", "stale"]))
+
+
+@settings(max_examples=60)
+@given(groups=st.lists(st.lists(ASKED, max_size=6) | st.none(), max_size=12))
+def test_whatever_is_asked_what_is_cosigned_is_one_history(
+    groups: list[list[tuple[str, int, int, str | None]] | None],
+) -> None:
+    """A group is decided in one transaction; None is a restart."""
+    found: list[Checkpoint] = []
+    with new_store() as path:
+        store = WitnessStore(path, origins=1)
+        for group in groups:
+            if group is None:
+                store.close()
+                store = WitnessStore(path, origins=1)
+                continue
+            asked = []
+            for face, old, size, spoiled in group:
+                # Most often from where the witness stands, else nothing would ever grow.
+                at = found[-1].size if found and spoiled != "stale" else old
+                one = question(face, at, size)
+                path_ = (*one.path, bytes(32)) if spoiled == "proof" else one.path
+                asked.append(Question(one.log, one.old, path_, one.checkpoint, one.note))
+            for decision in store.answer(asked, time_s=0):
+                if isinstance(decision, Cosign):
+                    assert not found or decision.checkpoint.size >= found[-1].size
+                    found.append(decision.checkpoint)
+            if found:
+                assert [one for one, _ in store.seen()] == [found[-1]]
+        store.close()
+    assert are_a_chain(found)
+
+
+@settings(max_examples=10)
+@given(old=st.integers(0, COMMON), sizes=st.tuples(SIZES, SIZES).filter(lambda pair: min(pair) > COMMON))
+def test_of_two_threads_that_would_fork_the_log_one_is_refused(old: int, sizes: tuple[int, int]) -> None:
+    with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
+        if old:
+            store.answer([question("a", 0, old)], time_s=0)
+        together = threading.Barrier(8)
+        found: list[Checkpoint] = []
+
+        def submit(face: str, size: int) -> None:
+            asked = question(face, old, size)
+            together.wait()
+            (decision,) = store.answer([asked], time_s=0)
+            if isinstance(decision, Cosign):
+                found.append(decision.checkpoint)
+
+        threads = [threading.Thread(target=submit, args=("ab"[i % 2], sizes[i % 2])) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 1
+        assert [one for one, _ in store.seen()] == found
+
+
+def test_evidence_is_kept_as_it_came_first_and_not_without_end() -> None:
+    with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
+        good = question("a", 0, 7)
+        store.answer([good], time_s=5)
+        refused = [Checkpoint(DIRECTORY, 7, bytes([face]) * 32).sign(LOG) for face in range(MAX_FORKS + 3)]
+        # All of them a second time, later.
+        for time_s, signed in enumerate([*refused, *refused], start=6):
+            asked = read_question(CosigningRequest(7, (), signed).to_bytes(), LOGS)
+            assert isinstance(asked, Question)
+            assert store.answer([asked], time_s=time_s) == [Refuse(Reason.FORK, 7)]
+        forks = store.forks()
+        assert [fork.refused for fork in forks] == refused[:MAX_FORKS]
+        assert {fork.cosigned for fork in forks} == {good.note}
+        assert [fork.time_s for fork in forks] == list(range(6, 6 + MAX_FORKS))
+        assert store.seen() == [(good.checkpoint, 5)]
+
+
+def test_evidence_that_comes_again_is_not_written_over() -> None:
+    with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
+        store.answer([question("a", 0, 7)], time_s=5)
+        for time_s in (6, 7):
+            store.answer([question("b", 7, 7)], time_s=time_s)
+        assert [fork.time_s for fork in store.forks()] == [6]
+
+
+def test_the_faces_fork_where_they_should() -> None:
+    same = [FACES["a"].root(size) == FACES["b"].root(size) for size in range(MOST + 1)]
+    assert same == [size <= COMMON for size in range(MOST + 1)]
+    assert not are_a_chain([checkpoint("a", 7), checkpoint("b", 8)])

@@ -1,0 +1,246 @@
+"""A witness on real sockets: C2SP's statuses, what anybody may look at, and nothing that makes it fall over."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
+from secvm.protocol.log_proofs import CosigningRequest
+from tests.unit.relay.helpers import Answered, ask
+from tests.unit.witness.worlds import (
+    FACES,
+    LOG,
+    OTHER,
+    START_S,
+    Place,
+    are_a_chain,
+    checkpoint,
+    experiment,
+    request,
+    running,
+)
+
+
+def test_the_statuses_are_those_of_the_specification(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with running(place) as witness:
+            for body, status in (
+                (b"", 400),
+                (b"old 0\n\nnothing\n", 400),
+                (request("a", 0, 3, origin="elsewhere.example/secvm/v1/directory"), 404),
+                (request("a", 0, 3, key=OTHER), 403),
+                (request("a", 4, 3), 400),
+                (request("a", 1, 3), 409),
+                (request("a", 0, 3), 200),
+                (request("a", 3, 3), 200),
+                (request("a", 0, 7), 409),
+                (request("a", 3, 7), 200),
+                (request("b", 7, 7), 409),
+                (request("b", 7, 9), 422),
+                (b"x" * 70_000, 413),
+            ):
+                answer = await witness.submit(body)
+                assert answer.status == status, (body, answer)
+                if status == 200:
+                    place.cosigned(answer, body)
+                    assert answer.fields["content-type"] == "text/plain; charset=utf-8"
+                if status == 409:
+                    assert answer.fields["content-type"] == "text/x.tlog.size"
+                    assert answer.body in {b"0\n", b"3\n", b"7\n"}
+            assert (await witness.submit(request("a", 0, 9))).body == b"7\n"
+            for method, path, status in (
+                ("GET", "/add-checkpoint", 405),
+                ("POST", "/v1/seen", 405),
+                ("GET", "/", 404),
+                ("GET", "/health", 200),
+                ("GET", "/metrics", 200),
+            ):
+                assert (await ask(witness.port, method, path)).status == status
+
+    asyncio.run(main())
+
+
+def test_a_cosignature_says_the_time_and_a_renewal_a_later_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with running(place) as witness:
+            first = request("a", 0, 7)
+            assert place.cosigned(await witness.submit(first), first).times([place.key]) == {place.key: START_S}
+            seen = json.loads((await ask(witness.port, "GET", "/v1/seen")).body)["seen"]
+            assert [one["time"] for one in seen] == [START_S]
+            place.steering.steer(limit=1000 * (START_S + 600))
+            again = request("a", 7, 7)
+            assert place.cosigned(await witness.submit(again), again).times([place.key]) == {place.key: START_S + 600}
+            seen = json.loads((await ask(witness.port, "GET", "/v1/seen")).body)["seen"]
+            assert [one["time"] for one in seen] == [START_S + 600]
+        assert witness.log.getvalue().count('"event":"cosigned","size":7,"kind":"directory"') == 1
+
+    asyncio.run(main())
+
+
+def test_a_fork_is_told_counted_and_shown_with_both_notes(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        origin = experiment(5)
+        async with running(place) as witness:
+            assert (await witness.submit(request("a", 0, 7, origin=origin))).status == 200
+            refused = await witness.submit(request("b", 7, 7, origin=origin))
+            assert (refused.status, refused.body) == (409, b"7\n")
+            metrics = (await ask(witness.port, "GET", "/metrics")).body
+            assert b'secvm_witness_refused_total{reason="fork"} 1.0' in metrics
+            assert b'secvm_witness_cosigned_total{growth="first"} 1.0' in metrics
+            # The log goes on as it was cosigned.
+            assert (await witness.submit(request("a", 7, 9, origin=origin))).status == 200
+        assert f'"event":"fork","size":7,"experiment":"{5:064x}"' in witness.log.getvalue()
+        async with running(place) as witness:
+            shown = json.loads((await ask(witness.port, "GET", "/v1/seen")).body)
+        assert NoteKey.from_text(shown["witness"]) == place.key
+        assert place.key.kind is SignatureKind.COSIGNATURE
+        (fork,) = shown["forks"]
+        log = NoteKey(origin, LOG.public)
+        notes = [read_checkpoint(fork[which].encode(), log=log).checkpoint for which in ("cosigned", "refused")]
+        assert notes == [checkpoint("a", 7, origin), checkpoint("b", 7, origin)]
+        (seen,) = shown["seen"]
+        assert (seen["origin"], seen["size"]) == (origin, 9)
+        assert Checkpoint(origin, 9, FACES["a"].root(9)).to_text().endswith(f"\n{seen['root']}\n")
+
+    asyncio.run(main())
+
+
+def test_of_many_at_once_one_history_is_cosigned(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        found: dict[str, list[Checkpoint]] = {}
+        for _ in range(3):
+            async with running(place) as witness:
+                bodies = [
+                    request(face, old, size, origin=experiment(number))
+                    for number in range(3)
+                    for old, size in ((0, 6), (6, 8), (6, 7), (7, 8), (8, 12))
+                    for face in "ab"
+                ]
+                answers = await asyncio.gather(*map(witness.submit, bodies))
+                assert {answer.status for answer in answers} <= {200, 409, 422}
+                for body, answer in zip(bodies, answers, strict=True):
+                    if answer.status == 200:
+                        new = place.cosigned(answer, body).checkpoint
+                        found.setdefault(new.origin, []).append(new)
+        assert len(found) == 3
+        for chain in found.values():
+            assert max(one.size for one in chain) == 12
+            assert are_a_chain(chain)
+
+    asyncio.run(main())
+
+
+def test_more_than_can_wait_come_again_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(Place(tmp_path), limits={"waiting": 1, "retry_after_s": 9}) as witness:
+            bodies = [request("a", 0, 7, origin=experiment(number)) for number in range(20)]
+            tasks = {asyncio.ensure_future(witness.submit(body)) for body in bodies}
+            # A disk that takes its time.
+            with witness.store._lock:
+                answered: set[asyncio.Future[Answered]] = set()
+                # Were there room for all, nobody would be answered.
+                async with asyncio.timeout(20):
+                    while len(answered) < 19:
+                        done, _ = await asyncio.wait(tasks - answered, return_when=asyncio.FIRST_COMPLETED)
+                        answered |= done
+            assert {task.result().status for task in answered} == {503}
+            assert {task.result().fields["retry-after"] for task in answered} == {"9"}
+            assert [(await task).status for task in tasks - answered] == [200]
+
+    asyncio.run(main())
+
+
+def test_a_disk_that_fails_is_no_cosignature(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with running(place) as witness:
+            assert (await witness.submit(request("a", 0, 3))).status == 200
+            doors_store = witness.store
+            doors_store._db.execute("PRAGMA query_only = ON")
+            answer = await witness.submit(request("a", 3, 7))
+            assert (answer.status, answer.body) == (503, b"Come again later.\n")
+            doors_store._db.execute("PRAGMA query_only = OFF")
+            assert (await witness.submit(request("b", 3, 7))).status == 200
+        assert '"event":"not-stored"' in witness.log.getvalue()
+
+    asyncio.run(main())
+
+
+def test_as_many_origins_as_are_allowed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(Place(tmp_path), limits={"origins": 2}) as witness:
+            statuses = [
+                (await witness.submit(request("a", 0, 7, origin=experiment(number)))).status for number in range(3)
+            ]
+            assert statuses == [200, 200, 507]
+
+    asyncio.run(main())
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_no_body_makes_it_fall_over(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    bodies = data.draw(st.lists(st.binary(max_size=400) | CHANGED, min_size=1, max_size=20))
+
+    async def main() -> None:
+        async with running(Place(tmp_path_factory.mktemp("witness"))) as witness:
+            for body in bodies:
+                assert (await witness.submit(body)).status in {200, 400, 403, 404, 409, 422}
+            answer = await witness.submit(request("a", 0, 7, origin=experiment(77)))
+            assert answer.status == 200
+
+    asyncio.run(main())
+
+
+@st.composite
+def changed(draw: st.DrawFn) -> bytes:
+    """A request with a few other bytes, lines twice, or lines missing."""
+    whole = request(draw(st.sampled_from("ab")), draw(st.integers(0, 9)), draw(st.integers(0, 9)))
+    lines = whole.split(b"\n")
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(lines) - 1))
+        lines[at : at + 1] = draw(
+            st.sampled_from([[], [lines[at]] * 2, [lines[at][:-1]], [lines[at] + b"\xff"], [b""]])
+        )
+    return b"\n".join(lines)
+
+
+CHANGED = changed()
+
+
+def test_keys_of_note_lines_are_not_the_logs_own(tmp_path: Path) -> None:
+    """A witness whose key is a log's would cosign for itself."""
+    place = Place(tmp_path)
+    (tmp_path / "key").unlink()
+    (tmp_path / "key").write_bytes(LOG.seed.hex().encode())
+    (tmp_path / "key").chmod(0o600)
+
+    async def main() -> None:
+        async with running(place):
+            pass
+
+    with pytest.raises(ValueError, match="its own witness"):
+        asyncio.run(main())
+
+
+def test_a_long_note_of_many_lines_is_answered(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with running(place) as witness:
+            note = checkpoint("a", 7).sign(LOG)
+            stranger = b"\xe2\x80\x94 x " + b"A" * 800 + b"\n"
+            body = CosigningRequest(0, (), note + stranger * 60).to_bytes()
+            place.cosigned(await witness.submit(body), body)
+            assert len(body) > 40_000
+        assert (tmp_path / "store.db").stat().st_size < 40_000
+
+    asyncio.run(main())

@@ -1,0 +1,98 @@
+"""The witness's store: made once, strict about what it opens, and nothing is half done."""
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from secvm.errors import BadInputError, StoreError
+from secvm.witness.decision import Cosign, Reason, Refuse
+from secvm.witness.store import APPLICATION_ID, WitnessStore
+from tests.unit.witness.worlds import checkpoint, experiment, question
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    WitnessStore.create(tmp_path / "store.db")
+    return tmp_path / "store.db"
+
+
+def test_a_store_is_never_made_by_the_way_nor_twice(tmp_path: Path, path: Path) -> None:
+    with pytest.raises(BadInputError, match="no witness's store") as raised:
+        WitnessStore(tmp_path / "other.db", origins=1)
+    assert "retire the key" in str(raised.value.next_step)
+    assert not (tmp_path / "other.db").exists()
+    before = path.read_bytes()
+    with pytest.raises(BadInputError, match="exists already"):
+        WitnessStore.create(path)
+    assert path.read_bytes() == before
+
+
+def test_nobody_else_can_read_its_files(tmp_path: Path, path: Path) -> None:
+    with contextlib.closing(WitnessStore(path, origins=1)) as store:
+        store.answer([question("a", 0, 7)], time_s=0)
+        assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_one_process_at_a_time(path: Path) -> None:
+    with (
+        contextlib.closing(WitnessStore(path, origins=1)),
+        pytest.raises(BadInputError, match="in use by another process"),
+    ):
+        WitnessStore(path, origins=1)
+
+
+def test_commits_are_durable(path: Path) -> None:
+    with contextlib.closing(WitnessStore(path, origins=1)) as store:
+        pragmas = {name: store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
+        assert pragmas == {"journal_mode": "wal", "synchronous": 2}
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 100])
+def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.db").write_bytes(content)
+    with pytest.raises(BadInputError, match="no store of a witness"):
+        WitnessStore(tmp_path / "x.db", origins=1)
+    assert (tmp_path / "x.db").read_bytes() == content
+
+
+@pytest.mark.parametrize("pragma", ["application_id = 7", f"application_id = {APPLICATION_ID + 1}", "user_version = 2"])
+def test_the_store_of_another_program_or_version_is_refused(path: Path, pragma: str) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA {pragma}")
+    with pytest.raises(BadInputError, match="no store of a witness of this version"):
+        WitnessStore(path, origins=1)
+
+
+def test_a_log_has_so_many_origins_and_those_go_on_growing(path: Path) -> None:
+    with contextlib.closing(WitnessStore(path, origins=2)) as store:
+        for number in range(2):
+            (made,) = store.answer([question("a", 0, 3, origin=experiment(number))], time_s=0)
+            assert isinstance(made, Cosign)
+        assert store.answer([question("a", 0, 3, origin=experiment(2))], time_s=0) == [Refuse(Reason.FULL)]
+        (made,) = store.answer([question("a", 3, 7, origin=experiment(1))], time_s=0)
+        assert isinstance(made, Cosign)
+        assert [one.origin for one, _ in store.seen()] == [experiment(0), experiment(1)]
+
+
+def test_a_commit_that_fails_leaves_nothing_and_tells_nobody_yes(path: Path) -> None:
+    with contextlib.closing(WitnessStore(path, origins=1)) as store:
+        store.answer([question("a", 0, 3)], time_s=0)
+        store._db.execute("PRAGMA query_only = ON")
+        with pytest.raises(StoreError):
+            store.answer([question("a", 3, 7)], time_s=1)
+        store._db.execute("PRAGMA query_only = OFF")
+        assert store.seen() == [(checkpoint("a", 3), 0)]
+        (made,) = store.answer([question("b", 3, 7)], time_s=2)
+        assert isinstance(made, Cosign)
+
+
+def test_a_failure_between_two_questions_of_a_group_takes_both_back(path: Path) -> None:
+    with contextlib.closing(WitnessStore(path, origins=9)) as store:
+        store._db.execute(
+            "CREATE TEMP TRIGGER no BEFORE INSERT ON main.seen WHEN NEW.size = 7 BEGIN SELECT raise(FAIL, 'x'); END"
+        )
+        with pytest.raises(StoreError):
+            store.answer([question("a", 0, 3, origin=experiment(1)), question("a", 0, 7)], time_s=0)
+        assert store.seen() == []

@@ -1,0 +1,142 @@
+"""A log with two faces, a witness on real sockets, and a clock that stands where it is put."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from secvm.crypto.merkle import Tree, leaf_hash
+from secvm.crypto.notes import NoteKey
+from secvm.crypto.signing import SigningKey
+from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log_proofs import CosigningRequest, read_cosignatures
+from secvm.runtime.clock import ClockSteering, SteeredClock
+from secvm.runtime.settings import read_settings
+from secvm.witness.decision import KnownLog, Logs, Question, read_question
+from secvm.witness.main import Witness, make
+from secvm.witness.settings import WitnessSettings
+from secvm.witness.store import WitnessStore
+from tests.unit.relay.helpers import Answered, ask
+
+LOG_NAME = "coordinator.example/a"
+LOG = SigningKey(b"\1" * 32)
+OTHER = SigningKey(b"\2" * 32)
+LOGS = Logs([KnownLog(LOG_NAME, LOG.public)])
+DIRECTORY = f"{LOG_NAME}/secvm/v1/directory"
+START_S = 1_767_225_600
+#: Leaves that the two faces of the log share, and leaves of each.
+COMMON, MOST = 5, 14
+
+
+def experiment(number: int) -> str:
+    return f"{LOG_NAME}/secvm/v1/{number:064x}"
+
+
+def tree(face: str) -> Tree:
+    return Tree(leaf_hash(b"%d" % i if i < COMMON else f"{face}{i}".encode()) for i in range(MOST))
+
+
+#: Two histories of one log; up to ``COMMON`` leaves they are the same.
+FACES = {face: tree(face) for face in "ab"}
+
+
+def checkpoint(face: str, size: int, origin: str = DIRECTORY) -> Checkpoint:
+    return Checkpoint(origin, size, FACES[face].root(size))
+
+
+def request(face: str, old: int, size: int, *, origin: str = DIRECTORY, key: SigningKey = LOG) -> bytes:
+    """What a log with this face asks a witness."""
+    path = FACES[face].consistency_proof(old, size) if old <= size else ()
+    return CosigningRequest(old, path, checkpoint(face, size, origin).sign(key)).to_bytes()
+
+
+def question(face: str, old: int, size: int, *, origin: str = DIRECTORY) -> Question:
+    found = read_question(request(face, old, size, origin=origin), LOGS)
+    assert isinstance(found, Question)
+    return found
+
+
+def are_a_chain(found: Iterable[Checkpoint]) -> bool:
+    """Whether one log could have been all of these: then one of the two faces was."""
+    each = list(found)
+    return any(all(one.root == FACES[face].root(one.size) for one in each) for face in FACES)
+
+
+@dataclass
+class Place:
+    """A folder with everything that a witness needs."""
+
+    folder: Path
+    steering: ClockSteering = field(init=False)
+    key: NoteKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.steering = ClockSteering(self.folder / "clock", now=1000 * START_S, rate=1e6, limit=1000 * START_S)
+        self.key = make(self.settings_file())
+
+    def settings_file(self, **changes: Mapping[str, Any]) -> Path:
+        tables: dict[str, dict[str, Any]] = {
+            "listen": {"port": 0},
+            "witness": {"name": "witness.example/w1", "key_file": self.folder / "key"},
+            "store": {"path": self.folder / "store.db"},
+            "[logs]": {"name": LOG_NAME, "key": LOG.public.data.hex()},
+            "limits": {},
+            "testing": {"clock": self.folder / "clock"},
+        }
+        for name, table in changes.items():
+            tables[name] |= table
+        lines = []
+        for name, table in tables.items():
+            lines.append(f"[{name}]")
+            lines += [
+                f"{key} = {value if isinstance(value, int) else json.dumps(str(value))}" for key, value in table.items()
+            ]
+        path = self.folder / "witness.toml"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    def cosigned(self, answer: Answered, asked: bytes) -> SignedCheckpoint:
+        """The checkpoint with the witness's line under it, which is good."""
+        assert answer.status == 200, answer
+        note = CosigningRequest.from_bytes(asked).checkpoint
+        origin = note.partition(b"\n")[0].decode()
+        signed = read_checkpoint(note, log=NoteKey(origin, LOG.public)).cosigned(*read_cosignatures(answer.body))
+        assert list(signed.times([self.key])) == [self.key]
+        return signed
+
+
+@dataclass
+class Running:
+    """A witness that serves."""
+
+    port: int
+    log: io.StringIO
+    store: WitnessStore
+
+    async def submit(self, body: bytes) -> Answered:
+        return await ask(self.port, "POST", "/add-checkpoint", body)
+
+
+@asynccontextmanager
+async def running(place: Place, **changes: Any) -> AsyncIterator[Running]:
+    """A witness, until the block ends; then it has drained."""
+    log = io.StringIO()
+    settings = read_settings(place.settings_file(**changes), WitnessSettings)
+    witness = Witness(settings, clock=SteeredClock(place.folder / "clock"), log_to=log)
+    stop = asyncio.Event()
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    task = asyncio.get_running_loop().create_task(witness.run(stop, port.set_result))
+    # Should it fail before it listens, then here and now.
+    task.add_done_callback(lambda ended: None if port.done() else port.set_exception(ended.exception() or EOFError()))
+    found = await port
+    try:
+        yield Running(found, log, witness._store)
+    finally:
+        stop.set()
+        await task
