@@ -397,6 +397,21 @@ def test_older_database_is_brought_up_step_by_step(path: Path) -> None:
     assert "newer version" in refused(path)
 
 
+def test_database_from_before_the_log_gets_its_tables_and_keeps_what_it_had(path: Path) -> None:
+    database = Database(path, schema.MIGRATIONS[:1])
+    with database.changing() as connection:
+        connection.execute("INSERT INTO experiments VALUES (1, 'e', x'65', x'7b7d', 'running')")
+    database.close()
+    with closing(SQLiteStore(path)) as store:
+        assert pragma(store, "user_version") == len(schema.MIGRATIONS)
+        assert [held.digest for held in store.experiments()] == ["e"]
+        assert (store.notes(), store.beacons("e")) == ([], {})
+        store.keep_note("log", size=1, root=b"r", note=b"n")
+        store.keep_beacon("e", 0, b"record")
+    with closing(SQLiteStore(path)) as store:
+        assert ([held.size for held in store.notes()], store.beacons("e")) == ([1], {0: b"record"})
+
+
 def test_migration_that_fails_leaves_the_version_before(path: Path) -> None:
     SQLiteStore(path).close()
     with pytest.raises(StoreError):

@@ -70,6 +70,14 @@ class StoreMachine(RuleBasedStateMachine):
         blobs = {} if tally is None else {tally: tally.encode()}
         self.both(lambda s: s.conclude(name, number, tally=tally, next_state="s", blobs=blobs))
 
+    @rule(origin=EXPERIMENTS, size=NUMBERS, root=st.sampled_from([b"r", b"s"]), note=st.sampled_from([b"n", b"m"]))
+    def keep_note(self, origin: str, size: int, root: bytes, note: bytes) -> None:
+        self.both(lambda s: s.keep_note(origin, size=size, root=root, note=note))
+
+    @rule(name=EXPERIMENTS, index=st.integers(0, 1), record=st.sampled_from([b"x", b"y"]))
+    def keep_beacon(self, name: str, index: int, record: bytes) -> None:
+        self.both(lambda s: s.keep_beacon(name, index, record))
+
     @rule(epoch=EPOCHS, private=st.binary(min_size=1, max_size=4))
     def add_key(self, epoch: int, private: bytes) -> None:
         self.both(lambda s: s.add_key(StoredKey(epoch, epoch, private)))
