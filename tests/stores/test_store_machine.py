@@ -113,9 +113,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def all_is_equal(self) -> None:
-        self.both(lambda s: (s.experiments(), s.keys()))
+        self.both(lambda s: (s.experiments(), s.keys(), s.notes()))
         for name in ("e", "f"):
-            self.both(lambda s, name=name: s.rounds(name))  # type: ignore[misc]
+            self.both(lambda s, name=name: (s.rounds(name), s.beacons(name)))  # type: ignore[misc]
         for epoch in (1, 2, 3):
             self.both(lambda s, epoch=epoch: (s.sealed(epoch, 99), list(s.opened(epoch)), s.deposits(epoch)))  # type: ignore[misc]
         for digest in ("e", "e1", "f2", "t", "u"):
