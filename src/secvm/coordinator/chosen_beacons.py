@@ -1,9 +1,9 @@
 """Which rounds of which beacons will fix a new experiment's salt.
 
 Named one by one, or by a delay: then the first round of drand that comes after it, and the pulse of NIST's second
-chain. drand's rounds have a number for every instant. NIST's do not quite: a pulse's number is counted on from the newest
-one, one a minute, which somebody has to fetch. All must lie in the future; how far is the operator's choice, but the
-log's witnesses must have seen the experiment before the first of them.
+chain. drand's rounds have a number for every instant. NIST's do not quite: a pulse's number is counted on from the
+newest one, one a minute, which somebody has to fetch. All must lie in the future; how far is the operator's choice, but
+the log's witnesses must have seen the experiment before the first of them.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from secvm.coordinator.present import OpenRound, Present
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.questions import EarlyStopping, OwnSettings
 from secvm.coordinator.records import make_block
+from secvm.coordinator.showing import Veil
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
@@ -113,6 +114,7 @@ class Coordinator:
         *,
         sent: set[tuple[str, int]] | None = None,
         grid: Grid = GRID,
+        veil: Callable[[Publisher], Veil] | None = None,
     ) -> None:
         self.store, self.clock = store, clock
         self.ingest = Ingested(store)
@@ -125,6 +127,7 @@ class Coordinator:
             key=COORDINATOR,
             grid=grid,
             dice=dice,
+            veil=None if veil is None else veil(self.publisher),
         )
         #: Rounds that people have answered; they do not forget it when a coordinator dies.
         self.sent: set[tuple[str, int]] = set() if sent is None else sent
@@ -132,12 +135,17 @@ class Coordinator:
     async def step(self, who: Crowd = crowd) -> int | None:
         """One step of the driver, then everybody sends who has not yet."""
         at = await self.driver.step()
+        self.everybody_sends(who)
+        return at
+
+    def everybody_sends(self, who: Crowd) -> None:
+        """Those who see a round that is open, once."""
         for one in self.ingest.present.rounds:
             name = (one.document.digest, one.number)
-            if one.opens_at <= self.clock.now() < one.accept_until and name not in self.sent:
+            seen = self.publisher.public(f"/v1/experiment/{one.document.digest}/manifest/{one.number}") is not None
+            if seen and one.opens_at <= self.clock.now() < one.accept_until and name not in self.sent:
                 assert self.ingest.send(one, who(one))
                 self.sent.add(name)
-        return at
 
     async def go(self, who: Crowd = crowd, *, until: Callable[[], bool] | None = None, steps: int = 200) -> None:
         """From instant to instant, until all is over."""
