@@ -12,6 +12,7 @@ from secvm.coordinator.books import Book, Books
 from secvm.coordinator.logbook import DIRECTORY, Logbook, OneLog
 from secvm.coordinator.publisher import Publisher, experiment_path
 from secvm.errors import MalformedMessageError
+from secvm.protocol.checkpoints import SignedCheckpoint
 from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.tiles import TILE_HEIGHT, TILE_WIDTH, Tile, tiles_of, write_bundle, write_tile
 from secvm.protocol.version import LOG_ORIGIN
@@ -41,7 +42,7 @@ class LogFiles:
         self._logbook = logbook
         self._publisher = publisher
         #: The size of each log, and its note, when it was put last.
-        self._put: dict[str, tuple[int, bytes]] = {}
+        self._put: dict[str, tuple[int, SignedCheckpoint]] = {}
         publisher.answer_also(self.find_tile)
 
     def lift(self, books: Books, read: list[Book]) -> list[Book]:
@@ -58,10 +59,10 @@ class LogFiles:
         log = self._logbook.log(place)
         if log is None or log.note is None:
             return
-        since, before = self._put.get(place, (0, b""))
-        note, size = log.note.data, log.cosigned
-        if note == before:
+        since, before = self._put.get(place, (0, None))
+        if log.note is before:
             return
+        note, size = log.note.data, log.cosigned
         for tile in tiles_of(size, since=since):
             self._publisher.write(log_path(place, tile.path), _tile(log, tile))
         if place != DIRECTORY:
@@ -74,7 +75,7 @@ class LogFiles:
             first = LogProof(0, path, log.first.data).to_bytes()
             self._publisher.put(first_path(place), first, media_type=TEXT_MEDIA_TYPE, lasting=True)
         self._publisher.put(log_path(place, "checkpoint"), note, media_type=TEXT_MEDIA_TYPE)
-        self._put[place] = (size, note)
+        self._put[place] = (size, log.note)
 
     def find_tile(self, path: str) -> bytes | None:
         """The tile at this path, if the cosigned log has it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from secvm.coordinator.cosigning import Cosigner, WitnessAddress
+from secvm.coordinator.cosigning import Cosigner, WitnessAddress, first_of
 from secvm.coordinator.log_files import LogFiles
 from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
@@ -45,9 +45,9 @@ class LogKeeping:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Ask witnesses and beacons until told to stop."""
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._cosigner.run(stop))
-            both.create_task(self._salting.run(stop))
+        # The first to end is ``stop``, or a failure. Nobody waits for a witness or a beacon then.
+        tasks = [stop.wait(), self._cosigner.run(stop), self._salting.run(stop)]
+        await first_of([asyncio.ensure_future(task) for task in tasks])
 
     def _grown(self) -> None:
         self._cosigner.poke()

@@ -30,7 +30,7 @@ from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey
+from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -76,6 +76,11 @@ def initialise(folder: Path) -> str:
     write_atomically(folder / "state" / ADMIN_FILE, hashlib.sha256(admin_key.encode()).hexdigest().encode() + b"\n")
     write_atomically(folder / SETTINGS_FILE, EXAMPLE.encode())
     return admin_key
+
+
+def log_key(folder: Path) -> VerifyKey:
+    """The public key of the log of a coordinator that was made here: witnesses are told it."""
+    return _key_in(folder / "state" / LOG_KEY_FILE).public
 
 
 class Coordinator:

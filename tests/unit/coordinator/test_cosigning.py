@@ -35,7 +35,6 @@ class Scene:
         self.of = logged()
         self.woken = 0
         self.lines = io.StringIO()
-        self.metrics = Metrics("coordinator")
         self.begin()
 
     def begin(self) -> None:
@@ -62,6 +61,8 @@ class Scene:
         return [json.loads(line)["event"] for line in self.lines.getvalue().splitlines()]
 
     def play(self, act: Callable[[Cosigner], Awaitable[None]], *, timeout_s: float = 5.0) -> None:
+        self.metrics = Metrics("coordinator")
+
         async def main() -> None:
             async with AsyncExitStack() as stack:
                 urls = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in self.witnesses]
