@@ -116,7 +116,10 @@ class Salting:
         times = [round_time(beacon.chain, beacon.round_number) for beacon in named]
         known = [at for at in times if at is not None]
         log = self._logbook.log(digest)
-        seen = None if log is None else log.first_seen()
+        if log is None:
+            # So new that nobody has looked at it yet; whoever does pokes.
+            return False, None
+        seen = log.first_seen()
         # (1)
         if seen is None:
             if any(at <= now for at in known):

@@ -347,7 +347,7 @@ def fragile_coordinator(
         return answer
 
     made.publisher._write = writing  # type: ignore[method-assign]
-    made.cosigner._post = posting  # type: ignore[method-assign]
+    made.cosigner._post = posting  # type: ignore[assignment,method-assign]
     return made
 
 

@@ -149,7 +149,7 @@ def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: P
             return await answer.read() if answer.status == 200 else None
 
     async def wait_for(session: aiohttp.ClientSession, path: str) -> bytes:
-        while (found := await get(session, path)) is None:
+        while (found := await get(session, path)) is None:  # noqa: ASYNC110  (another party answers when it can)
             await asyncio.sleep(0.01)
         return found
 
@@ -161,7 +161,7 @@ def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: P
             stop = asyncio.Event()
             running = asyncio.create_task(Coordinator(told, tmp_path).run(stop))
             session = await stack.enter_async_context(aiohttp.ClientSession(f"http://127.0.0.1:{port}"))
-            while not await answers(session):
+            while not await answers(session):  # noqa: ASYNC110  (nobody tells when it listens)
                 await asyncio.sleep(0.01)
             headers = {"authorization": "Bearer admin"}
             async with session.post("/admin/experiments", json=specification, headers=headers) as answer:
