@@ -215,6 +215,7 @@ class Cosigner:
         if self._log is not None:
             # Whatever the reason, an old copy of the store or a key in other hands, a person has to look.
             self._log.tell("log-halted-witness-has-seen-another", witness=at, size=log.size, limit=told)
+        self._wake()
 
     async def _post(self, session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[int, bytes]:
         headers = {"content-type": "application/octet-stream"}

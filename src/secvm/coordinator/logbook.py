@@ -4,7 +4,7 @@
     entries here, and none of them ever changes, so after a crash the same log comes out again. It is never stored.
  2. What is durable besides is what witnesses said: the newest checkpoint that a quorum cosigned, and the first one.
  3. A document may be shown when a checkpoint that a quorum cosigned contains it (``visible``), not before.
- 4. A log that somebody has seen otherwise is halted: nothing of it is signed any more.
+ 4. A log that somebody has seen otherwise is halted: nothing of it is signed any more, and its experiment is paused.
 
 A round appends an entry; nothing is built again. A log whose ending has its quorum is closed: it costs nothing any
 more, and its cosignatures are not renewed, because nothing can come after an ending.
@@ -218,8 +218,14 @@ class Logbook:
         return True
 
     def halt(self, log: OneLog) -> None:
-        """A witness has seen another log of this origin: whatever is signed now could be the other half of a fork."""
+        """A witness has seen another log of this origin: whatever is signed now could be the other half of a fork.
+
+        Its experiment is paused, so that also after a restart there is nothing else to sign, until a person says so.
+        """
         log.halted = True
+        standing = {one.digest: one.standing for one in self._store.experiments()}
+        if standing.get(log.place) is Standing.RUNNING:
+            self._store.set_standing(log.place, Standing.PAUSED)
 
     # ── what may be shown ────────────────────────────────────────────────────────────────────────────────────────────
 

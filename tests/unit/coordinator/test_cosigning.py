@@ -12,7 +12,7 @@ from secvm.coordinator.books import Books
 from secvm.coordinator.cosigning import MAX_ANSWER_BYTES, Cosigner, WitnessAddress
 from secvm.coordinator.logbook import Logbook, OneLog
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, SignatureKind, cosign_note
 from secvm.errors import LocalProtocolError
 from secvm.protocol.checkpoints import Checkpoint
@@ -245,6 +245,8 @@ def test_a_witness_that_has_seen_another_log_halts_it_and_nothing_more_is_signed
     assert "log-halted-witness-has-seen-another" in scene.events()
     assert scene.count("logs_halted") == 1
     assert scene.logbook.health()["halted"] == 1
+    assert scene.store.experiments()[0].standing is Standing.PAUSED
+    assert scene.woken > 0
     with pytest.raises(LocalProtocolError):
         scene.logbook.checkpoint(scene.log)
     asked = [witness.asked for witness in scene.witnesses]

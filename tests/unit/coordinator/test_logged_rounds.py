@@ -208,6 +208,32 @@ def test_the_directory_lists_all_experiments_in_their_order() -> None:
     assert (signed.checkpoint.size, signed.checkpoint.root) == (3, root(reader.node, 3))
 
 
+def test_a_halted_log_grows_no_further_not_even_after_a_restart() -> None:
+    of = logged()
+    coordinator, witnesses = world()
+    add(coordinator.store, of)
+
+    async def scenario() -> None:
+        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        origin = TERMS.log_key(of.digest).name
+        signed = [found for witness in witnesses for found in witness.cosigned if found.origin == origin]
+        # One has seen two entries more: an old copy of the store runs here.
+        witnesses[0].newest[origin] = Checkpoint(origin, signed[-1].size + 2, bytes(32))
+        coordinator.clock.advance(1000 * TERMS.freshness_s // 3)
+        await coordinator.cosigner.ask_all()
+        later: Logged = coordinator
+        for _ in range(3):
+            at = await later.step()
+            coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
+            later = Logged(coordinator.store, coordinator.clock, witnesses, sent=coordinator.sent)
+            later.driver.prepare()
+        assert coordinator.store.experiments()[0].standing is Standing.PAUSED
+        assert len(coordinator.store.rounds(of.digest)) == 1
+        assert {found for witness in witnesses for found in witness.cosigned if found.origin == origin} == set(signed)
+
+    asyncio.run(scenario())
+
+
 # ── cosignatures grow old ────────────────────────────────────────────────────────────────────────────────────────────
 
 
