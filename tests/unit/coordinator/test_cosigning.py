@@ -175,6 +175,20 @@ def test_answer_that_is_no_cosignature_does_not_count_and_the_others_are_enough(
     assert "not-cosigned" in scene.events()
 
 
+def test_a_redirect_is_not_followed_even_to_a_good_witness() -> None:
+    scene = Scene()
+
+    async def redirecting(cosigner: Cosigner) -> None:
+        good = cosigner._witnesses[0].url + "/add-checkpoint"
+        async with serving(redirected, elsewhere=good) as url:
+            cosigner._witnesses = (WitnessAddress(KEYS[0], url), *cosigner._witnesses[1:])
+            await cosigner.ask_all()
+
+    scene.play(redirecting)
+    assert scene.witnesses[0].asked == 0
+    assert KEYS[0] not in scene.log.lines
+
+
 @pytest.mark.parametrize("instead", [garbage, wrong_signature, of_another_witness])
 def test_one_good_witness_of_three_is_no_quorum(instead: Callable[[bytes], Answer]) -> None:
     scene = Scene()

@@ -180,6 +180,7 @@ def test_an_experiment_whose_quorum_came_at_the_instant_of_a_beacon_is_stopped()
     asyncio.run(scenario())
     assert world.standing is Standing.STOPPED
     assert world.store.beacons(world.of.digest) == {}
+    assert world.source.asked == []
 
 
 def test_a_pulse_that_turns_out_to_be_older_than_the_first_checkpoint_stops_the_experiment() -> None:

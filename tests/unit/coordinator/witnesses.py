@@ -121,13 +121,13 @@ class Logged(Coordinator):
 
 
 @asynccontextmanager
-async def serving(answer: Callable[[bytes], Answer]) -> AsyncIterator[str]:
-    """A witness behind a real socket; its submission prefix."""
+async def serving(answer: Callable[[bytes], Answer], *, elsewhere: str = "") -> AsyncIterator[str]:
+    """A witness behind a real socket; its submission prefix. ``elsewhere``: where redirects lead."""
 
     async def handle(request: web.Request) -> web.Response:
         assert (request.method, request.path) == ("POST", "/w/add-checkpoint")
         status, data = answer(await request.read())
-        headers = {"location": "/elsewhere"} if 300 <= status < 400 else {}
+        headers = {"location": elsewhere} if 300 <= status < 400 else {}
         return web.Response(status=status, body=data, headers=headers)
 
     application = web.Application()
