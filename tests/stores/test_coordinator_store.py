@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredExperiment, StoredKey, StoredRound
+from secvm.coordinator.store.port import (
+    CoordinatorStore,
+    Deposit,
+    Standing,
+    StoredExperiment,
+    StoredKey,
+    StoredNote,
+    StoredRound,
+)
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
 from tests.stores.kinds import KINDS, Kind, announced, block, experiment
@@ -431,3 +439,46 @@ def test_threads_append_side_by_side(store: CoordinatorStore) -> None:
 def test_private_key_does_not_print_itself(store: CoordinatorStore) -> None:
     store.add_key(KEY)
     assert "ppp" not in repr(store.keys()) + repr(store)
+
+
+# ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_first_note_stays_and_the_newest_follows(kind: Kind, store: CoordinatorStore, tmp_path: Path) -> None:
+    store.keep_note("b/log", size=1, root=b"r1", note=b"one")
+    store.keep_note("b/log", size=1, root=b"r1", note=b"one, renewed")
+    store.keep_note("b/log", size=3, root=b"r3", note=b"three")
+    store.keep_note("a/log", size=2, root=b"r2", note=b"two")
+    expected = [StoredNote("a/log", 2, b"r2", b"two", b"two"), StoredNote("b/log", 3, b"r3", b"three", b"one")]
+    assert store.notes() == expected
+    again = kind.reopen(store, tmp_path)
+    assert again.notes() == expected
+    again.close()
+
+
+@pytest.mark.parametrize(("size", "root"), [(2, b"r3"), (3, b"other"), (0, b"")])
+def test_note_that_does_not_follow_is_refused(store: CoordinatorStore, size: int, root: bytes) -> None:
+    store.keep_note("log", size=3, root=b"r3", note=b"three")
+    with pytest.raises(LocalProtocolError):
+        store.keep_note("log", size=size, root=root, note=b"another")
+    store.keep_note("log", size=3, root=b"r3", note=b"three")
+    assert store.notes() == [StoredNote("log", 3, b"r3", b"three", b"three")]
+
+
+def test_beacons_records_are_kept_by_experiment_and_place(started: CoordinatorStore) -> None:
+    started.add_experiment(experiment("f"), {})
+    started.keep_beacon("e", 1, b"second")
+    started.keep_beacon("e", 0, b"first")
+    started.keep_beacon("e", 0, b"first")
+    assert started.beacons("e") == {0: b"first", 1: b"second"}
+    assert list(started.beacons("e")) == [0, 1]
+    assert started.beacons("f") == {}
+
+
+def test_another_record_of_a_beacon_is_refused(started: CoordinatorStore) -> None:
+    started.keep_beacon("e", 0, b"first")
+    with pytest.raises(LocalProtocolError):
+        started.keep_beacon("e", 0, b"other")
+    with pytest.raises(LocalProtocolError):
+        started.keep_beacon("nobody's", 0, b"first")
+    assert started.beacons("e") == {0: b"first"}

@@ -62,7 +62,9 @@ def test_tables_are_strict_and_no_column_is_a_time(store: SQLiteStore) -> None:
     connection = store._database._connection
     tables = connection.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall()
     own = [name for name, _ in tables if not name.startswith("sqlite_")]
-    assert sorted(own) == ["blobs", "deposits", "epochs", "experiments", "keys", "opened", "rounds", "sealed"]
+    assert sorted(own) == [
+        "beacons", "blobs", "deposits", "epochs", "experiments", "keys", "notes", "opened", "rounds", "sealed",
+    ]  # fmt: skip
     assert all(strict for name, strict in tables if name in own)
     columns = {row[1] for name in own for row in connection.execute(f"PRAGMA table_info({name})")}
     assert not {name for name in columns if name.endswith(("_at", "_ms", "time", "date"))}
@@ -395,6 +397,21 @@ def test_older_database_is_brought_up_step_by_step(path: Path) -> None:
             assert connection.execute("SELECT packed FROM opened").fetchall() == [(block(1),)]
         database.close()
     assert "newer version" in refused(path)
+
+
+def test_database_from_before_the_log_gets_its_tables_and_keeps_what_it_had(path: Path) -> None:
+    database = Database(path, schema.MIGRATIONS[:1])
+    with database.changing() as connection:
+        connection.execute("INSERT INTO experiments VALUES (1, 'e', x'65', x'7b7d', 'running')")
+    database.close()
+    with closing(SQLiteStore(path)) as store:
+        assert pragma(store, "user_version") == len(schema.MIGRATIONS)
+        assert [held.digest for held in store.experiments()] == ["e"]
+        assert (store.notes(), store.beacons("e")) == ([], {})
+        store.keep_note("log", size=1, root=b"r", note=b"n")
+        store.keep_beacon("e", 0, b"record")
+    with closing(SQLiteStore(path)) as store:
+        assert ([held.size for held in store.notes()], store.beacons("e")) == ([1], {0: b"record"})
 
 
 def test_migration_that_fails_leaves_the_version_before(path: Path) -> None:

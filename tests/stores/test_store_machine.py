@@ -70,6 +70,14 @@ class StoreMachine(RuleBasedStateMachine):
         blobs = {} if tally is None else {tally: tally.encode()}
         self.both(lambda s: s.conclude(name, number, tally=tally, next_state="s", blobs=blobs))
 
+    @rule(origin=EXPERIMENTS, size=NUMBERS, root=st.sampled_from([b"r", b"s"]), note=st.sampled_from([b"n", b"m"]))
+    def keep_note(self, origin: str, size: int, root: bytes, note: bytes) -> None:
+        self.both(lambda s: s.keep_note(origin, size=size, root=root, note=note))
+
+    @rule(name=EXPERIMENTS, index=st.integers(0, 1), record=st.sampled_from([b"x", b"y"]))
+    def keep_beacon(self, name: str, index: int, record: bytes) -> None:
+        self.both(lambda s: s.keep_beacon(name, index, record))
+
     @rule(epoch=EPOCHS, private=st.binary(min_size=1, max_size=4))
     def add_key(self, epoch: int, private: bytes) -> None:
         self.both(lambda s: s.add_key(StoredKey(epoch, epoch, private)))
@@ -105,9 +113,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def all_is_equal(self) -> None:
-        self.both(lambda s: (s.experiments(), s.keys()))
+        self.both(lambda s: (s.experiments(), s.keys(), s.notes()))
         for name in ("e", "f"):
-            self.both(lambda s, name=name: s.rounds(name))  # type: ignore[misc]
+            self.both(lambda s, name=name: (s.rounds(name), s.beacons(name)))  # type: ignore[misc]
         for epoch in (1, 2, 3):
             self.both(lambda s, epoch=epoch: (s.sealed(epoch, 99), list(s.opened(epoch)), s.deposits(epoch)))  # type: ignore[misc]
         for digest in ("e", "e1", "f2", "t", "u"):

@@ -47,15 +47,16 @@ def init(
     \b
         ./secvm coordinator init coordinator
     """
-    from secvm.coordinator.main import SETTINGS_FILE, initialise
+    from secvm.coordinator.main import SETTINGS_FILE, initialise, log_key
 
     admin_key = initialise(folder)
-    settings = folder / SETTINGS_FILE
+    settings, public = folder / SETTINGS_FILE, log_key(folder).data.hex()
     text = (
         f"settings   {settings}\n"
         f"admin key  {admin_key}\n"
+        f"log key    {public}   (public: for witnesses, if the rounds shall stand in a log)\n"
         "\n"
         "The admin key is shown this once; the coordinator keeps only its SHA-256. Put it into a file that only you\n"
         f"can read. Look through the settings, then: ./secvm coordinator serve --config {settings}"
     )
-    emit({"settings": str(settings), "admin_key": admin_key}, output_format, text=text)
+    emit({"settings": str(settings), "admin_key": admin_key, "log_key": public}, output_format, text=text)

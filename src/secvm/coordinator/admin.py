@@ -11,13 +11,15 @@ and out; a refusal is ``application/problem+json`` whose ``detail`` is one sente
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from secvm.coordinator.books import first_blobs
+from secvm.coordinator.chosen_beacons import NewestPulse
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE
 from secvm.coordinator.questions import Specification, ask
@@ -26,6 +28,7 @@ from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.errors import BadInputError
 from secvm.protocol.experiment_document import ExperimentDocument, publish
+from secvm.protocol.log import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Request, Response
@@ -58,8 +61,13 @@ class Admin:
         dice: RandomBytes,
         wake: Callable[[], None],
         only_tests: bool = False,
+        log: LogTerms | None = None,
+        newest: Callable[[], NewestPulse | None] | None = None,
     ) -> None:
-        """``wake`` tells the driver. ``only_tests``: where the clock is steered, nothing but tests may run."""
+        """``wake`` tells the driver. ``only_tests``: where the clock is steered, nothing but tests may run.
+
+        ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
+        """
         self._store = store
         self._key = key
         self._admin_sha256 = admin_sha256
@@ -68,15 +76,25 @@ class Admin:
         self._dice = dice
         self._wake = wake
         self._only_tests = only_tests
+        self._log = log
+        self._newest = newest
 
-    def handle(self, request: Request) -> Response:
-        """Answer one request under ``PREFIX``."""
+    def answer(self, request: Request) -> Response | Awaitable[Response]:
+        """Answer one request under ``PREFIX``; later, where NIST must be asked first."""
+        asks = request.method == "POST" and b'"beacon_delay_s"' in request.body and self._allowed(request)
+        return self._after_asking(request, self._newest) if asks and self._newest is not None else self.handle(request)
+
+    async def _after_asking(self, request: Request, ask_newest: Callable[[], NewestPulse | None]) -> Response:
+        return self.handle(request, await asyncio.to_thread(ask_newest))
+
+    def handle(self, request: Request, newest: NewestPulse | None = None) -> Response:
+        """Answer at once. ``newest``: NIST's newest pulse, where it is known."""
         if not self._allowed(request):
             return refusal(401, "this needs the admin key")
         digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
         try:
             if not digest:
-                return self._all(request)
+                return self._all(request, newest)
             found = next((one for one in self._store.experiments() if one.digest == digest), None)
             if found is None:
                 return refusal(404, "there is no such experiment")
@@ -91,7 +109,7 @@ class Admin:
         digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
         return hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer"
 
-    def _all(self, request: Request) -> Response:
+    def _all(self, request: Request, newest: NewestPulse | None) -> Response:
         if request.method == "GET":
             return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
         if request.method != "POST":
@@ -99,7 +117,15 @@ class Admin:
         told = parse_settings(request.body, Specification, "the specification")
         if self._only_tests and not told.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
-        document, own = ask(told, key=self._key.public, grid=self._grid, dice=self._dice, now=self._clock.now())
+        document, own = ask(
+            told,
+            key=self._key.public,
+            grid=self._grid,
+            dice=self._dice,
+            now=self._clock.now(),
+            log=self._log,
+            newest=newest,
+        )
         stored = StoredExperiment(
             digest=document.digest,
             envelope=publish(document, keys=(self._key,)),

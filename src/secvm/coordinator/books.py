@@ -21,7 +21,7 @@ from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import decode_state, decode_tally
 from secvm.protocol.documents import Fields, decode_document, digest_of, encode_document
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest, read_last, write_last
 from secvm.protocol.round_state import RoundState
 
@@ -69,6 +69,8 @@ class Book:
     rounds: tuple[LiveRound, ...]
     watchers: Watchers
     _store: CoordinatorStore
+    #: Its ending, and perhaps its last rounds, are not public yet, because too few witnesses have seen them.
+    veiled: bool = False
 
     @property
     def live(self) -> tuple[LiveRound, ...]:
@@ -78,7 +80,7 @@ class Book:
     @property
     def is_over(self) -> bool:
         """Whether there will be no round any more, and the last one is concluded."""
-        return self.stored.standing in (Standing.STOPPED, Standing.FINISHED) and not self.live
+        return self.stored.standing in (Standing.STOPPED, Standing.FINISHED) and not self.live and not self.veiled
 
     @property
     def told(self) -> tuple[LiveRound, ...]:
@@ -120,6 +122,11 @@ class Book:
         if one in self.told:
             state = RoundState.ABANDONED if one.stored.tally is None else RoundState.PUBLISHED
         return str(state.value)
+
+    def beacon_records(self) -> dict[int, bytes]:
+        """Records of the beacons that it names, as far as they are known."""
+        named = self.document.binning.beacons if isinstance(self.document.binning, HashedBins) else ()
+        return self._store.beacons(self.stored.digest) if named else {}
 
     def _tally(self, digest: str | None) -> Tally | None:
         if digest is None:

@@ -10,8 +10,8 @@ after a crash at any point the next driver goes on where this one was, and ends 
     stands still.
  4. An experiment without a round that runs gets its next manifest; or it is over, because all T rounds are, because
     test counts no longer get better, or because the operator said so. While it is paused nothing of this happens.
- 5. What is signed and durable is shown to everyone; nothing else is (``showing``). So how a round ended is told by
-    the manifest after it, or by the ending.
+ 5. What is signed and durable, and, where there is a log, seen by enough witnesses, is shown to everyone; nothing
+    else is (``showing``). So how a round ended is told by the manifest after it, or by the ending.
  6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key. Their digests stay a little longer
     (``receipts``).
 
@@ -31,7 +31,8 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.present import OpenRound, Present, gateway_key
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.receipts import Receipts
-from secvm.coordinator.showing import show
+from secvm.coordinator.salting import has_salt
+from secvm.coordinator.showing import Veil, show
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
 from secvm.crypto.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.oblivious import encode_key_configurations
@@ -77,9 +78,12 @@ class Driver:
         metrics: Metrics | None = None,
         update: Callable[[Present], None] | None = None,
         receipts: Receipts | None = None,
+        veil: Veil | None = None,
     ) -> None:
-        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well. Without
-        ``receipts`` only the root stays of an epoch's digests.
+        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well.
+
+        Without ``receipts`` only the root stays of an epoch's digests. ``veil``: what logs leave to be seen; without
+        one everything is shown that is signed and durable.
         """
         self._store = store
         self._ingest = ingest
@@ -95,22 +99,24 @@ class Driver:
         self._participants = metrics.counter("train_participants", "Train participants of tallied rounds.")
         self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
         self._update = ingest.update if update is None else update
+        self._veil = veil
         self._books = Books(store)
         self._present: Present | None = None
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Something has changed that the clock does not tell: an experiment is new, or its standing is another.
+        """Something has changed that the clock does not tell: an experiment is new, its standing is another, witnesses
+        have seen more of its log, a beacon has spoken.
 
         It is shown at once, so that whoever changed it sees it; what follows from it comes with the next step.
         """
-        show(self._publisher, self._books, self._key)
+        self._show()
         self._wake.set()
 
     def prepare(self) -> None:
         """Tell what runs and show what is public, before anybody asks; nothing changes."""
         self._tell_present(self._clock.now())
-        show(self._publisher, self._books, self._key)
+        self._show()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Step whenever something is due, until told to stop; never in the middle of a step."""
@@ -149,13 +155,16 @@ class Driver:
             self._running.set(sum(book.stored.standing is standing for book in books), standing=standing.value)
         self._keep_a_key(books, now)
         self._tell_present(now)
-        show(self._publisher, self._books, self._key)
+        public = self._show()
         self._publisher.put_keys(self._keys_of_now(books, now))
         await self._publisher.flush()
-        for book in books:
+        for book in public:
             self._mark_published(book)
         await self._scrub(now)
         return self._next_instant(now)
+
+    def _show(self) -> list[Book]:
+        return show(self._publisher, self._books, self._key, self._veil)
 
     # ── (1) the clock ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -259,7 +268,7 @@ class Driver:
     def _go_on(self, book: Book, now: int) -> None:
         if book.live or book.stored.standing in (Standing.STOPPED, Standing.FINISHED):
             return
-        if book.stored.standing is Standing.PAUSED:
+        if book.stored.standing is Standing.PAUSED or not has_salt(self._store, book.document):
             return
         if len(book.rounds) >= book.document.rounds:
             self._store.set_standing(book.stored.digest, Standing.FINISHED)

@@ -17,10 +17,13 @@ from pathlib import Path
 
 from secvm.coordinator.admin import Admin
 from secvm.coordinator.answers import too_large
+from secvm.coordinator.chosen_beacons import NIST_CHAIN, NewestPulse
 from secvm.coordinator.driver import Driver
 from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import Ingest
 from secvm.coordinator.ingest import Limits as IngestLimits
+from secvm.coordinator.log_keeping import LogKeeping
+from secvm.coordinator.logbook import check_log
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.publisher import Publisher, remove_unfinished
 from secvm.coordinator.receipt_shelf import FolderShelf
@@ -29,10 +32,11 @@ from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey
-from secvm.errors import BadInputError
+from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
+from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
 from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.http_server import HttpServer, Limits, http_date
 from secvm.runtime.logs import Log
@@ -43,6 +47,7 @@ from secvm.runtime.service import run_service
 from secvm.runtime.settings import make_secret, read_secret, read_settings
 
 STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
+LOG_KEY_FILE = "log.key"
 SETTINGS_FILE, RECEIVED_FOLDER = "coordinator.toml", "received"
 _ADMIN_KEY_BYTES = 32
 #: A specification is a page or two.
@@ -57,7 +62,9 @@ def serve(settings_path: Path) -> None:
 
 
 def initialise(folder: Path) -> str:
-    """Settings with comments, a signing key, and an admin key, which is returned and kept nowhere; only its hash is."""
+    """Settings with comments, keys that sign and log, and an admin key, which is returned and kept nowhere; only its
+    hash is.
+    """
     try:
         (folder / "state").mkdir(parents=True, exist_ok=True)
         (folder / "state").chmod(0o700)
@@ -67,9 +74,15 @@ def initialise(folder: Path) -> str:
         raise BadInputError(f"there is a coordinator in {folder} already")
     admin_key = os.urandom(_ADMIN_KEY_BYTES).hex()
     make_secret(folder / "state" / KEY_FILE, os.urandom(SEED_BYTES))
+    make_secret(folder / "state" / LOG_KEY_FILE, os.urandom(SEED_BYTES))
     write_atomically(folder / "state" / ADMIN_FILE, hashlib.sha256(admin_key.encode()).hexdigest().encode() + b"\n")
     write_atomically(folder / SETTINGS_FILE, EXAMPLE.encode())
     return admin_key
+
+
+def log_key(folder: Path) -> VerifyKey:
+    """The public key of the log of a coordinator that was made here: witnesses are told it."""
+    return _key_in(folder / "state" / LOG_KEY_FILE).public
 
 
 class Coordinator:
@@ -104,13 +117,19 @@ class Coordinator:
         )
         self.log = Log(sys.stderr, self._clock, "coordinator")
         self._metrics = Metrics("coordinator")
-        self._key = _signing_key(state)
+        self._key = _key_in(state / KEY_FILE)
+        self._log_key = _key_in(state / LOG_KEY_FILE)
+        if self._log_key.public == self._key.public:
+            raise BadInputError(f"{KEY_FILE} and {LOG_KEY_FILE} hold one key; a log signs with a key of its own")
+        self._terms = settings.terms(self._log_key.public)
+        self._beacons = _beacons(settings, folder, self._clock)
         self._admin_sha256 = _admin_sha256(state)
         _check_grid(state, settings)
         self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
         try:
             self._shelf = FolderShelf(state / RECEIVED_FOLDER)
             _check_key(self._store, self._key)
+            check_log(self._store, self._log_key, has_log=settings.log is not None)
             if settings.testing is not None:
                 _check_only_tests(self._store)
         except BaseException:
@@ -141,6 +160,7 @@ class Coordinator:
             anybody=settings.gateway.anybody,
             tests=settings.testing is not None,
         )
+        keeping = self._log_keeping(publisher)
         driver = Driver(
             store=self._store,
             ingest=ingest,
@@ -153,7 +173,10 @@ class Coordinator:
             metrics=self._metrics,
             update=packages.update,
             receipts=receipts,
+            veil=None if keeping is None else keeping.files,
         )
+        if keeping is not None:
+            keeping.woken = driver.wake
         admin = None
         if self._admin_sha256 is not None:
             admin = Admin(
@@ -165,8 +188,16 @@ class Coordinator:
                 dice=os.urandom,
                 wake=driver.wake,
                 only_tests=settings.testing is not None,
+                log=self._terms,
+                newest=self._newest_pulse,
             )
-        routes = Routes(packages=packages, administration=admin, publisher=publisher, metrics=self._metrics)
+        routes = Routes(
+            packages=packages,
+            administration=admin,
+            publisher=publisher,
+            metrics=self._metrics,
+            log_health=None if keeping is None else keeping.logbook.health,
+        )
         server = HttpServer(
             routes.handle,
             limits=replace(Limits(), connections=settings.limits.connections),
@@ -185,15 +216,41 @@ class Coordinator:
         driver.prepare()
         port = await server.start(settings.listen.host, settings.listen.port)
         self.log.tell("listening", port=port, test=settings.testing is not None)
-        driving = asyncio.create_task(driver.run(stop))
+        tasks = [asyncio.create_task(driver.run(stop))]
+        if keeping is not None:
+            tasks.append(asyncio.create_task(keeping.run(stop)))
         try:
-            # If the driver fails, so does the process: whoever runs it starts it again.
-            await driving
+            # If one of them fails, so does the process: whoever runs it starts it again.
+            await asyncio.gather(*tasks)
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             self.log.tell("stopping")
             await server.drain()
             await ingest.close()
             self.close()
+
+    def _log_keeping(self, publisher: Publisher) -> LogKeeping | None:
+        if self._terms is None:
+            return None
+        return LogKeeping(
+            store=self._store,
+            publisher=publisher,
+            key=self._log_key,
+            terms=self._terms,
+            witnesses=[witness.address for witness in self._settings.witnesses],
+            source=self._beacons,
+            clock=self._clock,
+            log=self.log,
+            metrics=self._metrics,
+        )
+
+    def _newest_pulse(self) -> NewestPulse | None:
+        try:
+            return NewestPulse(*self._beacons.newest_pulse(NIST_CHAIN))
+        except (BeaconUnavailableError, BadBeaconError):
+            return None
 
 
 def _check_folders(state: Path, public: Path | None) -> None:
@@ -205,12 +262,20 @@ def _check_folders(state: Path, public: Path | None) -> None:
         raise BadInputError("the public folder and the state folder must not lie in each other")
 
 
-def _signing_key(state: Path) -> SigningKey:
-    """The key that signs everything; made on first start."""
-    path = state / KEY_FILE
+def _key_in(path: Path) -> SigningKey:
+    """A key that signs; made on first start."""
     if not path.exists():
         make_secret(path, os.urandom(SEED_BYTES))
     return SigningKey(read_secret(path, shortest=SEED_BYTES))
+
+
+def _beacons(settings: CoordinatorSettings, folder: Path, clock: Clock) -> WebBeacons:
+    told = settings.beacons
+    try:
+        issuers = b"" if told.issuers is None else (folder / told.issuers).read_bytes()
+    except OSError as error:
+        raise BadInputError(f"cannot read {told.issuers}: {error.strerror or 'input/output error'}") from None
+    return WebBeacons(clock, nist_url=told.nist_url, drand_urls=told.drand_urls, issuers=issuers)
 
 
 def _admin_sha256(state: Path) -> bytes | None:

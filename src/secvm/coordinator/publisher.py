@@ -85,6 +85,7 @@ class Publisher:
         self._cached_bytes = 0
         #: What is not in the folder yet, in order; blobs without their bytes.
         self._unwritten: list[tuple[str, bytes | None]] = []
+        self._others: list[Callable[[str], bytes | None]] = []
         if folder is not None:
             remove_unfinished(folder)
 
@@ -111,6 +112,15 @@ class Publisher:
         if digest not in self._blobs:
             self._blobs.add(digest)
             self._unwritten.append((blob_path(digest), None))
+
+    def answer_also(self, find: Callable[[str], bytes | None]) -> None:
+        """Answer what ``find`` has at a path, too: bytes that never change, and need not be kept here."""
+        self._others.append(find)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put something into the folder alone, in its place among the others; whoever asks is answered otherwise."""
+        if self._folder is not None:
+            self._unwritten.append((path, data))
 
     async def flush(self) -> None:
         """Bring the folder up to date. Blobs go first, the newest version of a file alone is written."""
@@ -170,12 +180,17 @@ class Publisher:
         digest = path.removeprefix("/v1/blob/")
         if digest != path:
             return Shown(self._blob(digest), BYTES_MEDIA_TYPE, True, f'"{digest}"') if digest in self._blobs else None
-        found = self._shown.get(path)
-        if found is None and self._further is not None:
+        if path in self._shown:
+            return self._shown[path]
+        for find in self._others:
+            data = find(path)
+            if data is not None:
+                return Shown(data, BYTES_MEDIA_TYPE, True, f'"{digest_of(data)[:32]}"')
+        if self._further is not None:
             made = self._further(path, self.is_shown)
             # Not lasting: it is forgotten one day, and caches should forget it too.
-            found = None if made is None else Shown(*made, False, f'"{digest_of(made[0])[:32]}"')
-        return found
+            return None if made is None else Shown(*made, False, f'"{digest_of(made[0])[:32]}"')
+        return None
 
     def _blob(self, digest: str) -> bytes:
         data = self._cache.pop(digest, None)

@@ -4,8 +4,9 @@ A specification is a small TOML file (or the same as JSON) in the operator's wor
 hold, and docs/how-to/run-an-experiment.md explains it. Whatever does not fit is told in one sentence. Two things are
 filled in here:
 
-**The salt** comes from dice that are handed in. Nobody else can check that the coordinator did not choose it, so the
-experiment says so in words (``gateway_note``) until public beacons fix salts.
+**The salt.** Public beacons fix it where the specification names rounds of them, or a delay after which the next rounds
+are taken (``coordinator.chosen_beacons``). Else it comes from dice that are handed in. Nobody else can check that the
+coordinator did not choose it, so the experiment says so in words (``gateway_note``).
 
 **The budget** B, where none is given. A participant sends exactly B packages in every round, whatever it has to say:
 one tells that it takes part, and the others must hold its update in nearly every round. With F features of H hashes
@@ -26,6 +27,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
+from secvm.coordinator.chosen_beacons import BeaconPart, NewestPulse, choose_beacons
 from secvm.coordinator.epochs import Grid
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
@@ -44,6 +46,7 @@ from secvm.protocol.experiment_document import (
     VocabularyBins,
     Windows,
 )
+from secvm.protocol.log import LogTerms
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES
 from secvm.runtime.settings import Settings
 
@@ -82,6 +85,10 @@ class BinningPart(Settings):
     vocabulary: str | None = None
     #: In hexadecimal, and in test experiments only: a run that is to be repeated needs the same bins.
     salt: Annotated[str, pydantic.Field(pattern=r"^([0-9a-f]{2}){16}$")] | None = None
+    #: Rounds of public beacons, still to come, that will fix the salt.
+    beacons: tuple[BeaconPart, ...] = ()
+    #: Or: the rounds of drand and NIST that come after so many seconds.
+    beacon_delay_s: Annotated[int, pydantic.Field(ge=60, le=30 * 86_400)] | None = None
 
 
 class DescentPart(Settings):
@@ -162,9 +169,18 @@ class OwnSettings(Settings):
 
 
 def ask(
-    told: Specification, *, key: VerifyKey, grid: Grid, dice: RandomBytes, now: int
+    told: Specification,
+    *,
+    key: VerifyKey,
+    grid: Grid,
+    dice: RandomBytes,
+    now: int,
+    log: LogTerms | None = None,
+    newest: NewestPulse | None = None,
 ) -> tuple[ExperimentDocument, OwnSettings]:
     """The experiment that was specified, for this coordinator.
+
+    ``log``: the terms of the coordinator's log, where it has one. ``newest``: NIST's newest pulse, where it is known.
 
     Raises
     ------
@@ -189,7 +205,7 @@ def ask(
         features=FeaturesWanted(
             source=told.features.source, description=told.features.description, presence=told.features.presence
         ),
-        binning=_binning(told, dice),
+        binning=_binning(told, dice, now=now, newest=newest),
         windows=windows,
         floor=told.floor,
         train_share=exact(told.train_share),
@@ -197,8 +213,11 @@ def ask(
         coordinator_keys=(key,),
         relays=tuple(Relay(url=relay.url, key=_relay_key(relay)) for relay in told.relays),
         gateway_note=_note(told),
+        log=log,
         test=told.test,
     )
+    if log is None and isinstance(document.binning, HashedBins) and document.binning.beacons:
+        raise BadExperimentError("beacons need a log, which shows that they had not spoken yet: [log] in the settings")
     if told.early_stopping is not None and document.experiment.loss.regression:
         raise BadExperimentError("early stopping looks at test counts, and a number as the label has none")
     try:
@@ -285,8 +304,15 @@ def _thinning(told: DescentPart) -> Thinning:
     return Thinning(rho=exact(told.thinning))
 
 
-def _binning(specified: Specification, dice: RandomBytes) -> HashedBins | VocabularyBins:
+def _binning(
+    specified: Specification, dice: RandomBytes, *, now: int, newest: NewestPulse | None
+) -> HashedBins | VocabularyBins:
     told = specified.binning
+    if told.beacons or told.beacon_delay_s is not None:
+        if told.vocabulary is not None or told.salt is not None:
+            raise BadExperimentError("beacons fix the salt of hashed bins: binning.salt and vocabulary have no place")
+        named = choose_beacons(told.beacons, told.beacon_delay_s, now=now, newest=newest, test=specified.test)
+        return HashedBins(bins=told.bins, hashes=told.hashes, beacons=named)
     if told.salt is not None and (told.vocabulary is not None or not specified.test):
         raise BadExperimentError("binning.salt is for test experiments with hashed bins; others have theirs drawn")
     if told.vocabulary is None:
@@ -309,4 +335,6 @@ def _relay_key(told: RelayPart) -> VerifyKey:
 
 def _note(told: Specification) -> str:
     notes = [told.gateway_note] if told.gateway_note else []
-    return " ".join(notes if told.binning.vocabulary is not None else [*notes, SALT_NOTE])
+    binning = told.binning
+    by_dice = binning.vocabulary is None and not binning.beacons and binning.beacon_delay_s is None
+    return " ".join([*notes, SALT_NOTE] if by_dice else notes)

@@ -9,7 +9,7 @@ everything else                                               ``publisher``: the
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from secvm.coordinator import admin
 from secvm.coordinator.admin import Admin
@@ -25,9 +25,19 @@ class Routes:
     """Requests → whoever answers them."""
 
     def __init__(
-        self, *, packages: PackageRoutes, administration: Admin | None, publisher: Publisher, metrics: Metrics
+        self,
+        *,
+        packages: PackageRoutes,
+        administration: Admin | None,
+        publisher: Publisher,
+        metrics: Metrics,
+        log_health: Callable[[], dict[str, object]] | None = None,
     ) -> None:
-        """``administration``: None where no admin key was ever made; then nobody is the operator."""
+        """``administration``: None where no admin key was ever made; then nobody is the operator.
+
+        ``log_health``: how the logs are, where there are any.
+        """
+        self._log_health = log_health
         self._packages = packages.routes
         self._admin = administration
         self._publisher = publisher
@@ -41,9 +51,10 @@ class Routes:
         if request.path == admin.PREFIX or request.path.startswith(admin.PREFIX + "/"):
             if self._admin is None:
                 return admin.refusal(403, "no admin key was made for this coordinator")
-            return self._admin.handle(request)
+            return self._admin.answer(request)
         if request.path == "/health":
-            return Response(200, json.dumps({"status": "ok"}).encode(), JSON_MEDIA_TYPE, NO_STORE)
+            told = {"status": "ok"} if self._log_health is None else {"status": "ok", "log": self._log_health()}
+            return Response(200, json.dumps(told).encode(), JSON_MEDIA_TYPE, NO_STORE)
         if request.path == "/metrics":
             page, media_type = self._metrics.page()
             return Response(200, page, media_type, NO_STORE)

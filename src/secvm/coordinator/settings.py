@@ -5,7 +5,7 @@
     port = 8750                     # 0: any that is free; the log says which
 
     [state]
-    folder = "state"                # the store, the signing key, the hash of the admin key
+    folder = "state"                # the store, the keys that sign and log, the hash of the admin key
 
     [public]
     folder = "public"               # what everybody may see, as static files
@@ -28,6 +28,21 @@
     batch_bytes = 4194304           # of a relay's batch
     deposit_bytes = 67108864        # of a relay's whole epoch: 500,000 packages
 
+    [log]                           # every experiment that is made from now on stands in a log (docs/protocol.md §20)
+    name = "secvm.example"          # host and path, without https://, under which this coordinator is reached
+    freshness_s = 3600              # how old witnesses' cosignatures may be for a device
+    quorum = 1                      # so many witnesses are enough; more than half of them, without
+
+    [[witnesses]]                   # who cosigns the log
+    name = "witness.example/w"
+    url = "https://witness.example" # /add-checkpoint comes after it
+    key = "…"                       # 64 hexadecimal digits, or name+id+key as C2SP writes keys
+
+    [beacons]                       # where public randomness is fetched; each has its public address without
+    nist_url = "https://beacon.nist.gov/beacon/2.0"
+    drand_urls = ["https://api.drand.sh"]
+    issuers = "issuers.pem"         # certificates that lead from NIST's own to a pinned one
+
     [testing]
     clock = "clock"                 # a steered clock; then only experiments marked as a test may run
 
@@ -42,7 +57,14 @@ from typing import Annotated, Self
 
 import pydantic
 
+from secvm.coordinator.cosigning import WitnessAddress
 from secvm.coordinator.epochs import Grid
+from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
+from secvm.errors import BadInputError, ProtocolError
+from secvm.protocol.documents import Fields
+from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
+from secvm.runtime.beacons import DRAND_URLS, NIST_URL
 from secvm.runtime.settings import Settings
 
 
@@ -113,6 +135,58 @@ class LimitsPart(Settings):
     batch_bytes: Positive = 2**22
 
 
+class LogPart(Settings):
+    """The log of experiments that are made from now on."""
+
+    #: What the origins of the logs begin with.
+    name: str
+    freshness_s: Annotated[int, pydantic.Field(ge=1, le=MAX_FRESHNESS_S)] = 3600
+    #: More than half of the witnesses, without.
+    quorum: Positive | None = None
+
+
+class WitnessPart(Settings):
+    """A witness, and where it is asked."""
+
+    name: str
+    #: The submission prefix.
+    url: Annotated[str, pydantic.Field(pattern=r"^https?://[!-~]+$")]
+    #: In hexadecimal, or as C2SP writes keys.
+    key: str
+
+    @pydantic.model_validator(mode="after")
+    def _is_a_key(self) -> Self:
+        assert self.note_key.name == self.name
+        return self
+
+    @property
+    def note_key(self) -> NoteKey:
+        """As it stands under checkpoints."""
+        try:
+            if re.fullmatch("[0-9a-f]{64}", self.key):
+                return NoteKey(self.name, VerifyKey(bytes.fromhex(self.key)), SignatureKind.COSIGNATURE)
+            key = NoteKey.from_text(self.key)
+        except ProtocolError:
+            raise ValueError("key should be 64 hexadecimal digits, or name+id+key as C2SP writes keys") from None
+        if key.name != self.name or key.kind is not SignatureKind.COSIGNATURE:
+            raise ValueError("key should be that of a witness of this name")
+        return key
+
+    @property
+    def address(self) -> WitnessAddress:
+        """As the cosigner takes it."""
+        return WitnessAddress(self.note_key, self.url.removesuffix("/"))
+
+
+class BeaconsPart(Settings):
+    """Where public randomness is fetched."""
+
+    nist_url: str = NIST_URL
+    drand_urls: Annotated[tuple[str, ...], pydantic.Field(min_length=1)] = DRAND_URLS
+    #: A file of certificates as PEM.
+    issuers: Path | None = None
+
+
 class TestingPart(Settings):
     """For tests alone."""
 
@@ -130,7 +204,42 @@ class CoordinatorSettings(Settings):
     relays: tuple[RelayPart, ...] = ()
     gateway: GatewayPart = GatewayPart()
     limits: LimitsPart = LimitsPart()
+    log: LogPart | None = None
+    witnesses: Annotated[tuple[WitnessPart, ...], pydantic.Field(max_length=MAX_WITNESSES)] = ()
+    beacons: BeaconsPart = BeaconsPart()
     testing: TestingPart | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _log_and_witnesses_belong_together(self) -> Self:
+        if (self.log is None) != (not self.witnesses):
+            raise ValueError(
+                "a log needs witnesses, and witnesses need a log: give [log] and [[witnesses]], or neither"
+            )
+        if self.log is not None and self.log.quorum is not None:
+            least, most = len(self.witnesses) // 2 + 1, len(self.witnesses)
+            if not least <= self.log.quorum <= most:
+                raise ValueError(f"log.quorum of {most} witnesses lies between {least} and {most}")
+        if self.log is not None:
+            # In place of the log's own key, which is not known here.
+            self.terms(VerifyKey(b"\xff" * PUBLIC_KEY_BYTES))
+        return self
+
+    def terms(self, key: VerifyKey) -> LogTerms | None:
+        """What new experiments say of their log; None without one."""
+        if self.log is None:
+            return None
+        terms = LogTerms(
+            name=self.log.name,
+            key=key,
+            witnesses=tuple(Witness(witness.name, witness.note_key.key) for witness in self.witnesses),
+            quorum=len(self.witnesses) // 2 + 1 if self.log.quorum is None else self.log.quorum,
+            freshness_s=self.log.freshness_s,
+        )
+        try:
+            # By the rules of the document in which they will stand.
+            return LogTerms.from_fields(Fields(terms.to_content(), "the log"))
+        except ProtocolError as fault:
+            raise BadInputError(f"the log cannot be published: {fault}") from None
 
 
 #: What ``secvm coordinator init`` writes.
@@ -142,7 +251,7 @@ host = "127.0.0.1"      # a reverse proxy with TLS stands before it
 port = 8750
 
 [state]
-folder = "state"        # store, signing key, hash of the admin key: for nobody else; back up signing.key alone
+folder = "state"        # store, keys, hash of the admin key: for nobody else; back up signing.key and log.key alone
 
 [public]
 folder = "public"       # what everybody may see, as static files
@@ -150,6 +259,14 @@ folder = "public"       # what everybody may see, as static files
 [epochs]                # the grid on which windows open; fixed once the first experiment is made
 period_s = 3600         # a window may open every so many seconds
 lead_s = 300            # the time in which devices fetch the next manifest
+
+# A log that witnesses cosign: devices then see that everybody is told the same. docs/how-to/run-an-experiment.md
+# [log]
+# name = "secvm.example"
+# [[witnesses]]
+# name = "witness.example/w"
+# url = "https://witness.example"
+# key = "0000000000000000000000000000000000000000000000000000000000000000"
 
 # Relays that may hand batches on: SHA-256 of each one's token, in hexadecimal.
 # [[relays]]

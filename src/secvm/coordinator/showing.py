@@ -1,5 +1,7 @@
 """What of the books is public: every signed document, every blob that one of them names, and what follows from those.
 
+Of an experiment that has a log, only what witnesses have seen is public: ``Veil`` says how far that goes.
+
 How a round ended becomes public with the manifest after it, or with the ending; until then its tally and the state
 after it stay in the store. An ending is not stored: its content is, and Ed25519 signs equal content with equal bytes.
 """
@@ -7,6 +9,7 @@ after it stay in the store. An ending is not stored: its content is, and Ed25519
 from __future__ import annotations
 
 import json
+from typing import Protocol
 
 from secvm.coordinator.books import Book, Books
 from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path
@@ -24,9 +27,24 @@ def ending_path(digest: str) -> str:
     return f"/v1/experiment/{digest}/ending"
 
 
-def show(publisher: Publisher, books: Books, key: SigningKey) -> None:
-    """Put all that is public now. What is there already costs nothing."""
+def beacon_path(digest: str, index: int) -> str:
+    """Where the record of a beacon is that an experiment names in this place, from 0."""
+    return f"{experiment_path(digest)}/beacon/{index}"
+
+
+class Veil(Protocol):
+    """What logs leave to be seen (``coordinator.log_files``)."""
+
+    def lift(self, books: Books, read: list[Book]) -> list[Book]:
+        """The books as far as they may be shown; those of which nothing may be are left out."""
+        ...
+
+
+def show(publisher: Publisher, books: Books, key: SigningKey, veil: Veil | None = None) -> list[Book]:
+    """Put all that is public now, and return the books as they are public. What is there already costs nothing."""
     read = books.read()
+    if veil is not None:
+        read = veil.lift(books, read)
     for book in read:
         _show_experiment(publisher, books, book, key)
     listed = [
@@ -34,6 +52,7 @@ def show(publisher: Publisher, books: Books, key: SigningKey) -> None:
         for book in read
     ]
     publisher.put_json("/v1/experiments", _json({"experiments": listed}))
+    return read
 
 
 def _show_experiment(publisher: Publisher, books: Books, book: Book, key: SigningKey) -> None:
@@ -41,6 +60,8 @@ def _show_experiment(publisher: Publisher, books: Books, book: Book, key: Signin
     if publisher.public(ending_path(digest)) is not None:
         return
     publisher.put(experiment_path(digest), book.stored.envelope, lasting=True)
+    for index, record in book.beacon_records().items():
+        publisher.put(beacon_path(digest, index), record, lasting=True)
     for one in book.rounds:
         _show_blobs(publisher, one.manifest)
         publisher.put(manifest_path(digest, one.stored.number), one.stored.envelope, lasting=True)

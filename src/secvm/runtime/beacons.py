@@ -15,6 +15,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from datetime import datetime
 from typing import IO, Any
 
 from secvm.crypto.beacon import DRAND_CHAINS, MAX_ROUND, LocalUnsafeBeacon, is_unsafe, nist_chain_index
@@ -69,6 +70,21 @@ class WebBeacons:
         if chain not in DRAND_CHAINS:
             raise BadBeaconError("nobody here knows a beacon of this name")
         return self._drand(DRAND_CHAINS[chain].chain_hash, round_number)
+
+    def newest_pulse(self, chain_index: int) -> tuple[int, int]:
+        """Index and instant, in milliseconds, of the newest pulse of this chain of NIST's, as it is said; unverified.
+
+        Raises ``BeaconUnavailableError`` and ``BadBeaconError``, as ``fetch`` does.
+        """
+        try:
+            pulse = json.loads(self._get(f"{self._nist_url}/pulse/last"))["pulse"]
+            found, index, at = pulse["chainIndex"], pulse["pulseIndex"], datetime.fromisoformat(pulse["timeStamp"])
+            at_ms = int(at.timestamp() * 1000)
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+            raise BadBeaconError("NIST's answer is no pulse") from None
+        if found != chain_index or not isinstance(index, int) or not 1 <= index <= MAX_ROUND or at.tzinfo is None:
+            raise BadBeaconError("NIST's newest pulse is of another chain, or has no number")
+        return index, at_ms
 
     def _drand(self, chain_hash: str, round_number: int) -> bytes:
         *others, last = self._drand_urls

@@ -33,7 +33,7 @@ NUMBERS = frozenset(
         "connections", "count", "deposits", "dropped", "duplicates", "epoch", "experiments", "failed", "key_id",
         "left", "limit", "line", "models", "opens_at", "packages", "participants", "port", "received", "records",
         "rejected", "requests", "round", "scrubbed", "sent", "size", "slot", "status", "took_ms", "version",
-        "waited_ms", "waiting", "workers",
+        "waited_ms", "waiting", "witness", "workers",
     }
 )  # fmt: skip
 #: Yes or no.

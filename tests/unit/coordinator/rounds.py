@@ -16,6 +16,7 @@ from secvm.coordinator.questions import EarlyStopping, OwnSettings
 from secvm.coordinator.receipt_shelf import MemoryShelf, Shelf
 from secvm.coordinator.receipts import Receipts
 from secvm.coordinator.records import make_block
+from secvm.coordinator.showing import Veil
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
@@ -115,6 +116,7 @@ class Coordinator:
         sent: set[tuple[str, int]] | None = None,
         grid: Grid = GRID,
         shelf: Shelf | None = None,
+        veil: Callable[[Publisher], Veil] | None = None,
     ) -> None:
         self.store, self.clock = store, clock
         self.ingest = Ingested(store)
@@ -130,6 +132,7 @@ class Coordinator:
             grid=grid,
             dice=dice,
             receipts=receipts,
+            veil=None if veil is None else veil(self.publisher),
         )
         #: Rounds that people have answered; they do not forget it when a coordinator dies.
         self.sent: set[tuple[str, int]] = set() if sent is None else sent
@@ -137,12 +140,17 @@ class Coordinator:
     async def step(self, who: Crowd = crowd) -> int | None:
         """One step of the driver, then everybody sends who has not yet."""
         at = await self.driver.step()
+        self.everybody_sends(who)
+        return at
+
+    def everybody_sends(self, who: Crowd) -> None:
+        """Those who see a round that is open, once."""
         for one in self.ingest.present.rounds:
             name = (one.document.digest, one.number)
-            if one.opens_at <= self.clock.now() < one.accept_until and name not in self.sent:
+            seen = self.publisher.public(f"/v1/experiment/{one.document.digest}/manifest/{one.number}") is not None
+            if seen and one.opens_at <= self.clock.now() < one.accept_until and name not in self.sent:
                 assert self.ingest.send(one, who(one))
                 self.sent.add(name)
-        return at
 
     async def go(self, who: Crowd = crowd, *, until: Callable[[], bool] | None = None, steps: int = 200) -> None:
         """From instant to instant, until all is over."""

@@ -1,20 +1,23 @@
 """The operator's API: a key, specifications in, standings changed, refusals as problems."""
 
+import asyncio
 import hashlib
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from secvm.coordinator.admin import Admin
+from secvm.coordinator.chosen_beacons import NewestPulse
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
-from secvm.protocol.experiment_document import read_published
+from secvm.protocol.experiment_document import HashedBins, read_published
 from secvm.runtime.http_server import Request, Response
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.test_questions import put
-from tests.unit.protocol.helpers import COORDINATOR, START
+from tests.unit.protocol.helpers import COORDINATOR, START, log_terms
 
 KEY = "the admin key"
 
@@ -144,3 +147,40 @@ def test_with_a_steered_clock_only_tests_may_run() -> None:
     office = Office(only_tests=True)
     assert "only experiments marked as a test" in told(office.ask("POST", content=put("title", "x")))["detail"]
     assert office.ask("POST", content=put("test", True)).status == 201
+
+
+def test_a_delay_of_beacons_asks_nist_off_the_event_loop_and_only_for_the_operator() -> None:
+    office, threads = Office(), []
+
+    def newest() -> NewestPulse:
+        threads.append(threading.current_thread())
+        return NewestPulse(1000, START)
+
+    office.admin = Admin(
+        store=office.store,
+        key=COORDINATOR,
+        admin_sha256=hashlib.sha256(KEY.encode()).digest(),
+        grid=Grid(period_s=3600, lead_s=300),
+        clock=ManualClock(START),
+        dice=bytes,
+        wake=office.wake,
+        log=log_terms(),
+        newest=newest,
+    )
+
+    async def post(authorization: str) -> Response:
+        body = json.dumps(put("binning.beacon_delay_s", 900)).encode()
+        request = Request("POST", "/admin/experiments", "", {"authorization": authorization}, body, "somebody")
+        answer = office.admin.answer(request)
+        return answer if isinstance(answer, Response) else await answer
+
+    assert asyncio.run(post("Bearer wrong")).status == 401
+    assert threads == []
+    answer = asyncio.run(post(f"Bearer {KEY}"))
+    assert answer.status == 201
+    assert threads != []
+    assert threading.main_thread() not in threads
+    document = read_published(office.store.experiments()[0].envelope, digest=str(told(answer)["digest"]))
+    assert isinstance(document.binning, HashedBins)
+    assert document.binning.beacons[1].round_number == 1015
+    assert document.log == log_terms()

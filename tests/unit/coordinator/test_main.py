@@ -1,20 +1,35 @@
 """A coordinator's start: what is wrong with its folders is told before anything runs."""
 
+import asyncio
+import hashlib
+import json
 import os
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 
 from secvm.coordinator.books import first_blobs
-from secvm.coordinator.main import KEY_FILE, STORE_FILE, Coordinator, initialise
+from secvm.coordinator.main import ADMIN_FILE, KEY_FILE, LOG_KEY_FILE, STORE_FILE, Coordinator, initialise, log_key
 from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
-from secvm.protocol.experiment_document import publish
+from secvm.protocol.checkpoints import Checkpoint
+from secvm.protocol.experiment_document import publish, read_published
+from secvm.protocol.log import LogTerms, check_logged, experiment_entry, manifest_entry
+from secvm.protocol.manifest import accept_all
+from secvm.runtime.clock import ClockSteering, SteeredClock
+from secvm.runtime.settings import make_secret
+from secvm.testing.processes import free_port
 from tests.unit.coordinator.rounds import experiment
-from tests.unit.protocol.helpers import COORDINATOR
+from tests.unit.coordinator.test_questions import put
+from tests.unit.coordinator.witnesses import KEYS, TinyWitness, logged, serving
+from tests.unit.protocol.helpers import COORDINATOR, LOG, START
 
 
 def settings(**changes: object) -> CoordinatorSettings:
@@ -68,3 +83,121 @@ def test_repro_a_deposit_as_large_as_allowed_may_wait(tmp_path: Path) -> None:
     made = Coordinator(settings(limits={"deposit_bytes": 2**30}), tmp_path)
     assert made.ingest_limits.content_bytes > 2**30
     made.close()
+
+
+# ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def with_log(*urls: str, **changes: object) -> CoordinatorSettings:
+    witnesses = [
+        {"name": key.name, "url": url, "key": key.key.data.hex()}
+        for key, url in zip(KEYS, urls or ("https://w.example",) * 3, strict=True)
+    ]
+    return settings(log={"name": "log.example"}, witnesses=witnesses, **changes)
+
+
+def test_the_logs_key_is_made_once_and_is_another_than_the_signing_key(tmp_path: Path) -> None:
+    initialise(tmp_path)
+    made = log_key(tmp_path)
+    Coordinator(with_log(), tmp_path).close()
+    assert log_key(tmp_path) == made
+    assert SigningKey((tmp_path / "state" / KEY_FILE).read_bytes()).public != made
+    (tmp_path / "state" / LOG_KEY_FILE).write_bytes((tmp_path / "state" / KEY_FILE).read_bytes())
+    with pytest.raises(BadInputError, match="a log signs with a key of its own"):
+        Coordinator(with_log(), tmp_path)
+
+
+def test_a_key_that_is_not_the_logs_own_is_refused(tmp_path: Path) -> None:
+    Coordinator(with_log(), tmp_path).close()
+    store = SQLiteStore(tmp_path / "state" / STORE_FILE)
+    origin = "log.example/secvm/v1/directory"
+    store.keep_note(origin, size=0, root=bytes(32), note=Checkpoint(origin, 0, bytes(32)).sign(LOG))
+    store.close()
+    with pytest.raises(BadInputError, match=r"log\.key must be restored"):
+        Coordinator(with_log(), tmp_path)
+    (tmp_path / "state" / LOG_KEY_FILE).write_bytes(LOG.seed)
+    Coordinator(with_log(), tmp_path).close()
+
+
+def test_experiments_with_a_log_keep_its_key_and_its_settings(tmp_path: Path) -> None:
+    initialise(tmp_path)
+    (tmp_path / "state" / KEY_FILE).write_bytes(COORDINATOR.seed)
+    of, store = logged(), SQLiteStore(tmp_path / "state" / STORE_FILE)
+    own = OwnSettings().model_dump_json().encode()
+    stored = StoredExperiment(of.digest, publish(of, keys=(COORDINATOR,)), own, Standing.RUNNING)
+    store.add_experiment(stored, first_blobs(of))
+    store.close()
+    with pytest.raises(BadInputError, match=r"log\.key must be restored"):
+        Coordinator(with_log(), tmp_path)
+    (tmp_path / "state" / LOG_KEY_FILE).write_bytes(LOG.seed)
+    with pytest.raises(BadInputError, match=r"must keep their \[log\]"):
+        Coordinator(settings(), tmp_path)
+    Coordinator(with_log(), tmp_path).close()
+
+
+def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / ADMIN_FILE).write_text(hashlib.sha256(b"admin").hexdigest())
+    make_secret(tmp_path / "state" / LOG_KEY_FILE, LOG.seed)
+    steering = ClockSteering(tmp_path / "clock", now=START, rate=0.0)
+    clock = SteeredClock(tmp_path / "clock")
+    port = free_port()
+    specification = {**put("binning.beacons", [{"chain": "local-unsafe", "round": START // 1000 + 60}]), "test": True}
+
+    async def get(session: aiohttp.ClientSession, path: str) -> bytes | None:
+        async with session.get(path) as answer:
+            return await answer.read() if answer.status == 200 else None
+
+    async def wait_for(session: aiohttp.ClientSession, path: str) -> bytes:
+        while (found := await get(session, path)) is None:  # noqa: ASYNC110  (another party answers when it can)
+            await asyncio.sleep(0.01)
+        return found
+
+    async def scenario() -> None:
+        async with AsyncExitStack() as stack:
+            witnesses = [TinyWitness(i, clock) for i in range(3)]
+            urls = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in witnesses]
+            told = with_log(*urls, testing={"clock": "clock"}, listen={"host": "127.0.0.1", "port": port})
+            stop = asyncio.Event()
+            running = asyncio.create_task(Coordinator(told, tmp_path).run(stop))
+            session = await stack.enter_async_context(aiohttp.ClientSession(f"http://127.0.0.1:{port}"))
+            while not await answers(session):  # noqa: ASYNC110  (nobody tells when it listens)
+                await asyncio.sleep(0.01)
+            headers = {"authorization": "Bearer admin"}
+            async with session.post("/admin/experiments", json=specification, headers=headers) as answer:
+                assert answer.status == 201
+                digest = (await answer.json())["digest"]
+            base = f"/v1/experiment/{digest}"
+            of = read_published(await wait_for(session, base), digest=digest)
+            assert of.log is not None
+            first = await wait_for(session, f"{base}/first")
+            check(first, experiment_entry(digest), 0, of.log)
+            assert await get(session, f"{base}/manifest/1") is None
+            steering.steer(limit=START + 60_000, rate=100_000.0)
+            manifest = accept_all([await wait_for(session, f"{base}/manifest/1")], document=of).manifest
+            check(await wait_for(session, f"{base}/proof/1"), manifest_entry(manifest.digest), 1, of.log)
+            assert await get(session, f"{base}/beacon/0") is not None
+            assert await get(session, f"{base}/first") == first
+            health = json.loads(await wait_for(session, "/health"))["log"]
+            assert (health["name"], health["key"], health["halted"]) == ("log.example", LOG.public.data.hex(), 0)
+            assert b"secvm_coordinator_logs_waiting 0.0" in await wait_for(session, "/metrics")
+            stop.set()
+            await running
+
+    def check(proof: bytes, entry: Any, index: int, terms: LogTerms) -> None:
+        check_logged(proof, entry, index=index, experiment=digest_in(proof), terms=terms, now=clock.now())
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    steering.steer(rate=0.0)
+
+
+def digest_in(proof: bytes) -> str:
+    return proof.partition(b"/secvm/v1/")[2][:64].decode()
+
+
+async def answers(session: aiohttp.ClientSession) -> bool:
+    try:
+        async with session.get("/health") as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False

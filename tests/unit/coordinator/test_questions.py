@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from secvm.coordinator.chosen_beacons import NewestPulse
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.questions import SALT_NOTE, EarlyStopping, OwnSettings, Specification, ask
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.thinning import Thinning
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Relay, VocabularyBins
+from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
+from secvm.protocol.log import LogTerms
 from secvm.runtime.settings import parse_settings
-from tests.unit.protocol.helpers import COORDINATOR, RELAY, START
+from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
 GRID = Grid(period_s=3600, lead_s=300)
 SMALLEST = """
@@ -63,9 +65,9 @@ def asked(*changes: tuple[str, object]) -> tuple[ExperimentDocument, OwnSettings
     return asked_in(content)
 
 
-def asked_in(content: dict[str, Any]) -> tuple[ExperimentDocument, OwnSettings]:
+def asked_in(content: dict[str, Any], **more: Any) -> tuple[ExperimentDocument, OwnSettings]:
     told = parse_settings(json.dumps(content), Specification, "the specification")
-    return ask(told, key=COORDINATOR.public, grid=GRID, dice=lambda n: bytes(range(n)), now=START)
+    return ask(told, key=COORDINATOR.public, grid=GRID, dice=lambda n: bytes(range(n)), now=START, **more)
 
 
 def test_the_smallest_specification_gets_the_defaults() -> None:
@@ -172,3 +174,55 @@ def test_the_specification_of_the_how_to_is_taken(repository: Path) -> None:
     assert document.budget == 54
     assert f"{document.budget} in the example" in text
     assert own.early_stopping is not None
+
+
+# ── log and beacons ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+NEXT = {"chain": "nist-2.0-chain-2", "round": 2_000_000}
+
+
+def test_a_coordinator_with_a_log_puts_its_terms_into_the_experiment() -> None:
+    document, _ = asked_in(put("title", "A question"), log=log_terms())
+    assert document.log == log_terms()
+    assert ExperimentDocument.from_bytes(document.data) == document
+
+
+def test_beacons_take_the_place_of_the_salt_and_of_the_note_about_it() -> None:
+    document, _ = asked_in(put("binning.beacons", [NEXT]), log=log_terms())
+    assert document.binning == HashedBins(bins=1000, beacons=(Beacon("nist-2.0-chain-2", 2_000_000),))
+    assert document.gateway_note == ""
+    content = {**put("binning.beacon_delay_s", 900), "gateway_note": "Run by us."}
+    document, _ = asked_in(content, log=log_terms(), newest=NewestPulse(10, START))
+    assert isinstance(document.binning, HashedBins)
+    assert [beacon.chain for beacon in document.binning.beacons] == ["drand-quicknet", "nist-2.0-chain-2"]
+    assert (document.binning.salt, document.binning.beacons[1].round_number) == (None, 25)
+    assert document.gateway_note == "Run by us."
+
+
+def test_the_development_beacon_is_for_tests() -> None:
+    local = [{"chain": "local-unsafe", "round": START // 1000 + 60}]
+    with pytest.raises(BadInputError, match="for tests alone"):
+        asked_in(put("binning.beacons", local), log=log_terms())
+    document, _ = asked_in({**put("binning.beacons", local), "test": True}, log=log_terms())
+    assert document.binning == HashedBins(bins=1000, beacons=(Beacon("local-unsafe", START // 1000 + 60),))
+
+
+@pytest.mark.parametrize(
+    ("binning", "log", "sentence"),
+    [
+        ({"beacons": [NEXT]}, None, "beacons need a log"),
+        ({"beacons": [NEXT], "vocabulary": "ab" * 32}, log_terms(), "binning.salt and vocabulary have no place"),
+        ({"beacons": [NEXT], "salt": "ab" * 16}, log_terms(), "binning.salt and vocabulary have no place"),
+        ({"beacons": [NEXT], "beacon_delay_s": 900}, log_terms(), "not both"),
+        ({"beacon_delay_s": 900}, log_terms(), "NIST's newest pulse could not be had"),
+        ({"beacon_delay_s": 1}, log_terms(), "greater than or equal to 60"),
+        ({"beacons": [{**NEXT, "round": 0}]}, log_terms(), "greater than or equal to 1"),
+    ],
+)
+def test_beacons_that_cannot_be_are_refused_in_one_sentence(
+    binning: dict[str, Any], log: LogTerms | None, sentence: str
+) -> None:
+    content = put("title", "A question")
+    content["binning"].update(binning)
+    with pytest.raises(BadInputError, match=sentence):
+        asked_in(content, log=log)

@@ -7,10 +7,12 @@ import pytest
 
 from secvm.coordinator import main
 from secvm.coordinator import settings as module
+from secvm.coordinator.cosigning import WitnessAddress
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.errors import BadInputError
 from secvm.runtime.settings import read_settings
+from tests.unit.protocol.helpers import LOG, WITNESSES, log_terms
 
 
 def read(folder: Path, text: str) -> CoordinatorSettings:
@@ -29,6 +31,10 @@ def test_what_the_documentation_shows_is_taken(tmp_path: Path) -> None:
     assert told.epochs.grid == Grid(period_s=3600, lead_s=300)
     assert [relay.name for relay in told.relays] == ["relay.example"]
     assert told.testing is not None
+    assert [witness.address.url for witness in told.witnesses] == ["https://witness.example"]
+    terms = told.terms(LOG.public)
+    assert terms is not None
+    assert (terms.name, terms.quorum, terms.freshness_s) == ("secvm.example", 1, 3600)
 
 
 def test_every_setting_is_documented() -> None:
@@ -39,6 +45,56 @@ def test_every_setting_is_documented() -> None:
 def test_what_init_writes_is_taken_as_it_is(tmp_path: Path) -> None:
     told = read(tmp_path, EXAMPLE)
     assert (told.listen.port, told.state.folder, told.testing) == (8750, Path("state"), None)
+    assert told.terms(LOG.public) is None
+
+
+def witness(number: int, key: str | None = None) -> str:
+    key = WITNESSES[number].public.data.hex() if key is None else key
+    return f'[[witnesses]]\nname = "w{number}.example"\nurl = "https://w{number}.example/"\nkey = "{key}"\n'
+
+
+LOGGED = '[log]\nname = "log.example"\n'
+
+
+@pytest.mark.parametrize(("count", "quorum"), [(1, 1), (2, 2), (3, 2)])
+def test_more_than_half_of_the_witnesses_are_enough_where_nothing_is_said(
+    tmp_path: Path, count: int, quorum: int
+) -> None:
+    terms = read(tmp_path, EXAMPLE + LOGGED + "".join(map(witness, range(count)))).terms(LOG.public)
+    assert terms is not None
+    assert (terms.quorum, len(terms.witnesses)) == (quorum, count)
+
+
+def test_a_witness_key_may_be_written_as_c2sp_writes_it(tmp_path: Path) -> None:
+    key = log_terms().witness_keys[0]
+    told = read(tmp_path, EXAMPLE + LOGGED + witness(0, key.to_text()))
+    assert told.witnesses[0].address == WitnessAddress(key, "https://w0.example")
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (LOGGED, "a log needs witnesses"),
+        (witness(0), "witnesses need a log"),
+        (LOGGED + "quorum = 1\n" + witness(0) + witness(1), "log.quorum of 2 witnesses lies between 2 and 2"),
+        (LOGGED + witness(0) + witness(0), "a witness of the log stands there twice"),
+        ('[log]\nname = "https://log.example"\n' + witness(0), "the log cannot be published"),
+        (LOGGED + witness(0, "a secret"), "witnesses.0 key should be 64 hexadecimal digits"),
+        (LOGGED + witness(0, log_terms().witness_keys[1].to_text()), "key should be that of a witness of this name"),
+        (LOGGED + witness(0, log_terms().directory_key.to_text()), "key should be that of a witness of this name"),
+        (LOGGED + witness(0).replace("https", "ftp"), "witnesses.0.url is not written as it should be"),
+    ],
+)
+def test_a_log_that_cannot_be_is_refused_in_one_sentence(tmp_path: Path, more: str, sentence: str) -> None:
+    with pytest.raises(BadInputError, match=sentence) as caught:
+        read(tmp_path, EXAMPLE + more)
+    assert "a secret" not in str(caught.value)
+
+
+def test_a_witness_with_the_logs_own_key_is_refused(tmp_path: Path) -> None:
+    told = read(tmp_path, EXAMPLE + LOGGED + witness(0))
+    with pytest.raises(BadInputError, match="cannot be its own witness"):
+        told.terms(WITNESSES[0].public)
 
 
 @pytest.mark.parametrize(

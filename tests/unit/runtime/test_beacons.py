@@ -201,3 +201,28 @@ def test_addresses_are_of_the_web(url: str) -> None:
             WebBeacons(SteppingClock(), **given)
     with pytest.raises(BadInputError):
         WebBeacons(SteppingClock(), drand_urls=[])
+
+
+def test_the_newest_pulse_is_told_with_its_number_and_time() -> None:
+    with serving({"/nist/pulse/last": give(SERVED_PULSE)}) as url:
+        assert source(url).newest_pulse(1) == (PULSE, 1_535_651_040_000)
+
+
+@pytest.mark.parametrize(
+    "pulse",
+    [
+        {"chainIndex": 2, "pulseIndex": 5, "timeStamp": "2018-08-30T17:44:00.000Z"},
+        {"chainIndex": 1, "pulseIndex": 0, "timeStamp": "2018-08-30T17:44:00.000Z"},
+        {"chainIndex": 1, "pulseIndex": "5", "timeStamp": "2018-08-30T17:44:00.000Z"},
+        {"chainIndex": 1, "pulseIndex": 5, "timeStamp": "2018-08-30T17:44:00.000"},
+        {"chainIndex": 1, "pulseIndex": 5, "timeStamp": "yesterday"},
+        {"chainIndex": 1},
+        [],
+    ],
+)
+def test_what_is_no_newest_pulse_of_this_chain_is_refused(pulse: object) -> None:
+    with (
+        serving({"/nist/pulse/last": give(json.dumps({"pulse": pulse}).encode())}) as url,
+        pytest.raises(BadBeaconError),
+    ):
+        source(url).newest_pulse(1)

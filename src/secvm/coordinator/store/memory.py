@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.port import Deposit, Standing, StoredExperiment, StoredKey, StoredRound
+from secvm.coordinator.store.port import Deposit, Standing, StoredExperiment, StoredKey, StoredNote, StoredRound
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
 
@@ -33,6 +33,8 @@ class MemoryStore:
         self._blobs: dict[str, bytes] = {}
         self._epochs: dict[int, _Epoch] = {}
         self._last_number = 0
+        self._notes: dict[str, StoredNote] = {}
+        self._beacons: dict[str, dict[int, bytes]] = {}
 
     def __repr__(self) -> str:
         return f"<MemoryStore of {len(self._experiments)} experiments>"
@@ -178,6 +180,30 @@ class MemoryStore:
         with self._lock:
             deposits = self._epoch(epoch).deposits
             self._epochs[epoch] = _Epoch(closed=True, scrubbed=True, deposits=deposits)
+
+    # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
+        with self._lock:
+            there = self._notes.get(origin)
+            rules.may_follow(there, size=size, root=root)
+            self._notes[origin] = StoredNote(origin, size, root, note, note if there is None else there.first)
+
+    def notes(self) -> list[StoredNote]:
+        with self._lock:
+            return [held for _, held in sorted(self._notes.items())]
+
+    def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
+        with self._lock:
+            if digest not in self._experiments:
+                raise LocalProtocolError("there is no such experiment")
+            held = self._beacons.setdefault(digest, {})
+            rules.same_beacon(held.get(index), record)
+            held[index] = record
+
+    def beacons(self, digest: str) -> dict[int, bytes]:
+        with self._lock:
+            return dict(sorted(self._beacons.get(digest, {}).items()))
 
     def close(self) -> None:
         """Nothing to let go of: the same object goes on."""

@@ -81,6 +81,20 @@ class Deposit:
     count: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class StoredNote:
+    """What a quorum of witnesses has cosigned of one log. The log itself is not stored: it follows from the rest."""
+
+    origin: str
+    #: Of the newest checkpoint.
+    size: int
+    root: bytes
+    #: The newest checkpoint's note, with its cosignatures.
+    newest: bytes
+    #: The first note that ever had its quorum; never changes.
+    first: bytes
+
+
 class CoordinatorStore(Protocol):
     """What must not be lost."""
 
@@ -180,6 +194,27 @@ class CoordinatorStore(Protocol):
         """Capsules, records and key of the epoch are gone, also from the file's free pages; counts of relays stay.
         It is closed from now on. Twice is once. Whoever was killed in here calls it again, or opens the store again.
         """
+        ...
+
+    # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
+        """A checkpoint of this log that a quorum has cosigned: the newest from now on, and the first if there was none.
+        One of the same size and root takes the place of the newest, as renewed cosignatures do; a smaller size, or the
+        same size with another root, raises.
+        """
+        ...
+
+    def notes(self) -> list[StoredNote]:
+        """Of all logs, by origin."""
+        ...
+
+    def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
+        """The record, verified, of the beacon that an experiment names in this place. Other bytes there raise."""
+        ...
+
+    def beacons(self, digest: str) -> dict[int, bytes]:
+        """The records of an experiment's beacons, as far as they are known, by place."""
         ...
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from secvm.coordinator.store.port import StoredExperiment, StoredKey, StoredRound
+from secvm.coordinator.store.port import StoredExperiment, StoredKey, StoredNote, StoredRound
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import TRANSITIONS, RoundState
 
@@ -64,3 +64,15 @@ def replaces(numbers: Sequence[int], n_there: int) -> bool:
     if n_there not in (0, len(numbers)):
         raise LocalProtocolError("some of these groups are opened already, others are not")
     return n_there > 0
+
+
+def may_follow(there: StoredNote | None, *, size: int, root: bytes) -> None:
+    """A log only grows; of one size it has one root."""
+    if there is not None and (size < there.size or (size == there.size and root != there.root)):
+        raise LocalProtocolError("a checkpoint of this log is there that this one does not follow from")
+
+
+def same_beacon(there: bytes | None, record: bytes) -> None:
+    """A beacon's record that is there stays."""
+    if there is not None and there != record:
+        raise LocalProtocolError("another record of this beacon is there")

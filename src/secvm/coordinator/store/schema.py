@@ -78,4 +78,26 @@ _FIRST = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_LOG = (
+    # What witnesses cosigned of each log: size, root and newest go forward together; first never changes.
+    """
+    CREATE TABLE notes (
+        origin TEXT NOT NULL PRIMARY KEY,
+        size INTEGER NOT NULL CHECK (size >= 0),
+        root BLOB NOT NULL,
+        newest BLOB NOT NULL,
+        first BLOB NOT NULL
+    ) STRICT
+    """,
+    # Records of public randomness, verified; never change. place: which of the experiment's beacons, from 0.
+    """
+    CREATE TABLE beacons (
+        experiment TEXT NOT NULL REFERENCES experiments (digest),
+        place INTEGER NOT NULL CHECK (place >= 0),
+        record BLOB NOT NULL,
+        PRIMARY KEY (experiment, place)
+    ) STRICT
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _LOG)

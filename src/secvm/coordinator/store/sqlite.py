@@ -12,7 +12,7 @@ from pathlib import Path
 from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.database import Database
-from secvm.coordinator.store.port import Deposit, Standing, StoredExperiment, StoredKey, StoredRound
+from secvm.coordinator.store.port import Deposit, Standing, StoredExperiment, StoredKey, StoredNote, StoredRound
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
 
@@ -208,6 +208,38 @@ class SQLiteStore:
         self._remove_content(epoch)
         self._database.empty_log()
 
+    # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
+        with self._database.changing() as connection:
+            found = connection.execute(f"{_NOTES} WHERE origin = ?", (origin,)).fetchone()
+            rules.may_follow(None if found is None else StoredNote(*found), size=size, root=root)
+            connection.execute(
+                "INSERT INTO notes (origin, size, root, newest, first) VALUES (?1, ?2, ?3, ?4, ?4)"
+                " ON CONFLICT (origin) DO UPDATE SET size = ?2, root = ?3, newest = ?4",
+                (origin, size, root, note),
+            )
+
+    def notes(self) -> list[StoredNote]:
+        with self._database.reading() as connection:
+            return [StoredNote(*row) for row in connection.execute(f"{_NOTES} ORDER BY origin").fetchall()]
+
+    def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
+        with self._database.changing() as connection:
+            if connection.execute("SELECT 1 FROM experiments WHERE digest = ?", (digest,)).fetchone() is None:
+                raise LocalProtocolError("there is no such experiment")
+            known = "SELECT record FROM beacons WHERE experiment = ? AND place = ?"
+            found = connection.execute(known, (digest, index)).fetchone()
+            rules.same_beacon(None if found is None else found[0], record)
+            connection.execute("INSERT OR IGNORE INTO beacons VALUES (?, ?, ?)", (digest, index, record))
+
+    def beacons(self, digest: str) -> dict[int, bytes]:
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT place, record FROM beacons WHERE experiment = ? ORDER BY place", (digest,)
+            ).fetchall()
+        return dict(rows)
+
     def close(self) -> None:
         self._database.close()
 
@@ -234,6 +266,7 @@ class SQLiteStore:
             return last > 0
 
 
+_NOTES = "SELECT origin, size, root, newest, first FROM notes"
 _ROUNDS = "SELECT experiment, number, epoch, state, envelope, tally, next_state FROM rounds"
 
 

@@ -1,0 +1,248 @@
+"""Cosigner: asks witnesses to cosign what the logs hold now (``add-checkpoint`` of c2sp.org/tlog-witness).
+
+ 1. Every witness has a task of its own: one that is slow, away or broken holds nobody up.
+ 2. A witness is asked about a log when it has not cosigned the size of now, or when its cosignature grows old by the
+    coordinator's clock: well before a third of ``freshness_s`` has passed.
+ 3. What it answers counts when the line is its own and fits the checkpoint (``Logbook.take``). Whatever else comes is a
+    failure, counted and tried again later, in the machine's time: a clock that stands still stops no retries.
+ 4. A witness that has seen another size tells it (409) and is asked again, with a proof from there. If it has seen
+    *more* than there is, or something else of the same size, the log is halted, and nothing of it is signed here any
+    more: somebody signed with its key before, and a second signature would make the fork.
+
+Nobody waits for this. When there is a quorum, ``wake`` tells the driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from secvm.coordinator.logbook import Logbook, OneLog
+from secvm.crypto.notes import NoteKey
+from secvm.errors import MalformedMessageError, RemoteProtocolError
+from secvm.protocol.log_proofs import CosigningRequest, read_cosignatures, read_size
+from secvm.runtime.clock import Clock
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+
+#: A few cosignature lines, or a size.
+MAX_ANSWER_BYTES = 2**16
+#: For one answer, all of it.
+TIMEOUT_S = 10.0
+#: After a failure, doubled with each further one.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+#: A witness that is asked again because it has seen another size may have seen a third one meanwhile.
+_MOST_TRIES = 3
+#: Of ``freshness_s``: when cosignatures are renewed. Before a third, so that there is time for failures.
+_RENEWED_AFTER = 4
+#: aiohttp would add these; versions and preferences of ours are nobody's business.
+_UNSAID = ("Accept", "Accept-Encoding", "User-Agent")
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessAddress:
+    """A witness, and where it is asked."""
+
+    #: Its name and key as they stand under checkpoints.
+    key: NoteKey
+    #: The submission prefix: ``/add-checkpoint`` comes after it.
+    url: str
+
+
+class _Outcome(enum.Enum):
+    """What became of one request."""
+
+    COSIGNED = "cosigned"
+    #: It answered, but not with a cosignature of this log.
+    REFUSED = "refused"
+    #: It did not answer.
+    AWAY = "away"
+
+
+class Cosigner:
+    """Keeps the logs cosigned."""
+
+    def __init__(
+        self,
+        logbook: Logbook,
+        witnesses: Sequence[WitnessAddress],
+        clock: Clock,
+        *,
+        wake: Callable[[], None],
+        log: Log | None = None,
+        metrics: Metrics | None = None,
+        timeout_s: float = TIMEOUT_S,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        self._logbook = logbook
+        self._witnesses = tuple(witnesses)
+        self._clock = clock
+        self._wake = wake
+        self._log = log
+        self._timeout_s = timeout_s
+        self._first_pause_s = first_pause_s
+        self._poked = [asyncio.Event() for _ in self._witnesses]
+        #: The size that a witness has seen last, as far as is known, by witness and origin.
+        self._seen: dict[tuple[NoteKey, str], int] = {}
+        metrics = Metrics("coordinator") if metrics is None else metrics
+        names = {"witness": tuple(witness.key.name for witness in self._witnesses)}
+        self._cosigned = metrics.counter("cosignatures", "Cosignatures that came and are right.", names)
+        self._failed = metrics.counter("witness_failures", "Requests to witnesses that brought none.", names)
+        self._entries = metrics.gauge("log_entries_cosigned", "Entries of all logs that a quorum has cosigned.")
+        self._waiting = metrics.gauge("logs_waiting", "Logs with entries that wait for a quorum.")
+        self._halted = metrics.gauge("logs_halted", "Logs of which a witness has seen something else.")
+        logbook.on_growth = self.poke
+
+    def poke(self) -> None:
+        """A log has grown."""
+        self._measure()
+        for poked in self._poked:
+            poked.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Ask whenever something is due, until told to stop."""
+        async with self._session() as session:
+            tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(stop.wait())]
+            tasks += [asyncio.ensure_future(self._attend(at, session)) for at in range(len(self._witnesses))]
+            await first_of(tasks)
+
+    async def ask_all(self) -> None:
+        """Ask every witness about everything that is due, once."""
+        async with self._session() as session:
+            await asyncio.gather(*(self._pass(at, session) for at in range(len(self._witnesses))))
+
+    def _session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_UNSAID,
+            auto_decompress=False,
+            trust_env=False,
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s),
+        )
+
+    # ── one witness ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _attend(self, at: int, session: aiohttp.ClientSession) -> None:
+        pause_s = self._first_pause_s
+        while True:
+            self._poked[at].clear()
+            waits: list[asyncio.Future[Any]] = []
+            if await self._pass(at, session):
+                pause_s = self._first_pause_s
+            else:
+                waits.append(asyncio.ensure_future(asyncio.sleep(pause_s)))
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            waits.append(asyncio.ensure_future(self._poked[at].wait()))
+            next_at = min((self._due_at(log, at) for log in self._about(at)), default=None)
+            # What is overdue has just failed: it waits for the machine's time, not for the clock's.
+            if next_at is not None and next_at > self._clock.now():
+                waits.append(asyncio.ensure_future(self._clock.sleep_until(next_at)))
+            await first_of(waits)
+
+    async def _pass(self, at: int, session: aiohttp.ClientSession) -> bool:
+        """Ask one witness about everything that is due now; whether all of it went well."""
+        well = True
+        for log in self._about(at):
+            if self._due_at(log, at) > self._clock.now():
+                continue
+            outcome = await self._ask(log, at, session)
+            (self._cosigned if outcome is _Outcome.COSIGNED else self._failed).add(
+                1, witness=self._witnesses[at].key.name
+            )
+            well = well and outcome is _Outcome.COSIGNED
+            if outcome is not _Outcome.COSIGNED and self._log is not None:
+                self._log.tell("not-cosigned", witness=at, size=log.size, reason=outcome.value)
+            if outcome is _Outcome.AWAY:
+                break
+        self._measure()
+        return well
+
+    def _about(self, at: int) -> list[OneLog]:
+        key = self._witnesses[at].key
+        return [log for log in self._logbook.unfinished() if key in log.terms.witness_keys]
+
+    def _due_at(self, log: OneLog, at: int) -> int:
+        """When this witness is to be asked about this log."""
+        made = log.lines.get(self._witnesses[at].key)
+        return 0 if made is None else made.at + 1000 * log.terms.freshness_s // _RENEWED_AFTER
+
+    async def _ask(self, log: OneLog, at: int, session: aiohttp.ClientSession) -> _Outcome:
+        witness = self._witnesses[at]
+        place = (witness.key, log.key.name)
+        signed = self._logbook.checkpoint(log)
+        size = signed.checkpoint.size
+        old = min(self._seen.get(place, log.cosigned), size)
+        for _ in range(_MOST_TRIES):
+            request = CosigningRequest(old, log.tree.consistency_proof(old, size), signed.data).to_bytes()
+            try:
+                status, data = await self._post(session, witness.url + "/add-checkpoint", request)
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+                return _Outcome.AWAY
+            try:
+                if status == 200:
+                    self._take(log, size, witness.key, data)
+                    self._seen[place] = size
+                    return _Outcome.COSIGNED
+                if status != 409:
+                    return _Outcome.REFUSED
+                told = read_size(data)
+            except RemoteProtocolError:
+                return _Outcome.REFUSED
+            if told > size or old == told == size:
+                self._halt(log, at, told)
+                return _Outcome.REFUSED
+            if told == old:
+                return _Outcome.REFUSED
+            old = self._seen[place] = told
+        return _Outcome.REFUSED
+
+    def _take(self, log: OneLog, size: int, witness: NoteKey, data: bytes) -> None:
+        lines = [line for line in read_cosignatures(data) if (line.name, line.key_id) == (witness.name, witness.key_id)]
+        if not lines:
+            raise MalformedMessageError("a witness's answer has no line of its own")
+        news = [self._logbook.take(log, size, witness, line, now=self._clock.now()) for line in lines]
+        if any(news):
+            self._wake()
+
+    def _halt(self, log: OneLog, at: int, told: int) -> None:
+        self._logbook.halt(log)
+        if self._log is not None:
+            # Whatever the reason, an old copy of the store or a key in other hands, a person has to look.
+            self._log.tell("log-halted-witness-has-seen-another", witness=at, size=log.size, limit=told)
+        self._wake()
+
+    async def _post(self, session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[int, bytes]:
+        headers = {"content-type": "application/octet-stream"}
+        async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
+            data = b""
+            while piece := await response.content.read(MAX_ANSWER_BYTES + 1 - len(data)):
+                data += piece
+                if len(data) > MAX_ANSWER_BYTES:
+                    raise ValueError("a witness's answer is too long")
+            return response.status, data
+
+    def _measure(self) -> None:
+        logs = list(self._logbook.logs())
+        self._entries.set(sum(log.cosigned for log in logs))
+        self._waiting.set(sum(log.cosigned < log.size for log in logs))
+        self._halted.set(sum(log.halted for log in logs))
+
+
+async def first_of(waits: Sequence[asyncio.Future[Any]]) -> None:
+    """Return when the first is done, and end the others; a failure of one is ours."""
+    try:
+        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        for wait in waits:
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await wait
+    for wait in done:
+        wait.result()

@@ -1,0 +1,351 @@
+"""Witnesses over real sockets: those that answer, those that do not, and those that answer something else."""
+
+import asyncio
+import io
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from secvm.coordinator.books import Books
+from secvm.coordinator.cosigning import MAX_ANSWER_BYTES, Cosigner, WitnessAddress
+from secvm.coordinator.logbook import Logbook, OneLog
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.port import CoordinatorStore, Standing
+from secvm.crypto.notes import Note, SignatureKind, cosign_note
+from secvm.errors import LocalProtocolError
+from secvm.protocol.checkpoints import Checkpoint
+from secvm.protocol.log_proofs import CosigningRequest, write_cosignatures, write_size
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+from secvm.testing.clock import ManualClock
+from tests.unit.coordinator.rounds import add, until
+from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, TinyWitness, logged, serving
+from tests.unit.protocol.helpers import LOG, START, STRANGER, WITNESSES
+
+
+class Scene:
+    """A logbook with one experiment, and three witnesses behind sockets."""
+
+    def __init__(self, store: CoordinatorStore | None = None) -> None:
+        self.clock = ManualClock(START)
+        self.witnesses = [TinyWitness(i, self.clock) for i in range(3)]
+        self.store = store or MemoryStore()
+        self.of = logged()
+        self.woken = 0
+        self.lines = io.StringIO()
+        self.begin()
+
+    def begin(self) -> None:
+        """As after a restart."""
+        add(self.store, self.of)
+        self.books = Books(self.store)
+        self.logbook = Logbook(self.store, LOG, TERMS)
+        self.logbook.follow(self.books, self.books.read())
+
+    @property
+    def log(self) -> OneLog:
+        found = self.logbook.log(self.of.digest)
+        assert found is not None
+        return found
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def count(self, name: str) -> float:
+        lines = self.metrics.page()[0].decode().splitlines()
+        return float(next(line for line in lines if line.startswith(f"secvm_coordinator_{name} ")).split(" ")[1])
+
+    def events(self) -> list[str]:
+        return [json.loads(line)["event"] for line in self.lines.getvalue().splitlines()]
+
+    def play(self, act: Callable[[Cosigner], Awaitable[None]], *, timeout_s: float = 5.0) -> None:
+        self.metrics = Metrics("coordinator")
+
+        async def main() -> None:
+            async with AsyncExitStack() as stack:
+                urls = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in self.witnesses]
+                addresses = [WitnessAddress(key, url) for key, url in zip(KEYS, urls, strict=True)]
+                cosigner = Cosigner(
+                    self.logbook,
+                    addresses,
+                    self.clock,
+                    wake=self.wake,
+                    log=Log(self.lines, self.clock, "coordinator"),
+                    metrics=self.metrics,
+                    timeout_s=timeout_s,
+                    first_pause_s=0.001,
+                )
+                await act(cosigner)
+
+        asyncio.run(main())
+
+
+async def once(cosigner: Cosigner) -> None:
+    await cosigner.ask_all()
+
+
+def checkpoint_of(body: bytes) -> Checkpoint:
+    return Checkpoint.from_text(Note.from_bytes(CosigningRequest.from_bytes(body).checkpoint).text)
+
+
+def test_three_witnesses_cosign_and_the_driver_is_woken() -> None:
+    scene = Scene()
+    scene.play(once)
+    assert scene.log.cosigned == scene.log.size == 1
+    assert set(scene.log.lines) == set(KEYS)
+    assert scene.woken > 0
+    assert scene.count('cosignatures_total{witness="w0.example"}') == 2
+    assert scene.count("log_entries_cosigned") == 2
+    assert scene.count("logs_waiting") == 0
+    assert [held.size for held in scene.store.notes()] == [1, 1]
+
+
+def garbage(body: bytes) -> Answer:
+    return 200, b"\xff\x00 no lines"
+
+
+def nothing(body: bytes) -> Answer:
+    return 200, b""
+
+
+def too_long(body: bytes) -> Answer:
+    return 200, b"x" * (MAX_ANSWER_BYTES + 1)
+
+
+def redirected(body: bytes) -> Answer:
+    return 307, b""
+
+
+def refused(body: bytes) -> Answer:
+    return 403, b"nobody knows this log\n"
+
+
+def no_size(body: bytes) -> Answer:
+    return 409, b"many\n"
+
+
+def same_size_again(body: bytes) -> Answer:
+    return 409, write_size(CosigningRequest.from_bytes(body).old)
+
+
+def wrong_signature(body: bytes) -> Answer:
+    other = Checkpoint(checkpoint_of(body).origin, 1, bytes(32))
+    return 200, write_cosignatures([other.cosign(WITNESSES[0], name=KEYS[0].name, time_s=START // 1000)])
+
+
+def of_another_key(body: bytes) -> Answer:
+    return 200, write_cosignatures([checkpoint_of(body).cosign(STRANGER, name=KEYS[0].name, time_s=START // 1000)])
+
+
+def of_another_witness(body: bytes) -> Answer:
+    return 200, write_cosignatures([checkpoint_of(body).cosign(WITNESSES[1], name=KEYS[1].name, time_s=START // 1000)])
+
+
+def of_last_year(body: bytes) -> Answer:
+    time_s = START // 1000 - 365 * 86_400
+    return 200, write_cosignatures([checkpoint_of(body).cosign(WITNESSES[0], name=KEYS[0].name, time_s=time_s)])
+
+
+def of_next_year(body: bytes) -> Answer:
+    time_s = START // 1000 + 365 * 86_400
+    return 200, write_cosignatures([checkpoint_of(body).cosign(WITNESSES[0], name=KEYS[0].name, time_s=time_s)])
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        garbage, nothing, too_long, redirected, refused, no_size, same_size_again, wrong_signature, of_another_key,
+        of_another_witness, of_last_year, of_next_year,
+    ],
+)  # fmt: skip
+def test_answer_that_is_no_cosignature_does_not_count_and_the_others_are_enough(
+    instead: Callable[[bytes], Answer],
+) -> None:
+    scene = Scene()
+    # With old = 0 and size 1, "the same size again" is no sign of another log.
+    scene.witnesses[0].instead = instead
+    scene.play(once)
+    assert KEYS[0] not in scene.log.lines
+    assert scene.log.cosigned == 1
+    assert not scene.log.halted
+    assert scene.count('witness_failures_total{witness="w0.example"}') >= 1
+    assert scene.count('cosignatures_total{witness="w0.example"}') == 0
+    assert "not-cosigned" in scene.events()
+
+
+def test_a_redirect_is_not_followed_even_to_a_good_witness() -> None:
+    scene = Scene()
+
+    async def redirecting(cosigner: Cosigner) -> None:
+        good = cosigner._witnesses[0].url + "/add-checkpoint"
+        async with serving(redirected, elsewhere=good) as url:
+            cosigner._witnesses = (WitnessAddress(KEYS[0], url), *cosigner._witnesses[1:])
+            await cosigner.ask_all()
+
+    scene.play(redirecting)
+    assert scene.witnesses[0].asked == 0
+    assert KEYS[0] not in scene.log.lines
+
+
+@pytest.mark.parametrize("instead", [garbage, wrong_signature, of_another_witness])
+def test_one_good_witness_of_three_is_no_quorum(instead: Callable[[bytes], Answer]) -> None:
+    scene = Scene()
+    scene.witnesses[0].instead = scene.witnesses[2].instead = instead
+    scene.play(once)
+    assert scene.log.cosigned == 0
+    assert scene.store.notes() == []
+    assert scene.woken == 0
+
+
+def test_further_lines_of_strangers_in_an_answer_do_not_reach_the_note() -> None:
+    scene = Scene()
+
+    def with_more(body: bytes) -> Answer:
+        status, data = scene.witnesses[0].honest(body)
+        text = checkpoint_of(body).to_text()
+        more = cosign_note(text, name="somebody.example", key=STRANGER, time_s=START // 1000)
+        return status, data + write_cosignatures([more])
+
+    scene.witnesses[0].instead = with_more
+    scene.play(once)
+    assert scene.log.note is not None
+    names = {line.name for line in scene.log.note.note.signatures}
+    assert names == {scene.log.key.name, *(key.name for key in KEYS)}
+    assert all(key.kind is SignatureKind.COSIGNATURE for key in KEYS)
+
+
+def test_a_witness_that_has_seen_less_than_believed_is_asked_again_with_a_proof_from_there() -> None:
+    scene = Scene()
+    scene.play(once)
+    # One has lost its memory, and the log has grown twice.
+    scene.witnesses[0].newest.clear()
+    for title in ("second", "third"):
+        add(scene.store, logged(title=title))
+    scene.logbook.follow(scene.books, scene.books.read())
+    scene.play(once)
+    directory = scene.logbook.log("directory")
+    assert directory is not None
+    assert directory.cosigned == 3
+    assert {witness.newest[directory.key.name].size for witness in scene.witnesses} == {3}
+
+
+def test_a_witness_that_cosigned_before_we_died_is_asked_again_and_agrees() -> None:
+    scene = Scene()
+
+    def lost(body: bytes) -> Answer:
+        scene.witnesses[1].honest(body)
+        return 500, b""
+
+    scene.witnesses[1].instead = lost
+    scene.witnesses[2].instead = refused
+    scene.play(once)
+    assert scene.log.cosigned == 0
+    scene.begin()
+    scene.witnesses[1].instead = None
+    scene.play(once)
+    assert scene.log.cosigned == 1
+    assert len(set(scene.witnesses[1].cosigned)) == 2
+
+
+@pytest.mark.parametrize("more", [0, 1, 1000])
+def test_a_witness_that_has_seen_another_log_halts_it_and_nothing_more_is_signed(more: int) -> None:
+    scene = Scene()
+    origin = scene.log.key.name
+    scene.witnesses[0].newest[origin] = Checkpoint(origin, 1 + more, bytes(32))
+    scene.play(once)
+    assert scene.log.halted
+    assert "log-halted-witness-has-seen-another" in scene.events()
+    assert scene.count("logs_halted") == 1
+    assert scene.logbook.health()["halted"] == 1
+    assert scene.store.experiments()[0].standing is Standing.PAUSED
+    assert scene.woken > 0
+    with pytest.raises(LocalProtocolError):
+        scene.logbook.checkpoint(scene.log)
+    asked = [witness.asked for witness in scene.witnesses]
+    scene.clock.advance(1000 * TERMS.freshness_s // 2)
+    scene.play(once)
+    # The directory alone is renewed.
+    assert [witness.asked for witness in scene.witnesses] == [count + 1 for count in asked]
+
+
+def test_a_witness_that_hangs_is_given_up_and_holds_nobody_up() -> None:
+    scene = Scene()
+
+    async def hanging(cosigner: Cosigner) -> None:
+        async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(never, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        cosigner._witnesses = (WitnessAddress(KEYS[0], url), *cosigner._witnesses[1:])
+        await cosigner.ask_all()
+        server.close()
+
+    scene.play(hanging, timeout_s=0.05)
+    assert scene.log.cosigned == 1
+    assert KEYS[0] not in scene.log.lines
+
+
+def test_retries_go_on_while_the_clock_stands_still() -> None:
+    scene = Scene()
+    for witness in scene.witnesses:
+        witness.instead = refused
+
+    async def patiently(cosigner: Cosigner) -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(cosigner.run(stop))
+        await until(lambda: all(witness.asked >= 6 for witness in scene.witnesses))
+        for witness in scene.witnesses:
+            witness.instead = None
+        await until(lambda: scene.log.cosigned == 1 and len(scene.log.lines) == 3)
+        stop.set()
+        await running
+
+    scene.play(patiently)
+
+
+def test_the_task_asks_when_it_is_poked_and_renews_by_the_partys_clock() -> None:
+    scene = Scene()
+
+    async def living(cosigner: Cosigner) -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(cosigner.run(stop))
+        await until(lambda: scene.clock.next_waking() is not None and len(scene.log.lines) == 3)
+        add(scene.store, logged(title="another"))
+        scene.logbook.follow(scene.books, scene.books.read())
+        await until(lambda: all(log.cosigned == log.size for log in scene.logbook.logs()))
+        await until(lambda: all(len(log.lines) == 3 for log in scene.logbook.logs()))
+        scene.clock.advance(1000 * TERMS.freshness_s // 3)
+        await until(lambda: {made.at for made in scene.log.lines.values()} == {scene.clock.now()})
+        stop.set()
+        await running
+
+    scene.play(living)
+
+
+def test_what_is_cosigned_already_is_not_asked_for_again() -> None:
+    scene = Scene()
+    scene.play(once)
+    asked = [witness.asked for witness in scene.witnesses]
+    scene.play(once)
+    scene.begin()
+    scene.play(once)
+    assert [witness.asked for witness in scene.witnesses] == asked
+
+
+def test_a_failure_of_the_store_ends_the_task() -> None:
+    scene = Scene()
+
+    def broken(*_: object, **__: object) -> None:
+        raise LocalProtocolError("a checkpoint that does not follow")
+
+    scene.store.keep_note = broken  # type: ignore[method-assign]
+
+    async def dying(cosigner: Cosigner) -> None:
+        with pytest.raises(LocalProtocolError, match="does not follow"):
+            await cosigner.run(asyncio.Event())
+
+    scene.play(dying)

@@ -1,0 +1,487 @@
+"""Rounds with a log: nothing is seen before witnesses have seen it, proofs lead to it, and no crash makes a fork."""
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.coordinator.log_files import first_path, log_path, proof_path
+from secvm.coordinator.logbook import DIRECTORY
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.port import CoordinatorStore, Standing
+from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.merkle import Tree, inclusion_proof, leaf_hash, root
+from secvm.errors import StaleCheckpointError
+from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
+from secvm.protocol.ending import accept_ending
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.log import check_logged, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.manifest import accept_all
+from secvm.protocol.round_state import RoundState
+from secvm.protocol.tiles import Tile, TileReader, read_bundle
+from secvm.testing.clock import ManualClock
+from tests.unit.coordinator.rounds import add, crowd, experiment, few, files
+from tests.unit.coordinator.test_driver import CrashError, Fragile
+from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, Logged, TinyWitness, away, logged
+from tests.unit.protocol.helpers import START
+
+
+def world(store: CoordinatorStore | None = None, folder: Path | None = None) -> tuple[Logged, list[TinyWitness]]:
+    clock = ManualClock(START - 100_000)
+    witnesses = [TinyWitness(i, clock) for i in range(3)]
+    return Logged(store or MemoryStore(), clock, witnesses, folder), witnesses
+
+
+def public(coordinator: Logged, path: str) -> bytes:
+    found = coordinator.publisher.public(path)
+    assert found is not None, path
+    return found[0]
+
+
+def documents(coordinator: Logged) -> dict[str, bytes]:
+    """What is public, without what follows from logs: after a crash a proof may lead to a newer checkpoint."""
+    made = ("/proof/", "/first", "/secvm/")
+    return {path: data for path, data in coordinator.shown().items() if not any(part in path for part in made)}
+
+
+def manifest_digests(coordinator: Logged, of: ExperimentDocument, count: int) -> list[str]:
+    served = [public(coordinator, f"/v1/experiment/{of.digest}/manifest/{t}") for t in range(1, count + 1)]
+    return [accept_all(served[: t + 1], document=of).manifest.digest for t in range(count)]
+
+
+# ── what is seen ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_entry_is_logged_and_proofs_and_tiles_verify_by_the_pure_functions(tmp_path: Path) -> None:
+    of = logged()
+    coordinator, _ = world(folder=tmp_path)
+    add(coordinator.store, of)
+    asyncio.run(coordinator.go())
+    now = coordinator.clock.now()
+    served = [public(coordinator, f"/v1/experiment/{of.digest}/manifest/{t}") for t in (1, 2, 3)]
+    last = accept_all(served, document=of)
+    end = accept_ending(public(coordinator, f"/v1/experiment/{of.digest}/ending"), document=of, last=last)
+    entries = [
+        experiment_entry(of.digest),
+        *map(manifest_entry, manifest_digests(coordinator, of, 3)),
+        ending_entry(end.digest),
+    ]
+    for index, entry in enumerate(entries):
+        proof = LogProof.from_bytes(public(coordinator, proof_path(of.digest, index)))
+        signed = proof.check(entry.to_bytes(), index=index, log=TERMS.log_key(of.digest))
+        assert signed.checkpoint.size == max(2, index + 1)
+    check_logged(
+        public(coordinator, proof_path(of.digest, 4)), entries[4], index=4, experiment=of.digest, terms=TERMS, now=now
+    )
+    newest = read_checkpoint(public(coordinator, log_path(of.digest, "checkpoint")), log=TERMS.log_key(of.digest))
+    assert newest.checkpoint.size == 5
+    reader = TileReader(5, lambda tile: public(coordinator, log_path(of.digest, tile.path)))
+    assert root(reader.node, 5) == newest.checkpoint.root
+    assert inclusion_proof(reader.node, 2, 5) == Tree(leaf_hash(e.to_bytes()) for e in entries).inclusion_proof(2)
+    bundle = public(coordinator, log_path(of.digest, Tile(None, 0, 5).path))
+    assert read_bundle(bundle, width=5) == [entry.to_bytes() for entry in entries]
+    assert coordinator.publisher.public(log_path(of.digest, Tile(None, 0, 6).path)) is None
+    # What is answered lies in the folder too.
+    assert (tmp_path / f"secvm/v1/{of.digest}/tile/entries/000.p/5").read_bytes() == bundle
+    assert (tmp_path / f"secvm/v1/{of.digest}/checkpoint").read_bytes() == newest.data
+    media = coordinator.publisher.public(log_path(of.digest, "checkpoint"))
+    assert media is not None
+    assert media[1] == "text/plain; charset=utf-8"
+
+
+def test_nothing_is_shown_before_a_quorum_has_cosigned_it_and_all_of_it_afterwards() -> None:
+    of = logged()
+    coordinator, (one, two, three) = world()
+    add(coordinator.store, of)
+    one.instead = two.instead = away
+
+    async def scenario() -> None:
+        await coordinator.step()
+        assert three.asked > 0
+        assert coordinator.store.rounds(of.digest)
+        paths = [path for path in coordinator.shown() if of.digest in path or path.startswith(("/secvm", "/v1/blob"))]
+        assert paths == []
+        assert json.loads(public(coordinator, "/v1/experiments")) == {"experiments": []}
+        two.instead = None
+        await coordinator.step()
+        assert public(coordinator, f"/v1/experiment/{of.digest}/manifest/latest")
+        assert [held["digest"] for held in json.loads(public(coordinator, "/v1/experiments"))["experiments"]]
+
+    asyncio.run(scenario())
+
+
+def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any_other() -> None:
+    of = logged()
+    coordinator, witnesses = world()
+    add(coordinator.store, of)
+
+    async def scenario() -> None:
+        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        for witness in witnesses:
+            witness.instead = away
+        await coordinator.go(until=lambda: len(coordinator.store.rounds(of.digest)) == 3)
+        # How round 1 ended is told by a manifest that nobody has seen yet.
+        assert coordinator.publisher.public(f"/v1/experiment/{of.digest}/manifest/2") is None
+        rounds = coordinator.store.rounds(of.digest)
+        assert [held.state for held in rounds] == [RoundState.TALLIED, RoundState.ABANDONED, RoundState.ANNOUNCED]
+        assert coordinator.publisher.public(f"/v1/blob/{rounds[0].tally}") is None
+        told = json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))
+        assert [row["state"] for row in told["rounds"]] == ["closing"]
+        for witness in witnesses:
+            witness.instead = None
+        await coordinator.go()
+
+    asyncio.run(scenario())
+    assert [held.state for held in coordinator.store.rounds(of.digest)] == [
+        RoundState.PUBLISHED,
+        RoundState.ABANDONED,
+        RoundState.PUBLISHED,
+    ]
+    assert len(manifest_digests(coordinator, of, 3)) == 3
+    # Entries 2 and 3 came under one checkpoint.
+    for index in (2, 3):
+        proof = LogProof.from_bytes(public(coordinator, proof_path(of.digest, index)))
+        assert Checkpoint.from_text(proof.checkpoint.decode().partition("\n\n")[0] + "\n").size == 4
+
+
+def test_an_ending_waits_for_its_quorum_and_then_costs_nothing() -> None:
+    of = logged(rounds=1)
+    coordinator, witnesses = world()
+    add(coordinator.store, of)
+
+    async def scenario() -> None:
+        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        for witness in witnesses:
+            witness.instead = away
+        await coordinator.go(until=lambda: coordinator.store.experiments()[0].standing is Standing.FINISHED)
+        assert coordinator.publisher.public(f"/v1/experiment/{of.digest}/ending") is None
+        told = json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))
+        assert (told["standing"], told["notes"]) == ("running", [])
+        for witness in witnesses:
+            witness.instead = None
+        await coordinator.go()
+        # Long after, only the directory is renewed.
+        coordinator.clock.advance(10 * 1000 * TERMS.freshness_s)
+        before = [witness.asked for witness in witnesses]
+        await coordinator.cosigner.ask_all()
+        assert [witness.asked - old for witness, old in zip(witnesses, before, strict=True)] == [1, 1, 1]
+
+    asyncio.run(scenario())
+    assert json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))["standing"] == "finished"
+
+
+def test_an_experiment_without_a_log_is_shown_at_once_beside_one_that_has_one() -> None:
+    plain, of = experiment(title="plain"), logged()
+    coordinator, witnesses = world()
+    for made in (plain, of):
+        add(coordinator.store, made)
+    for witness in witnesses:
+        witness.instead = away
+    asyncio.run(coordinator.step())
+    assert public(coordinator, f"/v1/experiment/{plain.digest}/manifest/1")
+    assert coordinator.publisher.public(f"/v1/experiment/{of.digest}") is None
+    assert coordinator.publisher.public(proof_path(plain.digest, 0)) is None
+
+
+def test_the_directory_lists_all_experiments_in_their_order() -> None:
+    coordinator, _ = world()
+    made = [logged(title=f"number {i}") for i in range(3)]
+
+    async def scenario() -> None:
+        for of in made[:2]:
+            add(coordinator.store, of)
+        await coordinator.step()
+        add(coordinator.store, made[2])
+        await coordinator.step()
+
+    asyncio.run(scenario())
+    bundle = public(coordinator, log_path(DIRECTORY, Tile(None, 0, 3).path))
+    assert read_bundle(bundle, width=3) == [experiment_entry(of.digest).to_bytes() for of in made]
+    signed = read_checkpoint(public(coordinator, log_path(DIRECTORY, "checkpoint")), log=TERMS.directory_key)
+    reader = TileReader(3, lambda tile: public(coordinator, log_path(DIRECTORY, tile.path)))
+    assert (signed.checkpoint.size, signed.checkpoint.root) == (3, root(reader.node, 3))
+
+
+def test_a_halted_log_grows_no_further_not_even_after_a_restart() -> None:
+    of = logged()
+    coordinator, witnesses = world()
+    add(coordinator.store, of)
+
+    async def scenario() -> None:
+        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        origin = TERMS.log_key(of.digest).name
+        signed = [found for witness in witnesses for found in witness.cosigned if found.origin == origin]
+        # One has seen two entries more: an old copy of the store runs here.
+        witnesses[0].newest[origin] = Checkpoint(origin, signed[-1].size + 2, bytes(32))
+        coordinator.clock.advance(1000 * TERMS.freshness_s // 3)
+        await coordinator.cosigner.ask_all()
+        later: Logged = coordinator
+        for _ in range(3):
+            at = await later.step()
+            coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
+            later = Logged(coordinator.store, coordinator.clock, witnesses, sent=coordinator.sent)
+            later.driver.prepare()
+        assert coordinator.store.experiments()[0].standing is Standing.PAUSED
+        assert len(coordinator.store.rounds(of.digest)) == 1
+        assert {found for witness in witnesses for found in witness.cosigned if found.origin == origin} == set(signed)
+
+    asyncio.run(scenario())
+
+
+# ── cosignatures grow old ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_cosignatures_are_renewed_before_a_third_of_their_time_and_the_first_checkpoint_stays() -> None:
+    of = logged()
+    coordinator, witnesses = world()
+    add(coordinator.store, of)
+    asyncio.run(coordinator.step())
+    coordinator.store.set_standing(of.digest, Standing.PAUSED)
+    first, proof = public(coordinator, first_path(of.digest)), public(coordinator, proof_path(of.digest, 1))
+    asked = [witness.asked for witness in witnesses]
+    coordinator.clock.advance(1000)
+    asyncio.run(coordinator.cosigner.ask_all())
+    assert [witness.asked for witness in witnesses] == asked
+    coordinator.clock.advance(1000 * TERMS.freshness_s // 3 - 2000)
+    asyncio.run(coordinator.cosigner.ask_all())
+    # The experiment's log and the directory.
+    assert [witness.asked for witness in witnesses] == [count + 2 for count in asked]
+    now = coordinator.clock.now()
+    renewed = read_checkpoint(public(coordinator, log_path(of.digest, "checkpoint")), log=TERMS.log_key(of.digest))
+    assert set(renewed.times(KEYS).values()) == {now // 1000}
+    assert len(renewed.note.signatures) == 4
+    assert public(coordinator, first_path(of.digest)) == first
+    assert public(coordinator, proof_path(of.digest, 1)) != proof
+
+
+def test_after_a_restart_all_is_there_again_and_old_cosignatures_are_renewed(tmp_path: Path) -> None:
+    of, store = logged(), SQLiteStore(tmp_path / "store")
+    coordinator, witnesses = world(store, tmp_path / "public")
+    add(store, of)
+    asyncio.run(coordinator.go(until=lambda: len(coordinator.sent) == 2))
+    shown = coordinator.shown()
+    partial = log_path(of.digest, Tile(0, 0, 2).path)
+    assert public(coordinator, partial)
+    store.close()
+    again = SQLiteStore(tmp_path / "store")
+    second = Logged(again, coordinator.clock, witnesses, tmp_path / "public", sent=coordinator.sent)
+    second.driver.prepare()
+    for path, data in shown.items():
+        if "/proof/" not in path and path != "/v1/keys":
+            assert public(second, path) == data, path
+    assert public(second, partial) == public(coordinator, partial)
+    newest = proof_path(of.digest, 2)
+    assert public(second, newest) == shown[newest]
+    # Nobody is asked for what is cosigned already; much later everybody is.
+    before = [witness.asked for witness in witnesses]
+    asyncio.run(second.cosigner.ask_all())
+    assert [witness.asked for witness in witnesses] == before
+    second.clock.advance(1000 * TERMS.freshness_s + 61_000)
+    now = second.clock.now()
+    proof, entry = public(second, newest), manifest_entry(manifest_digests(second, of, 2)[1])
+    with pytest.raises(StaleCheckpointError):
+        check_logged(proof, entry, index=2, experiment=of.digest, terms=TERMS, now=now)
+    asyncio.run(second.cosigner.ask_all())
+    check_logged(public(second, newest), entry, index=2, experiment=of.digest, terms=TERMS, now=now)
+    assert public(second, first_path(of.digest)) == shown[first_path(of.digest)]
+    again.close()
+
+
+def test_files_lie_in_the_folder_in_the_order_in_which_they_are_needed(tmp_path: Path) -> None:
+    of = logged(rounds=1)
+    coordinator, _ = world(folder=tmp_path)
+    add(coordinator.store, of)
+    written: list[str] = []
+    write = coordinator.publisher._write
+
+    async def noted(path: str, data: bytes, *, known: bool) -> None:
+        written.append(path)
+        await write(path, data, known=known)
+
+    coordinator.publisher._write = noted  # type: ignore[method-assign]
+    asyncio.run(coordinator.step())
+    at = {path: position for position, path in enumerate(written)}
+    base = f"/v1/experiment/{of.digest}"
+    assert at[log_path(of.digest, Tile(0, 0, 2).path)] < at[log_path(of.digest, "checkpoint")] < at[base]
+    assert at[proof_path(of.digest, 0)] < at[base]
+    assert at[proof_path(of.digest, 1)] < at[f"{base}/manifest/1"]
+    assert at[first_path(of.digest)] < at[base]
+
+
+# ── crashes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class History:
+    """All checkpoints that were ever public, and the first one of each log."""
+
+    def __init__(self) -> None:
+        self.seen: list[Checkpoint] = []
+        self.first: dict[str, bytes] = {}
+
+    def look(self, coordinator: Logged) -> None:
+        for log in coordinator.logbook.logs():
+            found = coordinator.publisher.public(log_path(log.place, "checkpoint"))
+            if found is not None:
+                self.seen.append(read_checkpoint(found[0], log=log.key).checkpoint)
+            first = coordinator.publisher.public(first_path(log.place))
+            if first is not None:
+                assert self.first.setdefault(log.place, first[0]) == first[0]
+
+    def check(self, coordinator: Logged, witnesses: list[TinyWitness]) -> None:
+        """All of them, and all that any witness ever cosigned, are one chain for each log."""
+        trees = {log.key.name: log.tree for log in coordinator.logbook.logs()}
+        everything = [*self.seen, *(found for witness in witnesses for found in witness.cosigned)]
+        assert everything
+        for found in everything:
+            assert trees[found.origin].root(found.size) == found.root
+
+
+def lay_out() -> tuple[MemoryStore, list[ExperimentDocument]]:
+    store, made = MemoryStore(), [logged(rounds=2, title="one"), logged(rounds=1, title="other")]
+    for of in made:
+        add(store, of)
+    return store, made
+
+
+def who(one: Any) -> list[Any]:
+    return few(one) if one.number == 1 and one.document.title == "other" else crowd(one)
+
+
+def fragile_coordinator(
+    fragile: Fragile, store: MemoryStore, clock: ManualClock, witnesses: list[TinyWitness], folder: Path | None,
+    sent: set[tuple[str, int]],
+) -> Logged:  # fmt: skip
+    """One whose process dies at a call of the store, at a file, before a witness is asked, or before its answer."""
+    made = Logged(fragile, clock, witnesses, folder, sent=sent)
+    made.ingest.store = store
+    write, post = made.publisher._write, made.cosigner._post
+
+    async def writing(*given: Any, **named: Any) -> None:
+        fragile.crash(lambda: None)
+        await write(*given, **named)
+
+    async def posting(*given: Any) -> Answer:
+        fragile.crash(lambda: None)
+        answer = await post(*given)
+        fragile.crash(lambda: None)
+        return answer
+
+    made.publisher._write = writing  # type: ignore[method-assign]
+    made.cosigner._post = posting  # type: ignore[assignment,method-assign]
+    return made
+
+
+async def through(fragile: Fragile, store: MemoryStore, folder: Path) -> tuple[Logged, History, list[TinyWitness]]:
+    clock, history = ManualClock(START - 100_000), History()
+    witnesses = [TinyWitness(i, clock) for i in range(3)]
+    sent: set[tuple[str, int]] = set()
+
+    def watch(coordinator: Logged) -> bool:
+        history.look(coordinator)
+        return coordinator.over()
+
+    try:
+        made = fragile_coordinator(fragile, store, clock, witnesses, folder, sent)
+        await made.go(who, until=lambda: watch(made))
+    except CrashError:
+        made = Logged(store, clock, witnesses, folder, sent=sent)
+        made.driver.prepare()
+        await made.go(who, until=lambda: watch(made))
+    return made, history, witnesses
+
+
+def check_crashes(tmp_path: Path, stride: int) -> None:
+    store, _ = lay_out()
+    whole = Fragile(store, 0, after=False)
+    undisturbed, _, _ = asyncio.run(through(whole, store, tmp_path / "undisturbed"))
+    wanted = documents(undisturbed)
+    assert whole.calls > 100
+    for k in range(1, whole.calls + 1, stride):
+        store, _ = lay_out()
+        fragile = Fragile(store, k, after=False)
+        coordinator, history, witnesses = asyncio.run(through(fragile, store, tmp_path / str(k)))
+        assert documents(coordinator) == wanted, k
+        history.check(coordinator, witnesses)
+        on_disk = files(tmp_path / str(k))
+        for path, data in coordinator.shown().items():
+            place = path.strip("/") + ("/index" if path.count("/") == 3 and "/v1/experiment/" in path else "")
+            assert on_disk[place] == data, (k, path)
+
+
+def test_a_crash_makes_no_fork_and_ends_in_the_same_documents(tmp_path: Path) -> None:
+    check_crashes(tmp_path, 29)
+
+
+@pytest.mark.slow
+def test_a_crash_at_any_point_makes_no_fork_and_ends_in_the_same_documents(tmp_path: Path) -> None:
+    # After a call is before the next one: dying before each of them is enough.
+    check_crashes(tmp_path, 1)
+
+
+OPS = st.one_of(
+    st.tuples(st.sampled_from(["step", "go on", "restart"]), st.just(0)),
+    st.tuples(st.sampled_from(["away", "silent", "back"]), st.integers(0, 2)),
+    st.tuples(st.just("crash"), st.integers(1, 60)),
+    st.tuples(st.just("stop"), st.integers(0, 1)),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(OPS, max_size=25))
+def test_whatever_happens_all_checkpoints_of_a_log_are_one_chain(ops: list[tuple[str, int]]) -> None:
+    asyncio.run(play(ops))
+
+
+async def play(ops: list[tuple[str, int]]) -> None:
+    store, made = lay_out()
+    clock, history = ManualClock(START - 100_000), History()
+    witnesses = [TinyWitness(i, clock) for i in range(3)]
+    sent: set[tuple[str, int]] = set()
+    coordinator = Logged(store, clock, witnesses, sent=sent)
+    coordinator.driver.prepare()
+    for name, number in ops:
+        if name in ("step", "go on"):
+            at = await coordinator.step(who)
+            if name == "go on" and at is not None:
+                clock.advance(at - clock.now())
+        elif name == "stop":
+            if store.experiments()[number].standing is Standing.RUNNING:
+                store.set_standing(made[number].digest, Standing.STOPPED)
+        elif name == "crash":
+            fragile = Fragile(store, number, after=bool(number % 2))
+            with contextlib.suppress(CrashError):
+                dying = fragile_coordinator(fragile, store, clock, witnesses, None, sent)
+                try:
+                    await dying.step(who)
+                finally:
+                    history.look(dying)
+        elif name == "back":
+            witnesses[number].instead = None
+        elif name != "restart":
+            witnesses[number].instead = away if name == "away" else silent(witnesses[number])
+        if name in ("restart", "crash"):
+            coordinator = Logged(store, clock, witnesses, sent=sent)
+            coordinator.driver.prepare()
+        history.look(coordinator)
+    for witness in witnesses:
+        witness.instead = None
+    await coordinator.go(who)
+    history.look(coordinator)
+    history.check(coordinator, witnesses)
+    assert not any(log.halted for log in coordinator.logbook.logs())
+
+
+def silent(witness: TinyWitness) -> Any:
+    """Cosigns and remembers, but its answer is lost."""
+
+    def answer(body: bytes) -> Answer:
+        witness.honest(body)
+        return away(body)
+
+    return answer
