@@ -28,8 +28,8 @@ def pin_person(
 ) -> Individual:
     """The person as this experiment will see it, from the vault.
 
-    ``source`` is another of the vault's sources than the experiment names, if the person wants so; ``salt`` the one that
-    its beacons fixed, where it names some.
+    ``source`` is another of the vault's sources than the experiment names, if the person wants so; ``salt`` is what its
+    beacons fixed, where it names some.
 
     Raises
     ------

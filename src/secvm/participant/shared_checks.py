@@ -83,9 +83,7 @@ class SharedChecks(Checking):
     def tally(self, data: bytes, *, digest: str, document: ExperimentDocument) -> Tally:
         # The digest that is asked for goes in as well: bytes that do not have it are refused below, every time.
         key = (document.digest, digest, digest_of(data))
-        found = self._tallies.get(
-            key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document)
-        )
+        found = self._tallies.get(key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document))
         if len(self._read) > _LARGE:
             self._read.clear()
         self._read[id(found)] = (found, digest)

@@ -346,9 +346,7 @@ class DeviceState:
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
 
-_Row = tuple[
-    str, str, bytes, str | None, int | None, int | None, bytes | None, bytes | None, bytes | None
-]
+_Row = tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, bytes | None, bytes | None]
 
 
 def _read_record(row: _Row) -> Record:

@@ -16,6 +16,7 @@ next asking, so that a newcomer with a bad network comes on; when something in i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import RemoteProtocolError, StaleRoundError
@@ -44,6 +45,10 @@ _FEW_STEPS = 8
 _HEADER_BYTES = 2**13
 
 
+class _LogGrewError(Exception):
+    """What was fetched is of two moments."""
+
+
 class LoggedRounds:
     """One experiment's rounds, as this device believes them."""
 
@@ -64,13 +69,13 @@ class LoggedRounds:
 
     async def ask(self, now: Now) -> News | None:
         """See ``Rounds``."""
-        for attempt in range(_ATTEMPTS):
-            try:
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(_LogGrewError):
                 return await self._ask(now)
-            except StaleRoundError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        raise AssertionError  # the loop returns or raises
+        try:
+            return await self._ask(now)
+        except _LogGrewError as grew:
+            raise StaleRoundError(str(grew)) from None
 
     async def _ask(self, now: Now) -> News | None:
         fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
@@ -90,6 +95,8 @@ class LoggedRounds:
             if served is None:
                 return None
             checked = await self._check(served, now)
+        except StaleRoundError as fault:
+            raise _LogGrewError(str(fault)) from None
         except RemoteProtocolError:
             self._forget_fetched()
             raise

@@ -47,7 +47,7 @@ class Watching:
         self._receipts.choose(round_number, rows)
 
     def joined(self, manifest: RoundManifest, now: int) -> None:
-        """This round is joined, or was before a restart."""
+        """A round is joined, or was before a restart."""
         self._refetching.plan(manifest.window, now=now)
 
     def acknowledged(self, capsule: bytes) -> None:

@@ -134,9 +134,7 @@ def check_quorum(
     StaleCheckpointError
         Enough have, but too few of them lately.
     """
-    return check_times(
-        signed.times(witnesses), witnesses=witnesses, quorum=quorum, now=now, freshness_s=freshness_s
-    )
+    return check_times(signed.times(witnesses), witnesses=witnesses, quorum=quorum, now=now, freshness_s=freshness_s)
 
 
 def check_times(

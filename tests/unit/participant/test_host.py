@@ -14,8 +14,8 @@ from secvm.participant.device import Device
 from secvm.participant.host import Host
 from secvm.participant.models import ModelShelf
 from secvm.participant.state import DeviceState, Status
-from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.status_page import serve_status
+from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.vault import Vault
 from secvm.runtime.logs import Log
 from secvm.testing.transport import Fate
