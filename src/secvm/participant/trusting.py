@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Sequence
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import RemoteProtocolError, StaleRoundError
 from secvm.learning.weights import Weights
-from secvm.participant.receipts import settle
 from secvm.participant.rounds import News
 from secvm.participant.state import Model
 from secvm.participant.surroundings import Now, Surroundings
@@ -63,6 +63,8 @@ class LoggedRounds:
             known_witnesses=around.policy.witnesses,
             checking=around.checks,
         )
+        #: Told how rounds ended, inside the transaction that stores what is believed now.
+        self.settle: Callable[[Sequence[RoundManifest | Ending]], None] = lambda _documents: None
         #: What an asking that did not come to its end has fetched.
         self._manifests: dict[int, bytes] = {}
         self._tallies: dict[str, bytes] = {}
@@ -186,7 +188,8 @@ class LoggedRounds:
         with state.writing(durable=True):
             state.trust.put_trusted(digest, kept.header(), kept.state)
             state.trust.count(digest, STEPS, checked.steps)
-            settle(state.trust, self._document, [_payload(one) for one in served.manifests], checked.ending)
+            ended = () if checked.ending is None else (checked.ending,)
+            self.settle([*(RoundManifest.from_bytes(_payload(one)) for one in served.manifests), *ended])
             if checked.ending is not None and served.ending is not None:
                 state.put_ending(digest, served.ending)
                 state.put_model(digest, Model(checked.ending.round_number, checked.ending.evaluation_weights))
