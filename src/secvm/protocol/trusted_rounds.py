@@ -9,8 +9,9 @@ package leaves. The numbers are those of docs/protocol.md §22:
  4. The manifest is in it, at index t, and the log has exactly the t + 1 entries that it should have then.
  5. The checkpoint has grown out of the last one believed: the device keeps the right edge of the tree, appends what it
     has checked since, entry by entry, and comes to the same root.
- 6. Every manifest since is signed, and continues the one before: the chain of digests, windows, floors, pinned things,
-    relay's counts (``manifest.accept``). Gateway and token keys stand in manifests and nowhere else.
+ 6. Every manifest since is signed, and continues the one before: the chain of digests, windows, floors, pinned things
+    (``manifest.accept``). Each tally fits into the relay's signed count (``plausible``). Gateway and token keys stand
+    in manifests and nowhere else.
  7. Every model since follows: from the device's own last state, or from zero in round 1, over every published tally.
     The weights with which it computes are its own, not the server's.
 
@@ -27,7 +28,7 @@ from typing import NoReturn
 
 from secvm.crypto.merkle import Frontier, leaf_hash
 from secvm.crypto.notes import NoteKey
-from secvm.crypto.signing import VerifyKey
+from secvm.crypto.signing import Envelope, VerifyKey
 from secvm.errors import (
     BadInputError,
     BadProofError,
@@ -44,7 +45,7 @@ from secvm.protocol.checking import Checking
 from secvm.protocol.checkpoints import SignedCheckpoint, check_times
 from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.ending import Ending, accept_ending
-from secvm.protocol.evidence import Evidence, Kind, entry_of, first_frontier, place_of
+from secvm.protocol.evidence import Evidence, Kind, count_fault, entry_of, first_frontier, place_of
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log import LogTerms
 from secvm.protocol.log_proofs import LogProof
@@ -305,6 +306,7 @@ class TrustedRounds:
         try:
             ending = accept_ending(served.ending, document=self._document, last=last)
         except InconsistentManifestError as fault:
+            self._check_own(served.ending, Ending)
             self._convict(str(fault), kind=Kind.BAD_DOCUMENT, documents=fault.evidence)
         if ending.round_number != (0 if last is None else last.manifest.round_number):
             raise MalformedMessageError("a manifest between the last one believed and the ending is missing")
@@ -316,7 +318,13 @@ class TrustedRounds:
         except EquivocationError as fault:
             self._convict(str(fault), kind=Kind.TWO_DOCUMENTS, documents=fault.evidence)
         except InconsistentManifestError as fault:
+            self._check_own(data, RoundManifest)
             self._convict(str(fault), kind=Kind.BAD_DOCUMENT, documents=fault.evidence)
+
+    def _check_own(self, data: bytes, kind: type[RoundManifest | Ending]) -> None:
+        """A document of another experiment convicts nobody: its coordinator may run both, and anybody swap them."""
+        if kind.from_bytes(Envelope.from_bytes(data).payload).experiment != self._document.digest:
+            raise MalformedMessageError("a document of another experiment was served")
 
     def _grow(
         self, served: Served, chain: Sequence[AcceptedManifest], ending: Ending | None, signed: SignedCheckpoint
@@ -368,7 +376,7 @@ class TrustedRounds:
         envelope: bytes,
     ) -> Model:
         """The model that ``told`` must name, computed from that of the round before."""
-        tally, blob = self._tally(served, told, envelope)
+        tally, blob = self._tally(served, told, envelope, before)
         documents = (envelope,) if before is None else (before.envelope, envelope)
         blobs = () if before is None or blob is None else (model.state_bytes, blob)
         try:
@@ -383,10 +391,10 @@ class TrustedRounds:
         return model
 
     def _tally(
-        self, served: Served, told: RoundManifest | Ending, envelope: bytes
+        self, served: Served, told: RoundManifest | Ending, envelope: bytes, before: AcceptedManifest | None
     ) -> tuple[Tally | None, bytes | None]:
         """The tally of the round before, and its bytes; none where that was abandoned, or nothing was before."""
-        if told.last is None or told.last.tally is None:
+        if before is None or told.last is None or told.last.tally is None:
             return None, None
         blob = served.tallies.get(told.last.tally)
         if blob is None:
@@ -400,6 +408,9 @@ class TrustedRounds:
                 documents=(envelope,),
                 blobs=(blob,),
             )
+        fault = count_fault(self._document, before.manifest, told.last, tally)
+        if fault is not None:
+            self._convict(fault, kind=Kind.WRONG_COUNTS, documents=(before.envelope, envelope), blobs=(blob,))
         return tally, blob
 
     def _convict(
