@@ -21,6 +21,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world.fill()
     (tmp_path / "device.toml").write_text(
         f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["https://relay.example/r"]\n'
+        "[trust]\nwithout_log = true\n"
     )
 
     def in_memory(_: ParticipantSettings) -> Transport:
