@@ -40,7 +40,6 @@ def test_without_evidence_the_next_round_is_joined_again() -> None:
         Finished(1, sent, OF.budget - sent),
         Abstain(Reason.DISTRUST, "an older log was shown"),
     ]
-    assert device.session.phase is Phase.IDLE
     device.restart()
     assert sends(device.tell(Tick(), now=FIRST.closes_at - 1)) == []
     assert reasons(device.tell(ManifestArrived(served(ROUNDS[1])), now=FIRST.accept_until - 1)) == []
