@@ -38,7 +38,9 @@ async def fetch_salt(
         last = max((at for at in times if at is not None), default=0)
         if last > now:
             when = datetime.fromtimestamp(last / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-            raise BeaconUnavailableError(f"this experiment's salt is not known before {when} UTC: its beacons are to come")
+            raise BeaconUnavailableError(
+                f"this experiment's salt is not known before {when} UTC: its beacons are to come"
+            )
         path = f"/v1/experiment/{document.digest}"
         first = await transport.fetch(f"{path}/first", most=_MOST_PROOF_BYTES)
         records = [await transport.fetch(f"{path}/beacon/{i}") for i in range(len(binning.beacons))]
