@@ -48,6 +48,7 @@ def trials(
                 "not_caught": found.trials - found.caught,
                 "expected": "caught" if LIES[found.name].detected else "not detected",
                 "by": dict(found.by.most_common()),
+                "device": dict(found.device.most_common()),
                 "deviating": found.deviating,
             }
             for found in counts

@@ -1,16 +1,20 @@
 """Trials: every lie told many times, and as many honest histories. Who catches which, and who refuses in vain.
 
-A trial is an honest past at random, a lie at random, and a device that looks: it reads the experiment, computes the
-salt, checks what it is served, looks at the checkpoint again, and asks for receipts. All is in memory and seeded: a
-number of a trial is a trial that can be had again.
+A trial is an honest past at random, a lie at random, and a device, twice: its pure part, which reads the experiment,
+computes the salt, checks what it is served, looks at the checkpoint again and asks for receipts; and a whole one, in a
+folder, that lives up to the end of the window, and of which no capsule may leave. All is seeded: a number of a trial is
+a trial that can be had again.
 """
 
 from __future__ import annotations
 
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
 from secvm.protocol.documents import digest_of
@@ -21,6 +25,7 @@ from secvm.protocol.received import bucket_of, check_receipt
 from secvm.protocol.salt import salt_of
 from secvm.protocol.trusted_rounds import Checked, TrustedRounds
 from secvm.testing.honest_run import honest_run
+from secvm.testing.lied_to import lied_to, told_the_truth
 from secvm.testing.malicious import LIES, Lie, Scene, Told
 from secvm.testing.public_history import served_from
 
@@ -28,6 +33,8 @@ from secvm.testing.public_history import served_from
 HONEST = "honest"
 #: How a lie fails that nobody had to see: what it changes is not used.
 NO_EFFECT = "nothing of it is used"
+#: What a device does that has noticed nothing.
+SENDS = "sends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class Outcome:
     variant: str
     #: As the device would tell its person.
     sentence: str = ""
+    #: What a whole device made of it.
+    device: str = ""
 
 
 @dataclass(slots=True)
@@ -50,6 +59,8 @@ class Count:
     caught: int = 0
     #: What caught how many.
     by: Counter[str] = field(default_factory=Counter)
+    #: What a whole device made of how many.
+    device: Counter[str] = field(default_factory=Counter)
     #: Numbers of trials that did not end as they should.
     deviating: list[int] = field(default_factory=list)
 
@@ -58,40 +69,65 @@ def run(
     lies: Iterable[Lie], *, trials: int, seed: str, honest: bool = True, advance: Callable[[int], None] | None = None
 ) -> list[Count]:
     """So many trials of each of these, and of honest runs; ``advance`` is called with each number of trials done."""
-    counts = []
-    jobs: list[tuple[str, bool, Callable[[random.Random], Outcome]]] = [
-        (lie.name, lie.detected, lambda dice, lie=lie: try_lie(lie, dice))  # type: ignore[misc]  # bound by default
-        for lie in lies
-    ]
-    jobs += [(HONEST, False, try_honesty)] if honest else []
-    for name, expected, trial in jobs:
-        count = Count(name)
-        for number in range(trials):
-            # Whoever knows the seed shall have the same trial.
-            outcome = trial(random.Random(f"{seed} {name} {number}"))  # noqa: S311
-            count.trials += 1
-            count.caught += outcome.caught_by is not None
-            count.by[outcome.caught_by or "not caught"] += 1
-            if (outcome.caught_by is not None) != expected:
-                count.deviating.append(number)
-            if advance is not None:
-                advance(1)
-        counts.append(count)
+    counts = [_count(lie.name, lie.detected, partial(try_lie, lie), trials, seed, advance) for lie in lies]
+    if honest:
+        counts.append(_count(HONEST, False, try_honesty, trials, seed, advance))
     return counts
 
 
-def try_honesty(dice: random.Random) -> Outcome:
-    """An honest history, and devices that come and go: none of them may refuse."""
+def _count(
+    name: str,
+    expected: bool,
+    trial: Callable[[random.Random, Path], Outcome],
+    trials: int,
+    seed: str,
+    advance: Callable[[int], None] | None,
+) -> Count:
+    count = Count(name)
+    for number in range(trials):
+        with tempfile.TemporaryDirectory(prefix="secvm-trial-") as folder:
+            # Whoever knows the seed shall have the same trial.
+            outcome = trial(random.Random(f"{seed} {name} {number}"), Path(folder))  # noqa: S311
+        count.trials += 1
+        count.caught += outcome.caught_by is not None
+        count.by[outcome.caught_by or "not caught"] += 1
+        count.device[outcome.device] += 1
+        if (outcome.caught_by is not None) != expected:
+            count.deviating.append(number)
+        if advance is not None:
+            advance(1)
+    return count
+
+
+def try_honesty(dice: random.Random, folder: Path) -> Outcome:
+    """An honest history, and devices that come and go: none of them may refuse, and one sends all that it has."""
     try:
         honest_run(dice)
     except RemoteProtocolError as fault:
-        return Outcome(type(fault).__name__, "honest", str(fault))
-    return Outcome(None, "honest")
+        return Outcome(type(fault).__name__, HONEST, str(fault))
+    lived = told_the_truth(Scene.drawn(dice), folder)
+    if lived.caught_by is None and lived.no_effect:
+        return Outcome(None, HONEST, device=SENDS)
+    return Outcome(lived.caught_by or "silence", HONEST, lived.sentence, device=lived.caught_by or "silence")
 
 
-def try_lie(lie: Lie, dice: random.Random) -> Outcome:
-    """One lie, once."""
+def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
+    """One lie, once: judged by the pure part of a device, and lived through by a whole one. Both must catch it."""
     scene, told = lie.told(dice)
+    seen = judge(scene, told)
+    if lie.after_the_round:
+        lived = lied_to(lie, Scene.drawn(dice, **lie.needs), None, folder)
+    else:
+        lived = lied_to(lie, scene, told, folder)
+    unharmed = lived.no_effect or (lived.caught_by is not None and lived.sent == 0)
+    device = NO_EFFECT if lived.no_effect else (lived.caught_by or SENDS)
+    if lie.detected and not unharmed:
+        return Outcome(None, lived.variant, lived.sentence, device=f"{device}, {lived.sent} sent")
+    return Outcome(seen.caught_by, seen.variant, seen.sentence or lived.sentence, device=device)
+
+
+def judge(scene: Scene, told: Told) -> Outcome:
+    """What the pure part of a device makes of a lie."""
     try:
         checked = look(scene, told)
     except CheatingError as fault:
@@ -160,4 +196,4 @@ def _is_honest(checked: Checked | None, told: Told) -> bool:
     return same and digest_of(checked.trusted.state) == told.honest.state
 
 
-__all__ = ["HONEST", "LIES", "NO_EFFECT", "Count", "Outcome", "look", "run", "try_honesty", "try_lie"]
+__all__ = ["HONEST", "LIES", "NO_EFFECT", "SENDS", "Count", "Outcome", "judge", "look", "run", "try_honesty", "try_lie"]

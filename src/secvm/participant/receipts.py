@@ -106,7 +106,7 @@ class Receipts:
 
     def plan(self, until: int, *, now: int) -> None:
         """Give everything that can be looked for a moment before ``until``, or soon where that has passed."""
-        self._until = until if until > now else now + self._spread
+        self._until = until
         owed = {one.digest for one in self._book.owed(self._document.digest)}
         self._moments = {digest: at for digest, at in self._moments.items() if digest in owed}
         for digest in sorted(owed - set(self._moments)):
@@ -167,7 +167,8 @@ class Receipts:
         return check_bucket(bytes.fromhex(owed.root), index, receipt.bucket, receipt.path)
 
     def _draw(self, digest: bytes, now: int) -> None:
-        until = self._until if self._until > now else now + self._spread
+        # Never crowded into what little is left: who is not answered would ask ever more often.
+        until = max(self._until, now + self._spread)
         (self._moments[digest],) = spread(1, Window(opens_at=now, closes_at=until), self._around.words)
 
     def _tried(self, owed: Owed, now: int) -> str | None:

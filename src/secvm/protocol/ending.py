@@ -9,7 +9,8 @@ and names the state and the weights that remain: with it a device predicts. An e
  4. no round after it was accepted; and if that very round was, the ending names its manifest's digest, and an
     abandoned round left state and weights as they were,
  5. counts fit the labels and reach the floor,
- 6. the relay's count, where there is one, is signed by a relay of the experiment.
+ 6. the relay's count, where there is one, is signed by a relay of the experiment; and where the experiment has a log,
+    a round that was counted has its received root.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from secvm.protocol.manifest import (
     RoundManifest,
     read_last,
     read_relay_count,
+    tells_root,
     write_last,
 )
 from secvm.protocol.version import ENDING_TYPE, MAX_ROUND
@@ -196,6 +198,7 @@ def _fault(ending: Ending, document: ExperimentDocument, before: RoundManifest |
         # (5)
         "its counts are of other labels": told is None or len(told.participants) == len(document.experiment.labels),
         "its round was below the floor and not abandoned": told is None or sum(told.participants) >= document.floor,
+        "it tells no root of the round's capsules": tells_root(told, document),
     }
     return next((fault for fault, holds in checks.items() if not holds), None)
 

@@ -134,16 +134,34 @@ def examine(data: bytes) -> Finding:
         It shows nothing: a part is missing, not signed, or does not contradict the others.
     """
     evidence = Evidence.from_bytes(data)
+    if not _has_its_parts(evidence):
+        raise MalformedMessageError("the evidence lacks a part, or has one too many")
     document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
     sentence = _EXAMINE[evidence.kind](evidence, document)
     return Finding(evidence.kind, document.digest, document.title, sentence)
 
 
 _NOTHING = "the evidence does not show what it says"
+#: How many documents, checkpoints and blobs; not-in-log has as many documents as it takes.
+_PARTS = {
+    Kind.TWO_DOCUMENTS: {(2, 0, 0)},
+    Kind.BAD_DOCUMENT: {(1, 0, 0), (2, 0, 0)},
+    Kind.WRONG_STEP: {(1, 0, 0), (2, 0, 2)},
+    Kind.WRONG_COUNTS: {(1, 0, 1), (2, 0, 1)},
+    Kind.FORKED_LOG: {(0, 2, 0)},
+    Kind.NOT_IN_LOG: {(0, 1, 0), (0, 2, 0)},
+}
+
+
+def _has_its_parts(evidence: Evidence) -> bool:
+    """Nothing that is not looked at: a file shows one thing, and carries nothing else along."""
+    grows = evidence.kind is Kind.NOT_IN_LOG
+    counts = (0 if grows else len(evidence.documents), len(evidence.checkpoints), len(evidence.blobs))
+    return counts in _PARTS[evidence.kind] and (grows or evidence.frontier == Frontier())
 
 
 def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
-    first, second = (_read(data, document) for data in _exactly(evidence.documents, 2))
+    first, second = (_read(data, document) for data in evidence.documents)
     if first.data == second.data:
         raise MalformedMessageError(_NOTHING)
     match first, second:
@@ -158,8 +176,6 @@ def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
-    if not 1 <= len(evidence.documents) <= 2:
-        raise MalformedMessageError(_NOTHING)
     *before, data = evidence.documents
     last = accept(before[0], document=document) if before else None
     told = _read(data, document)
@@ -175,8 +191,6 @@ def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
-    if not 1 <= len(evidence.documents) <= 2:
-        raise MalformedMessageError(_NOTHING)
     *earlier, data = evidence.documents
     told = _read(data, document)
     if not earlier:
@@ -188,7 +202,7 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
     before = accept(earlier[0], document=document).manifest
     if not _follows(told, before) or told.last is None or told.last.tally is None:
         raise MalformedMessageError(_NOTHING)
-    state, tally = _exactly(evidence.blobs, 2)
+    state, tally = evidence.blobs
     experiment = document.experiment
     started = decode_state(state, digest=before.state, experiment=experiment)
     counted = decode_tally(tally, digest=told.last.tally, experiment=experiment)
@@ -202,9 +216,7 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
-    if not 1 <= len(evidence.documents) <= 2:
-        raise MalformedMessageError(_NOTHING)
-    (*earlier, data), (blob,) = evidence.documents, _exactly(evidence.blobs, 1)
+    (*earlier, data), (blob,) = evidence.documents, evidence.blobs
     told = _read(data, document)
     if told.last is None or told.last.tally is None:
         raise MalformedMessageError(_NOTHING)
@@ -222,15 +234,13 @@ def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _forked_log(evidence: Evidence, document: ExperimentDocument) -> str:
-    first, second = (_note(note, document).checkpoint for note in _exactly(evidence.checkpoints, 2))
+    first, second = (_note(note, document).checkpoint for note in evidence.checkpoints)
     if first.size != second.size or first.root == second.root:
         raise MalformedMessageError(_NOTHING)
     return f"The log was forked: it signed two different trees of {first.size} entries."
 
 
 def _not_in_log(evidence: Evidence, document: ExperimentDocument) -> str:
-    if not 1 <= len(evidence.checkpoints) <= 2:
-        raise MalformedMessageError(_NOTHING)
     *old, note = evidence.checkpoints
     frontier = evidence.frontier
     if old:
@@ -322,12 +332,6 @@ def _note(data: bytes, document: ExperimentDocument) -> SignedCheckpoint:
     if document.log is None:
         raise MalformedMessageError("the evidence has a checkpoint, and the experiment no log")
     return read_checkpoint(data, log=document.log.log_key(document.digest))
-
-
-def _exactly(parts: tuple[bytes, ...], count: int) -> tuple[bytes, ...]:
-    if len(parts) != count:
-        raise MalformedMessageError("the evidence lacks a part, or has one too many")
-    return parts
 
 
 def _many(fields: Fields, name: str, longest: int) -> tuple[bytes, ...]:

@@ -12,7 +12,8 @@ log to ask. A manifest is accepted when
     experiment starts nor before the round before is closed for good,
  6. it continues the last accepted one, if that is the round before: names its digest, and tells how it ended; round 1
     continues nothing,
- 7. the relay's count, where there is one, is signed by a relay of the experiment.
+ 7. the relay's count, where there is one, is signed by a relay of the experiment; and where the experiment has a log,
+    a round that was counted has its received root.
 
 Two different manifests for one round are an attack, and are reported as one, with both as evidence. Over a gap (rounds
 this device missed) step 6 cannot see; ``accept_all`` takes the missing ones along. That the state follows from the
@@ -378,8 +379,14 @@ def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundM
         or manifest.last.tally is None
         or sum(manifest.last.participants) >= document.floor,
         "its quota is below the budget": manifest.quota >= document.budget,
+        "it tells no root of the round's capsules": tells_root(manifest.last, document),
     }
     return next((fault for fault, holds in checks.items() if not holds), None)
+
+
+def tells_root(last: LastRound | None, document: ExperimentDocument) -> bool:
+    """Whether a counted round has its received root: where there is a log, nobody may leave out that either."""
+    return last is None or last.tally is None or last.received_root is not None or document.log is None
 
 
 def _model(manifest: RoundManifest) -> tuple[str, str, str]:
@@ -398,5 +405,6 @@ __all__ = [
     "read_last",
     "read_relay_count",
     "read_tally",
+    "tells_root",
     "write_last",
 ]

@@ -17,10 +17,8 @@ Time is steered by ``PatientClock``: it stands still
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import http.client
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -32,46 +30,22 @@ from typing import Any, Self
 from secvm.crypto.signing import Envelope
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
-from secvm.relay.main import make_key
 from secvm.runtime.clock import ClockSteering
-from secvm.runtime.settings import make_secret
+from secvm.testing.federation_settings import (
+    BEGIN_MS,
+    COORDINATOR,
+    ORIGIN_MS,
+    RELAY,
+    RELAY_PATH,
+    FederationSettings,
+    HostOf,
+    Pace,
+)
 from secvm.testing.patient_clock import PatientClock
 from secvm.testing.processes import Children, free_port
 
-COORDINATOR, RELAY = "coordinator", "relay"
-RELAY_PATH = "/relay"
-#: Where the grid begins: an instant of a quiet day.
-ORIGIN_MS = 1_893_456_000_000
 _START_PATIENCE_S = 60.0
 _REQUEST_PATIENCE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class HostOf:
-    """A host, and the people of a file that it carries."""
-
-    people: Path
-    first: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """The windows of the federation's clock, in its own seconds, and how quickly it runs."""
-
-    length_s: int = 30
-    grace_s: int = 4
-    lead_s: int = 10
-    #: Seconds of the federation in one of the machine.
-    rate: float = 12.0
-
-    @property
-    def period_s(self) -> int:
-        return self.length_s + self.grace_s + self.lead_s
-
-    @property
-    def deposit_after_s(self) -> float:
-        return self.length_s + self.grace_s / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +71,25 @@ class Federation:
         floor: int = 2,
         quota: int = 100_000,
         patience_s: float = 60.0,
+        witnesses: int = 3,
     ) -> None:
-        """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them."""
+        """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them. Without
+        ``witnesses`` there is no log.
+        """
         self.folder = folder
         self.pace = pace or Pace()
         self.document: ExperimentDocument | None = None
         self.children = Children(folder)
-        self._hosts, self._seed = list(hosts), seed
-        self._floor, self._quota = floor, quota
-        self._ports = {name: free_port() for name in (COORDINATOR, RELAY, *self.host_names)}
-        self._steering = ClockSteering(
-            folder / "clock",
-            now=ORIGIN_MS - 1000 * self.pace.lead_s,
-            rate=0.0,
-            limit=ORIGIN_MS - 1000 * self.pace.lead_s,
+        self._hosts = list(hosts)
+        self.witness_names = [f"witness-{number}" for number in range(witnesses)]
+        self._ports = {name: free_port() for name in (*self.server_names, *self.host_names)}
+        self._settings = FederationSettings(
+            folder, pace=self.pace, ports=self._ports, witnesses=self.witness_names, seed=seed, floor=floor, quota=quota
         )
+        self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
         #: Whether a round's window is open just now.
         self.window_open = False
-        self._admin_key = ""
-        self._relay_key = ""
         #: What the hosts said last, so that one that is away does not take back what it had.
         self._last_counts: dict[tuple[str, int], RoundCounts] = {}
 
@@ -132,15 +105,25 @@ class Federation:
     def host_names(self) -> list[str]:
         return [f"host-{number}" for number in range(len(self._hosts))]
 
+    @property
+    def server_names(self) -> list[str]:
+        """All but the hosts."""
+        return [*self.witness_names, COORDINATOR, RELAY]
+
+    @property
+    def names(self) -> list[str]:
+        """Every process."""
+        return [*self.server_names, *self.host_names]
+
     # ── beginning and ending ─────────────────────────────────────────────────────────────────────────────────────────
 
     def start_servers(self) -> None:
-        """Start coordinator and relay, and wait until both answer."""
-        self._write_coordinator()
-        self._write_relay()
-        self.children.start(COORDINATOR, ["coordinator", "serve", "--config", str(self.folder / "coordinator.toml")])
-        self.children.start(RELAY, ["relay", "serve", "--config", str(self.folder / "relay.toml")])
-        for name in (COORDINATOR, RELAY):
+        """Start witnesses, coordinator and relay, and wait until all answer."""
+        self._settings.write_servers()
+        for name in self.server_names:
+            kind = "witness" if name in self.witness_names else name
+            self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
+        for name in self.server_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
 
     def begin(self, specification: dict[str, Any]) -> str:
@@ -148,22 +131,25 @@ class Federation:
         told = {
             **specification,
             "windows": {"length_s": self.pace.length_s, "grace_s": self.pace.grace_s, "first_opening": ORIGIN_MS},
-            "relays": [{"url": self.relay_url, "key": self._relay_key}],
+            "relays": [{"url": self.relay_url, "key": self._settings.relay_key}],
             "test": True,
         }
         made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
         digest: str = json.loads(made)["digest"]
-        self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
+        # Logged and cosigned first; then its beacons' rounds come, then its first round.
+        self._await(lambda: self.public(f"/v1/experiment/{digest}") is not None, "the experiment")
         self.document = read_published(self.ask(COORDINATOR, "GET", f"/v1/experiment/{digest}"), digest=digest)
+        self.clock.leap_to(ORIGIN_MS - 1000 * self.pace.lead_s)
+        self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         for name, host in zip(self.host_names, self._hosts, strict=True):
-            self._write_host(name, host, digest)
+            self._settings.write_host(name, host, digest, self.relay_url)
             self.children.start(name, ["participant", "run", "--config", str(self.folder / f"{name}.toml")])
         for name in self.host_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
         return digest
 
     def stop(self) -> None:
-        """End everything: devices first, then the relay, then the coordinator."""
+        """End everything: devices first, then all servers."""
         self.children.stop(self.host_names)
         self.children.stop()
 
@@ -193,7 +179,7 @@ class Federation:
     def ask(self, name: str, method: str, path: str, body: bytes | None = None, *, admin: bool = False) -> bytes:
         """What a process answers; ``OSError`` where it does not, or not with a success."""
         connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_REQUEST_PATIENCE_S)
-        headers = {"authorization": f"Bearer {self._admin_key}"} if admin else {}
+        headers = {"authorization": f"Bearer {self._settings.admin_key}"} if admin else {}
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -362,78 +348,3 @@ class Federation:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited in vain for {what}")
             time.sleep(0.05)
-
-    # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _write_coordinator(self) -> None:
-        self._admin_key = os.urandom(32).hex()
-        token = os.urandom(24).hex()
-        state = self.folder / "coordinator"
-        state.mkdir(mode=0o700)
-        (state / "admin.sha256").write_text(hashlib.sha256(self._admin_key.encode()).hexdigest() + "\n")
-        make_secret(self.folder / "relay.token", token.encode())
-        self._write(
-            "coordinator.toml",
-            {
-                "listen": {"host": "127.0.0.1", "port": self._ports[COORDINATOR]},
-                "state": {"folder": "coordinator"},
-                "epochs": {"origin_ms": ORIGIN_MS, "period_s": self.pace.period_s, "lead_s": self.pace.lead_s},
-                "testing": {"clock": "clock"},
-            },
-            relays=[{"name": "relay", "token_sha256": hashlib.sha256(token.encode()).hexdigest()}],
-        )
-
-    def _write_relay(self) -> None:
-        self._relay_key = make_key(self.folder / "relay.key").data.hex()
-        self._write(
-            "relay.toml",
-            {
-                "listen": {"host": "127.0.0.1", "port": self._ports[RELAY]},
-                "gateway": {
-                    "url": f"http://127.0.0.1:{self._ports[COORDINATOR]}",
-                    "token_file": str(self.folder / "relay.token"),
-                    "retry_ms": 100,
-                },
-                "relay": {"mode": "round", "path": RELAY_PATH},
-                "epochs": {
-                    "origin_ms": ORIGIN_MS,
-                    "period_s": self.pace.period_s,
-                    "deposit_after_s": self.pace.deposit_after_s,
-                },
-                "clients": {"known_by": "credential", "floor": self._floor, "quota": self._quota, "fetches": 1_000_000},
-                "store": {"path": str(self.folder / "relay.sqlite")},
-                "signing": {"key_file": str(self.folder / "relay.key")},
-                "testing": {"clock": str(self.folder / "clock"), "any_credential": True},
-            },
-        )
-
-    def _write_host(self, name: str, host: HostOf, digest: str) -> None:
-        folder = self.folder / "devices"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._write(
-            f"{name}.toml",
-            {
-                "device": {"folder": str(folder)},
-                "relay": {"urls": [self.relay_url]},
-                "traffic": {"daily_bytes": 10**12},
-                "status": {"listen": f"127.0.0.1:{self._ports[name]}"},
-                "testing": {
-                    "clock": str(self.folder / "clock"),
-                    "seed": self._seed,
-                    "people": str(host.people),
-                    "first": host.first,
-                    "count": host.count,
-                    "join": [digest],
-                    "credentials": True,
-                },
-            },
-        )
-
-    def _write(self, name: str, tables: dict[str, dict[str, Any]], *, relays: Sequence[dict[str, str]] = ()) -> None:
-        """Settings as TOML: strings, numbers and lists are written there as in JSON."""
-        lines = []
-        for table, values in tables.items():
-            lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
-        for relay in relays:
-            lines += ["[[relays]]", *(f"{key} = {json.dumps(value)}" for key, value in relay.items()), ""]
-        (self.folder / name).write_text("\n".join(lines))

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from secvm.testing.federation import COORDINATOR, RELAY, Federation
+from secvm.testing.federation import Federation
 
 
 class Kills:
@@ -48,7 +48,7 @@ class Kills:
             return
         federation = self._federation
         go_on = federation.clock.freeze() if self._holds_time() else lambda: None
-        everybody = [COORDINATOR, RELAY, *federation.host_names]
+        everybody = federation.names
         again = True
         while again:
             for name in self._dice.sample(everybody, self._dice.choice([1, 1, 1, 2, 2, len(everybody)])):

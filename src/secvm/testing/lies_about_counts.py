@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from secvm.protocol.manifest import RelayCount, read_relay_count
@@ -9,19 +10,24 @@ from secvm.protocol.receipts import encode_bits, encode_receipt
 from secvm.protocol.received import DIGEST_BYTES, Receipt, bucket_bits, bucket_of, receipt, side_by_side
 from secvm.testing.lying import Liar, Scene, Told
 from secvm.testing.parties import draw_key
+from secvm.testing.public_history import LEAD_S
 
 
 def capsule_left_out(scene: Scene) -> Told:
     """An acknowledged capsule is not under the received root, whatever receipt is shown for it."""
-    dice = scene.dice
     liar = Liar.after(scene.history)
     liar.announce()
-    mine = [dice.randbytes(DIGEST_BYTES) for _ in range(liar.document.budget)]
+    scene.follow(liar)
+    return leave_out(scene, liar, [scene.dice.randbytes(DIGEST_BYTES) for _ in range(liar.document.budget)])
+
+
+def leave_out(scene: Scene, liar: Liar, mine: Sequence[bytes]) -> Told:
+    """After a round for which these capsules of the victim's were acknowledged."""
+    dice = scene.dice
     left_out = dice.sample(mine, dice.randint(1, len(mine)))
     kept = [digest for digest in mine if digest not in left_out]
     number = len(liar.manifests)
     liar.conclude(liar.draw_tally(), capsules=kept)
-    scene.follow(liar)
     variant = dice.choice(
         ["not in its bucket", "no receipt", "forged bucket", "of another tree", "no root", "wrong bits"]
     )
@@ -53,7 +59,7 @@ def capsule_left_out(scene: Scene) -> Told:
     # What was concluded is told in the next manifest.
     manifest = liar.make_manifest()
     assert manifest.last is not None
-    liar.now = max(liar.now, manifest.opens_at - 60_000)
+    liar.now = max(liar.now, manifest.opens_at - 1000 * LEAD_S)
     if variant == "no root":
         manifest = replace(manifest, last=replace(manifest.last, received_root=None))
     liar.add(manifest)
@@ -80,10 +86,10 @@ def relay_count_that_cannot_be(scene: Scene) -> Told:
     }.get(variant, count)
     key = {"a stranger's": draw_key(dice), "the coordinator's": liar.parties.coordinator}.get(variant, key)
     manifest = liar.make_manifest()
-    liar.now = max(liar.now, manifest.opens_at - 60_000)
+    liar.now = max(liar.now, manifest.opens_at - 1000 * LEAD_S)
     manifest = replace(manifest, last=replace(last, relay_count=told.to_signed_bytes(key)))
     liar.add(manifest)
     return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
 
 
-__all__ = ["capsule_left_out", "relay_count_that_cannot_be"]
+__all__ = ["capsule_left_out", "leave_out", "relay_count_that_cannot_be"]

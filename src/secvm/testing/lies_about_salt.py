@@ -71,8 +71,7 @@ def beacon_already_known(scene: Scene) -> Told:
         files[f"{liar.place}/first"] = liar.log.proof(0, signed.cosigned(*lines))
     elif variant == "another log's":
         # Of an experiment that was logged in time.
-        strangers = replace(parties, witnesses=tuple(replace(one, seen={}) for one in parties.witnesses))
-        other = PublicHistory(dice, replace(document, title="Another"), strangers)
+        other = PublicHistory(dice, replace(document, title="Another"), parties.anew())
         files[f"{liar.place}/first"] = other.first
     elif variant == "the directory's":
         directory = WitnessedLog(liar.directory.origin, parties.log, [experiment_entry(document.digest).to_bytes()])

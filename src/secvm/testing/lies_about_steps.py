@@ -223,7 +223,7 @@ def _go_on(scene: Scene, liar: Liar, *, rounds: int) -> None:
     for _ in range(rounds):
         liar.announce()
         liar.conclude(liar.draw_tally())
-    if scene.dice.random() < 0.2:
+    if liar.manifests and scene.dice.random() < 0.2:
         liar.end()
     else:
         liar.announce()

@@ -49,7 +49,7 @@ def stale_checkpoint(scene: Scene) -> Told:
     rest = [one for one in liar.parties.witnesses if one not in fresh]
     now_s, freshness_s = liar.now // 1000, liar.terms.freshness_s
     old_s = now_s - freshness_s - dice.randint(1, 10**6)
-    ahead_s = now_s + 61 + dice.randint(0, 10**6)
+    ahead_s = now_s + 600 + dice.randint(0, 10**6)
     signed = liar.log.checkpoint()
     lines = lines_of(signed, fresh, time_s=now_s)
     for one in rest:

@@ -35,6 +35,8 @@ class Lie:
     visible_from_outside: bool
     #: Whether a device sees it.
     detected: bool = True
+    #: Whether a device sees it only when the round is over.
+    after_the_round: bool = False
     #: What the scene needs, for ``Scene.drawn``.
     needs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -70,7 +72,7 @@ _LIES = (
     Lie("replayed-proof", log.replayed_proof, visible_from_outside=False),
     Lie("cosigned-by-strangers", log.cosigned_by_strangers, visible_from_outside=True),
     Lie("one-counted-twice", log.one_counted_twice, visible_from_outside=True),
-    Lie("capsule-left-out", counts.capsule_left_out, visible_from_outside=False),
+    Lie("capsule-left-out", counts.capsule_left_out, visible_from_outside=False, after_the_round=True),
     Lie("relay-count-that-cannot-be", counts.relay_count_that_cannot_be, visible_from_outside=True),
     Lie("forged-tally", steps.forged_tally, visible_from_outside=False, detected=False),
 )

@@ -6,7 +6,7 @@ For tests and for the lab: whoever knows the seed knows every key.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from secvm.crypto.merkle import EMPTY_ROOT
 from secvm.crypto.notes import NoteKey, NoteSignature
@@ -71,6 +71,10 @@ class Parties:
             relays=tuple(draw_key(dice) for _ in range(relays)),
             witnesses=tuple(HonestWitness(f"w{i}.example", draw_key(dice)) for i in range(witnesses)),
         )
+
+    def anew(self) -> Parties:
+        """The same keys, and witnesses that have seen nothing yet: another world."""
+        return replace(self, witnesses=tuple(HonestWitness(one.name, one.key) for one in self.witnesses))
 
     def log_terms(self, *, quorum: int | None = None, freshness_s: int = 3600) -> LogTerms:
         """The terms of their log; the quorum is the smallest that is allowed, unless told."""

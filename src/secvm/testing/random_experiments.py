@@ -62,8 +62,7 @@ def draw_document(
     experiment = draw_experiment(dice) if experiment is None else experiment
     count = dice.randint(0, 3) if beacons is None else beacons
     named = tuple(
-        Beacon(f"local-unsafe-{dice.getrandbits(32):x}", START // 1000 + dice.randint(600, BEFORE_FIRST_MS // 1000))
-        for _ in range(count)
+        Beacon(f"local-unsafe-{dice.getrandbits(32):x}", START // 1000 + dice.randint(600, 3000)) for _ in range(count)
     )
     told: dict[str, Any] = {
         "title": "Which words tell a from b?",

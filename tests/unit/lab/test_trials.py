@@ -8,15 +8,28 @@ import pytest
 
 from secvm.cli.main import run as command
 from secvm.errors import CheatingError
-from secvm.lab.trials import look, run, try_lie
+from secvm.lab.trials import SENDS, judge, look, run
+from secvm.protocol.trusted_rounds import TrustedRounds
 from secvm.testing.malicious import LIES
 from secvm.testing.public_history import PublicHistory
+
+
+def forgets_its_steps(dice: random.Random) -> None:
+    """A run whose second model is the first one again."""
+    history = PublicHistory.drawn(dice)
+    history.announce()
+    history.conclude(history.draw_tally())
+    history.state = history.document.experiment.start()
+    history.announce()
+    device = TrustedRounds(history.document, history.envelope)
+    device.check(history.served(device), now=history.now)
 
 
 def test_the_same_seed_gives_the_same_trials() -> None:
     lies = [LIES["different-weights"], LIES["stale-checkpoint"]]
     assert run(lies, trials=6, seed="a", honest=False) == run(lies, trials=6, seed="a", honest=False)
-    outcomes = {try_lie(LIES["stale-checkpoint"], random.Random(f"variants {i}")).variant for i in range(40)}
+    told = (LIES["stale-checkpoint"].told(random.Random(f"variants {i}")) for i in range(40))
+    outcomes = {judge(*one).variant for one in told}
     assert len(outcomes) == 4
 
 
@@ -24,6 +37,8 @@ def test_a_lie_that_is_not_as_expected_deviates() -> None:
     wrong = replace(LIES["forged-tally"], detected=True)
     (count,) = run([wrong], trials=2, seed="a", honest=False)
     assert count.deviating == [0, 1]
+    assert count.device.total() == 2
+    assert set(count.device) <= {SENDS, "sends, 0 sent", *(f"sends, {n} sent" for n in range(4, 21))}
 
 
 def test_a_wrong_step_tells_its_reason() -> None:
@@ -49,11 +64,7 @@ def test_command_counts_and_ends_well(capsys: pytest.CaptureFixture[str]) -> Non
 def test_command_ends_badly_when_an_honest_run_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(PublicHistory, "step", lambda self, state, _: self.document.experiment.start())
-    monkeypatch.setattr(
-        "secvm.testing.honest_run.SecondImplementation.step",
-        lambda self, state, _: self.document.experiment.start(),
-    )
+    monkeypatch.setattr("secvm.lab.trials.honest_run", forgets_its_steps)
     assert command(["dev", "trials", "--trials", "8", "--lie", "honest", "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["honest"]["deviating"]
 

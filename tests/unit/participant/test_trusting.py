@@ -99,7 +99,7 @@ def test_newcomer_with_a_bad_network_comes_on(tmp_path: Path) -> None:
     device = world.joined()
 
     async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at - LEAD_MS // 4)
+        await world.drive(device, until=manifest.opens_at - 65_000)
         assert device.memberships[world.of.digest].session.accepted is None
         world.net.files[path] = kept
         await world.drive(device, until=manifest.accept_until)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,10 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from secvm.crypto.beacon import LocalUnsafeBeacon, salt_from, verify_beacon
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
+from secvm.protocol.experiment_document import Beacon
+from secvm.testing.federation_settings import BEACON_ROUND
 
 #: ρ for swift: with a few hundred people a unit more says more than a round more.
 RHO = Fraction(3, 2)
@@ -64,9 +66,16 @@ class Plan:
         return b"secvm demo %d" % self.seed
 
     @property
+    def beacon(self) -> Beacon:
+        """The round of the development beacon that fixes the salt: another chain for every seed."""
+        return Beacon(f"local-unsafe-demo-{self.seed}", BEACON_ROUND)
+
+    @property
     def salt(self) -> bytes:
-        """What the bins are hashed with."""
-        return hashlib.blake2b(self.dice_seed, digest_size=16).digest()
+        """What the bins are hashed with, as devices compute it from the beacon once its round is known."""
+        chain, number = self.beacon.chain, self.beacon.round_number
+        record = LocalUnsafeBeacon().fetch(chain, number)
+        return salt_from([verify_beacon(chain, number, record, allow_unsafe=True).value], self.bins)
 
     def rule(self) -> DescentRule:
         return Swift(step_size=SWIFT_STEP) if self.descent == "swift" else Pegasos(lambda_=PEGASOS_LAMBDA)
@@ -108,7 +117,10 @@ class Plan:
             "labels": list(experiment.labels),
             "floor": FLOOR,
             "features": {"source": "people-file", "description": "words of page titles, and hosts", "presence": True},
-            "binning": {"bins": experiment.n_bins, "salt": self.salt.hex()},
+            "binning": {
+                "bins": experiment.n_bins,
+                "beacons": [{"chain": self.beacon.chain, "round": self.beacon.round_number}],
+            },
             "descent": descent,
             "multiclass": experiment.multiclass,
             "budget": experiment.budget,

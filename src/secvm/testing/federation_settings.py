@@ -1,0 +1,180 @@
+"""The settings files of a federation's parties, as their operators would write them, with fresh keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from secvm.coordinator.main import LOG_KEY_FILE
+from secvm.crypto.signing import SEED_BYTES, SigningKey
+from secvm.relay.main import make_key
+from secvm.runtime.settings import make_secret
+from secvm.witness.main import make as make_witness
+
+COORDINATOR, RELAY = "coordinator", "relay"
+RELAY_PATH = "/relay"
+#: Where the grid begins: an instant of a quiet day.
+ORIGIN_MS = 1_893_456_000_000
+#: When the federation begins: long enough before that for the longest lead, so that an experiment is made, logged and
+#: cosigned, and a round of a development beacon comes, before devices ask for the first manifest.
+BEGIN_MS = ORIGIN_MS - 1_100_000
+BEACON_ROUND = ORIGIN_MS // 1000 - 1050
+
+_Tables = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class HostOf:
+    """A host, and the people of a file that it carries."""
+
+    people: Path
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The windows of the federation's clock, in its own seconds, and how quickly it runs."""
+
+    length_s: int = 30
+    grace_s: int = 4
+    lead_s: int = 10
+    #: Seconds of the federation in one of the machine.
+    rate: float = 12.0
+
+    @property
+    def period_s(self) -> int:
+        return self.length_s + self.grace_s + self.lead_s
+
+    @property
+    def deposit_after_s(self) -> float:
+        return self.length_s + self.grace_s / 2
+
+
+class FederationSettings:
+    """Writes them into one folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        pace: Pace,
+        ports: Mapping[str, int],
+        witnesses: Sequence[str],
+        seed: str,
+        floor: int,
+        quota: int,
+    ) -> None:
+        self._folder, self._pace, self._ports = folder, pace, ports
+        self._witnesses, self._seed, self._floor, self._quota = witnesses, seed, floor, quota
+        self.admin_key = os.urandom(32).hex()
+        #: That signs the relay's counts, in hexadecimal; known once it is made.
+        self.relay_key = ""
+        self._token = os.urandom(24).hex()
+
+    def write_servers(self) -> None:
+        """Those of witnesses, coordinator and relay; each witness has its key and its memory then."""
+        log_key = os.urandom(SEED_BYTES)
+        keys = [self._witness(name, SigningKey(log_key)) for name in self._witnesses]
+        self._coordinator(keys, log_key)
+        self._relay()
+
+    @property
+    def _log_name(self) -> str:
+        return f"127.0.0.1:{self._ports[COORDINATOR]}"
+
+    def _witness(self, name: str, log: SigningKey) -> dict[str, Any]:
+        """As the coordinator's settings name it."""
+        self._write(
+            name,
+            {
+                "listen": {"host": "127.0.0.1", "port": self._ports[name]},
+                "witness": {"name": f"{name}.test", "key_file": str(self._folder / f"{name}.key")},
+                "store": {"path": str(self._folder / f"{name}.db")},
+                "logs": [{"name": self._log_name, "key": log.public.data.hex()}],
+                "testing": {"clock": str(self._folder / "clock")},
+            },
+        )
+        key = make_witness(self._folder / f"{name}.toml")
+        return {"name": key.name, "url": f"http://127.0.0.1:{self._ports[name]}", "key": key.key.data.hex()}
+
+    def _coordinator(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
+        state = self._folder / COORDINATOR
+        state.mkdir(mode=0o700)
+        (state / "admin.sha256").write_text(hashlib.sha256(self.admin_key.encode()).hexdigest() + "\n")
+        make_secret(state / LOG_KEY_FILE, log_key)
+        make_secret(self._folder / "relay.token", self._token.encode())
+        log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
+        self._write(
+            COORDINATOR,
+            {
+                "listen": {"host": "127.0.0.1", "port": self._ports[COORDINATOR]},
+                "state": {"folder": COORDINATOR},
+                "epochs": {"origin_ms": ORIGIN_MS, "period_s": self._pace.period_s, "lead_s": self._pace.lead_s},
+                "testing": {"clock": "clock"},
+                "relays": [{"name": RELAY, "token_sha256": hashlib.sha256(self._token.encode()).hexdigest()}],
+                **log,
+            },
+        )
+
+    def _relay(self) -> None:
+        self.relay_key = make_key(self._folder / "relay.key").data.hex()
+        self._write(
+            RELAY,
+            {
+                "listen": {"host": "127.0.0.1", "port": self._ports[RELAY]},
+                "gateway": {
+                    "url": f"http://127.0.0.1:{self._ports[COORDINATOR]}",
+                    "token_file": str(self._folder / "relay.token"),
+                    "retry_ms": 100,
+                },
+                "relay": {"mode": "round", "path": RELAY_PATH},
+                "epochs": {
+                    "origin_ms": ORIGIN_MS,
+                    "period_s": self._pace.period_s,
+                    "deposit_after_s": self._pace.deposit_after_s,
+                },
+                "clients": {"known_by": "credential", "floor": self._floor, "quota": self._quota, "fetches": 1_000_000},
+                "store": {"path": str(self._folder / "relay.sqlite")},
+                "signing": {"key_file": str(self._folder / "relay.key")},
+                "testing": {"clock": str(self._folder / "clock"), "any_credential": True},
+            },
+        )
+
+    def write_host(self, name: str, host: HostOf, digest: str, relay_url: str) -> None:
+        """That of a host, whose devices join the experiment at once."""
+        folder = self._folder / "devices"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._write(
+            name,
+            {
+                "device": {"folder": str(folder)},
+                "relay": {"urls": [relay_url]},
+                "traffic": {"daily_bytes": 10**12},
+                "status": {"listen": f"127.0.0.1:{self._ports[name]}"},
+                "testing": {
+                    "clock": str(self._folder / "clock"),
+                    "seed": self._seed,
+                    "people": str(host.people),
+                    "first": host.first,
+                    "count": host.count,
+                    "join": [digest],
+                    "credentials": True,
+                    "unsafe_beacons": True,
+                },
+            },
+        )
+
+    def _write(self, name: str, tables: _Tables) -> None:
+        """Settings as TOML: strings, numbers and lists are written there as in JSON."""
+        lines: list[str] = []
+        for table, found in tables.items():
+            head = f"[{table}]" if isinstance(found, Mapping) else f"[[{table}]]"
+            for values in [found] if isinstance(found, Mapping) else found:
+                lines += [head, *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
+        (self._folder / f"{name}.toml").write_text("\n".join(lines))

@@ -1,0 +1,309 @@
+"""Evidence convinces whoever reads it, and nothing that an honest server signed convicts it, however it is mixed."""
+
+import json
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.crypto.merkle import Frontier
+from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
+from secvm.lab.trials import look
+from secvm.protocol.ending import Ending
+from secvm.protocol.evidence import Evidence, Kind, examine
+from secvm.protocol.experiment_document import publish
+from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.trusted_rounds import TrustedRounds
+from secvm.testing.lying import Liar
+from secvm.testing.malicious import LIES
+from secvm.testing.public_history import PublicHistory
+from tests.unit.protocol.helpers import COORDINATOR, document, manifests, served
+
+
+@cache
+def evidence_of(kind: Kind, number: int) -> bytes:
+    """The ``number``-th piece of this kind that the lies give, of followers and newcomers."""
+    lies = {
+        Kind.TWO_DOCUMENTS: "two-manifests",
+        Kind.BAD_DOCUMENT: "shorter-window",
+        Kind.WRONG_STEP: "wrong-normaliser",
+        Kind.WRONG_COUNTS: "relay-count-that-cannot-be",
+        Kind.FORKED_LOG: "forked-log",
+        Kind.NOT_IN_LOG: "different-gateway-key",
+    }
+    for seed in range(200):
+        scene, told = LIES[lies[kind]].told(random.Random(f"evidence {seed}"))
+        try:
+            look(scene, told)
+        except CheatingError as fault:
+            if examine(fault.evidence).kind is kind:
+                number -= 1
+                if number < 0:
+                    return fault.evidence
+        except RemoteProtocolError:
+            pass
+    raise AssertionError("no lie gives this evidence")
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("number", range(3))
+def test_every_kind_is_made_by_a_lie_and_verified_from_the_file_alone(kind: Kind, number: int) -> None:
+    data = evidence_of(kind, number)
+    finding = examine(data)
+    assert finding.kind is kind
+    assert finding.sentence.endswith(".")
+    assert Evidence.from_bytes(data).to_bytes() == data
+    assert finding.title == "Which words tell a from b?"
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(list(Kind)), st.integers(0, 1), st.data())
+def test_a_file_that_was_changed_shows_nothing_or_the_same(kind: Kind, number: int, data: st.DataObject) -> None:
+    good = evidence_of(kind, number)
+    at = data.draw(st.integers(0, len(good) - 1))
+    flip = data.draw(st.integers(1, 255))
+    damaged = good[:at] + bytes([good[at] ^ flip]) + good[at + 1 :]
+    try:
+        found = examine(damaged)
+    except RemoteProtocolError:
+        return
+    # Under a checkpoint stand lines that this evidence does not need: of witnesses.
+    assert found == examine(good)
+    assert kind in (Kind.FORKED_LOG, Kind.NOT_IN_LOG)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(list(Kind)), st.integers(0, 1), st.data())
+def test_a_part_that_was_changed_shows_nothing_or_the_same(kind: Kind, number: int, data: st.DataObject) -> None:
+    good = evidence_of(kind, number)
+    evidence = Evidence.from_bytes(good)
+    name = data.draw(st.sampled_from([one for one in ("documents", "checkpoints", "blobs") if getattr(evidence, one)]))
+    parts = list(getattr(evidence, name))
+    which = data.draw(st.integers(0, len(parts) - 1))
+    at = data.draw(st.integers(0, len(parts[which]) - 1))
+    parts[which] = parts[which][:at] + bytes([parts[which][at] ^ 1]) + parts[which][at + 1 :]
+    changed: dict[str, Any] = {name: tuple(parts)}
+    try:
+        found = examine(replace(evidence, **changed).to_bytes())
+    except RemoteProtocolError:
+        return
+    assert found == examine(good)
+    assert name == "checkpoints"
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_part_too_few_too_many_or_in_another_place_shows_nothing(kind: Kind) -> None:
+    good = Evidence.from_bytes(evidence_of(kind, 0))
+    extra = b"watermark"
+    changed = [
+        replace(good, blobs=(*good.blobs, extra)) if len(good.blobs) < 2 else replace(good, blobs=good.blobs[:1]),
+        replace(good, checkpoints=(*good.checkpoints, extra)[:2])
+        if len(good.checkpoints) < 2
+        else replace(good, checkpoints=good.checkpoints[:1]),
+        replace(good, documents=(*good.documents, extra)),
+        replace(good, frontier=good.frontier.append(bytes(32))),
+        *(replace(good, kind=other) for other in Kind if other is not kind),
+    ]
+    for evidence in changed:
+        with pytest.raises(RemoteProtocolError):
+            examine(evidence.to_bytes())
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_repro_evidence_without_any_part_is_refused_like_any_other(kind: Kind) -> None:
+    made = honest()[0]
+    with pytest.raises(MalformedMessageError):
+        examine(Evidence(kind=kind, experiment=made.envelope).to_bytes())
+
+
+def test_evidence_of_an_experiment_that_its_keys_did_not_sign_shows_nothing() -> None:
+    good = Evidence.from_bytes(evidence_of(Kind.WRONG_STEP, 0))
+    with pytest.raises(RemoteProtocolError):
+        examine(replace(good, experiment=honest()[0].envelope).to_bytes())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "white-lie"},
+        {"size": -1},
+        {"size": 3},
+        {"hashes": ["00"]},
+        {"hashes": ["00" * 32]},
+        {"blobs": ["=" * 4]},
+        {"checkpoints": ["AA=="] * 3},
+        {"type": "secvm-v1-trusted"},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_files_are_read_strictly(change: dict[str, object]) -> None:
+    content = {**json.loads(evidence_of(Kind.FORKED_LOG, 0)), **change}
+    data = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(MalformedMessageError):
+        Evidence.from_bytes(data)
+
+
+def test_a_manifest_after_the_ending_and_a_second_ending_convict() -> None:
+    made = PublicHistory.drawn(random.Random(4), beacons=0)
+    made.announce()
+    made.conclude(None)
+    other = Liar.after(made)
+    first = made.end()
+    sign = [made.parties.coordinator]
+    second = replace(first, why=next(why for why in type(first.why) if why is not first.why))
+    other.announce()
+    later = other.manifests[-1]
+    for documents, word in (
+        ((first.signed(sign), later.signed(sign)), "ended"),
+        ((later.signed(sign), first.signed(sign)), "ended"),
+        ((first.signed(sign), second.signed(sign)), "endings"),
+    ):
+        evidence = Evidence(kind=Kind.TWO_DOCUMENTS, experiment=made.envelope, documents=documents)
+        assert word in examine(evidence.to_bytes()).sentence
+    fine = Evidence(
+        kind=Kind.TWO_DOCUMENTS,
+        experiment=made.envelope,
+        documents=(made.manifests[0].signed(sign), first.signed(sign)),
+    )
+    with pytest.raises(MalformedMessageError):
+        examine(fine.to_bytes())
+
+
+def test_a_wrong_first_model_convicts_also_where_there_was_no_round() -> None:
+    made = PublicHistory.drawn(random.Random(5), beacons=0)
+    made.state = made.document.experiment.step(made.state, made.draw_tally())
+    made.end()
+    rounds = TrustedRounds(made.document, made.envelope)
+    with pytest.raises(CheatingError) as caught:
+        rounds.check(made.served(rounds), now=made.now)
+    assert "first model" in examine(caught.value.evidence).sentence
+
+
+def test_an_experiment_without_a_log_can_be_convicted_of_two_manifests_but_of_no_fork() -> None:
+    of = document()
+    envelope = publish(of, keys=(COORDINATOR,))
+    one, two = manifests(1, of)[0], manifests(1, of, quota=9)[0]
+    both = Evidence(kind=Kind.TWO_DOCUMENTS, experiment=envelope, documents=(served(one), served(two)))
+    assert examine(both.to_bytes()).kind is Kind.TWO_DOCUMENTS
+    notes = Evidence.from_bytes(evidence_of(Kind.FORKED_LOG, 0)).checkpoints
+    with pytest.raises(MalformedMessageError, match="no log"):
+        examine(Evidence(kind=Kind.FORKED_LOG, experiment=envelope, checkpoints=notes).to_bytes())
+
+
+# ── an honest history convicts nobody ────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def honest() -> tuple[PublicHistory, PublicHistory]:
+    """Two experiments of one coordinator, with one log key and the same witnesses, both to their end."""
+    first = PublicHistory.drawn(random.Random("honest"), witnesses=3, beacons=0)
+    second = PublicHistory(first.dice, replace(first.document, title="Another"), first.parties.anew())
+    for made in (first, second):
+        made.play(3, abandoned=0)
+        made.announce()
+        made.conclude(None)
+        made.play(1, abandoned=0)
+        made.end()
+    return first, second
+
+
+@cache
+def parts() -> tuple[list[bytes], list[bytes], list[bytes], list[Frontier]]:
+    """All documents, checkpoints, blobs and frontiers of both."""
+    documents, checkpoints, blobs, frontiers = [], [], [], [Frontier()]
+    for made in honest():
+        documents += [data for path, data in made.files.items() if "/manifest/" in path or path.endswith("/ending")]
+        checkpoints += [made.log.checkpoint(size).data for size in range(1, made.log.tree.size + 1)]
+        checkpoints += [data for path, data in made.files.items() if path.endswith("/checkpoint")]
+        blobs += [data for path, data in made.files.items() if path.startswith("/v1/blob/")]
+        frontier = Frontier()
+        for index in range(made.log.tree.size):
+            frontier = frontier.append(made.log.tree.node(0, index))
+            frontiers.append(frontier)
+    return sorted(set(documents)), sorted(set(checkpoints)), sorted(set(blobs)), frontiers
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_no_parts_of_honest_histories_convict_however_they_are_put_together(data: st.DataObject) -> None:
+    documents, checkpoints, blobs, frontiers = parts()
+    kind = data.draw(st.sampled_from(list(Kind)))
+    grows = kind is Kind.NOT_IN_LOG
+    count = {
+        Kind.TWO_DOCUMENTS: (2, 2),
+        Kind.BAD_DOCUMENT: (1, 2),
+        Kind.WRONG_STEP: (1, 2),
+        Kind.WRONG_COUNTS: (1, 2),
+        Kind.FORKED_LOG: (0, 0),
+        Kind.NOT_IN_LOG: (0, 4),
+    }[kind]
+    some = data.draw(st.lists(st.sampled_from(documents), min_size=count[0], max_size=count[1]))
+    notes = 2 if kind is Kind.FORKED_LOG else data.draw(st.integers(1, 2)) if grows else 0
+    pieces = {Kind.WRONG_COUNTS: 1, Kind.WRONG_STEP: 2 if len(some) == 2 else 0}.get(kind, 0)
+    evidence = Evidence(
+        kind=kind,
+        experiment=data.draw(st.sampled_from(honest())).envelope,
+        documents=tuple(some),
+        checkpoints=tuple(data.draw(st.lists(st.sampled_from(checkpoints), min_size=notes, max_size=notes))),
+        blobs=tuple(data.draw(st.lists(st.sampled_from(blobs), min_size=pieces, max_size=pieces))),
+        frontier=data.draw(st.sampled_from(frontiers)) if grows else Frontier(),
+    )
+    with pytest.raises(RemoteProtocolError):
+        examine(evidence.to_bytes())
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_would_convict_if_it_were_otherwise_does_not_convict_the_honest(which: int) -> None:
+    """The combinations that come nearest: each step with its own state and tally, each log from each of its sizes."""
+    made = honest()[which]
+    sign = [made.parties.coordinator]
+    assert made.ending is not None
+    chain = [*(one.signed(sign) for one in made.manifests), made.ending.signed(sign)]
+    found: list[Evidence] = []
+    told: list[RoundManifest | Ending] = [*made.manifests, made.ending]
+    for before, after, first, second in zip(made.manifests, told[1:], chain, chain[1:], strict=False):
+        assert after.last is not None
+        found.append(_evidence(made, Kind.BAD_DOCUMENT, documents=(first, second)))
+        if after.last.tally is not None:
+            tally = made.files[f"/v1/blob/{after.last.tally}"]
+            state = made.files[f"/v1/blob/{before.state}"]
+            found.append(_evidence(made, Kind.WRONG_STEP, documents=(first, second), blobs=(state, tally)))
+            found.append(_evidence(made, Kind.WRONG_COUNTS, documents=(first, second), blobs=(tally,)))
+            found.append(_evidence(made, Kind.WRONG_COUNTS, documents=(second,), blobs=(tally,)))
+    found += [_evidence(made, Kind.WRONG_STEP, documents=(chain[0],))]
+    tree, frontier = made.log.tree, Frontier()
+    for size in range(1, tree.size + 1):
+        frontier = frontier.append(tree.node(0, size - 1))
+        for end in range(size, tree.size + 1):
+            notes = (made.log.checkpoint(size).data, made.log.checkpoint(end).data)
+            documents = tuple(chain[size - 1 : end - 1])
+            found.append(_evidence(made, Kind.NOT_IN_LOG, documents=documents, checkpoints=notes, frontier=frontier))
+    for evidence in found:
+        with pytest.raises(MalformedMessageError, match="does not show"):
+            examine(evidence.to_bytes())
+
+
+def _evidence(made: PublicHistory, kind: Kind, **told: Any) -> Evidence:
+    return Evidence(kind=kind, experiment=made.envelope, **told)
+
+
+def test_a_frontier_that_no_checkpoint_signs_shows_nothing() -> None:
+    """Whoever accuses may not bring a tree of its own."""
+    made = honest()[0]
+    own = Frontier(1, (bytes(32),))
+    sign = [made.parties.coordinator]
+    documents = (made.manifests[0].signed(sign),)
+    for notes in ((made.log.checkpoint(2).data,), (made.log.checkpoint(1).data, made.log.checkpoint(2).data)):
+        evidence = _evidence(made, Kind.NOT_IN_LOG, documents=documents, checkpoints=notes, frontier=own)
+        with pytest.raises(MalformedMessageError, match="does not show"):
+            examine(evidence.to_bytes())
+
+
+def test_a_file_too_long_is_not_read() -> None:
+    with pytest.raises(MalformedMessageError):
+        Evidence.from_bytes(b'{"a":"' + bytes([97]) * 2**27 + b'"}')

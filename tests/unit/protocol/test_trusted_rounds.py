@@ -1,0 +1,464 @@
+"""What is believed, and what is not: step by step, exactly on the edges, and never back."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secvm.crypto.merkle import Frontier, Tree, leaf_hash
+from secvm.errors import (
+    BadInputError,
+    BadProofError,
+    BadSignatureError,
+    CheatingError,
+    LocalProtocolError,
+    MalformedMessageError,
+    RemoteProtocolError,
+    StaleCheckpointError,
+    StaleRoundError,
+)
+from secvm.protocol.blobs import encode_tally
+from secvm.protocol.ending import Ending
+from secvm.protocol.evidence import Kind, entry_of, examine, first_frontier, place_of
+from secvm.protocol.experiment_document import publish
+from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.manifest import RelayCount, RoundManifest, last_round
+from secvm.protocol.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
+from secvm.testing.lying import Liar
+from secvm.testing.parties import Parties
+from secvm.testing.public_history import PublicHistory, served_from
+from secvm.testing.random_experiments import draw_document
+from tests.unit.protocol.helpers import document
+
+
+def history(rounds: int, seed: object = 0, **changes: Any) -> PublicHistory:
+    """So many rounds, the last of them announced and not concluded."""
+    made = PublicHistory.drawn(random.Random(f"{seed}"), witnesses=3, beacons=0, **changes)
+    made.play(rounds - 1, abandoned=0)
+    made.announce()
+    return made
+
+
+def device(of: PublicHistory, trusted: Trusted | None = None, **changes: Any) -> TrustedRounds:
+    return TrustedRounds(of.document, of.envelope, trusted, **changes)
+
+
+def follower(of: PublicHistory) -> TrustedRounds:
+    rounds = device(of)
+    rounds.believe(rounds.check(of.served(rounds), now=of.now))
+    return rounds
+
+
+def convicted(rounds: TrustedRounds, served: Served, now: int) -> Kind:
+    with pytest.raises(CheatingError) as caught:
+        rounds.check(served, now=now)
+    return examine(caught.value.evidence).kind
+
+
+# ── what is kept ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.lists(st.binary(max_size=8), max_size=70))
+def test_a_frontier_is_the_edge_of_the_tree(entries: list[bytes]) -> None:
+    tree, frontier = Tree(), Frontier()
+    for entry in entries:
+        tree.append(leaf_hash(entry))
+        frontier = frontier.append(leaf_hash(entry))
+        assert (frontier.size, frontier.root) == (tree.size, tree.root())
+    assert frontier.root == tree.root()
+    assert len(frontier.hashes) == tree.size.bit_count()
+
+
+@pytest.mark.parametrize(
+    ("size", "hashes"), [(1, ()), (0, (bytes(32),)), (3, (bytes(32),)), (1, (bytes(31),)), (-1, ())]
+)
+def test_no_other_frontier_can_be_made(size: int, hashes: tuple[bytes, ...]) -> None:
+    with pytest.raises(LocalProtocolError):
+        Frontier(size, hashes)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 4])
+def test_what_is_kept_is_read_back(rounds: int) -> None:
+    made = history(max(1, rounds))
+    kept = (follower(made) if rounds else device(made)).trusted
+    assert Trusted.from_parts(kept.header(), kept.state) == kept
+    assert device(made, kept).trusted == kept
+
+
+def test_a_header_that_was_changed_is_not_read() -> None:
+    made = history(2)
+    header = follower(made).trusted.header()
+    for damaged in (header[:-1], header + b" ", header.replace(b'"size":3', b'"size":0'), b"{}"):
+        with pytest.raises(MalformedMessageError):
+            Trusted.from_parts(damaged, b"")
+
+
+def test_a_state_that_a_disk_has_changed_is_not_computed_with() -> None:
+    made = history(2)
+    kept = follower(made).trusted
+    broken = replace(kept, state=kept.state[:-1] + bytes([kept.state[-1] ^ 1]))
+    with pytest.raises(MalformedMessageError):
+        device(made, broken).model()
+
+
+def test_the_model_is_that_of_the_newest_manifest() -> None:
+    made = history(3)
+    rounds = follower(made)
+    assert rounds.model().names[0] == made.manifests[-1].state
+    assert device(made).model().state.step == 0
+
+
+def test_an_experiment_without_a_log_is_not_for_this() -> None:
+    with pytest.raises(BadInputError, match="no log"):
+        TrustedRounds(document(), b"")
+
+
+def test_only_witnesses_that_the_device_knows_count() -> None:
+    made = PublicHistory.drawn(random.Random(3), witnesses=3, beacons=0)
+    made.announce()
+    keys = [witness.key.public for witness in made.parties.witnesses]
+    quorum = made.terms.quorum
+    with pytest.raises(BadInputError, match="too few"):
+        device(made, known_witnesses=keys[: quorum - 1])
+    rounds = device(made, known_witnesses=keys[:quorum])
+    assert rounds.check(made.served(rounds), now=made.now).accepted is not None
+
+
+def test_lines_of_witnesses_that_the_device_does_not_know_count_for_nothing() -> None:
+    dice = random.Random(2)
+    parties = Parties.drawn(dice)
+    terms = parties.log_terms(quorum=2)
+    made = PublicHistory(dice, draw_document(dice, parties, beacons=0, log=terms), parties)
+    made.announce()
+    outside = parties.witnesses[0].key.public
+    known = [witness.key.public for witness in parties.witnesses if witness.key.public != outside]
+    rounds = device(made, known_witnesses=known)
+    signed = made.log.checkpoint()
+    some = [witness for witness in parties.witnesses if witness.key.public == outside]
+    some += [witness for witness in parties.witnesses if witness not in some][: terms.quorum - 1]
+    lines = [signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in some]
+    served = replace(made.served(rounds), proof=made.log.proof(1, signed.cosigned(*lines)))
+    with pytest.raises(BadSignatureError, match="too few"):
+        rounds.check(served, now=made.now)
+
+
+# ── nothing is taken back ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nothing_changes_before_it_is_believed() -> None:
+    made = history(2)
+    rounds = device(made)
+    before = rounds.trusted
+    rounds.check(made.served(rounds), now=made.now)
+    assert rounds.trusted == before
+    assert rounds.last is None
+
+
+def test_believing_never_goes_back() -> None:
+    made = history(2)
+    late = device(made)
+    old = late.check(made.served(late), now=made.now)
+    made.conclude(None)
+    made.announce()
+    rounds = follower(made)
+    kept = rounds.trusted
+    for _ in range(2):
+        with pytest.raises(LocalProtocolError, match="never goes back"):
+            rounds.believe(old)
+    assert rounds.trusted == kept
+
+
+@given(st.integers(0, 10**9), st.lists(st.integers(0, 9), max_size=12))
+def test_whatever_is_served_in_whatever_order_it_only_grows(seed: int, looks: list[int]) -> None:
+    made = PublicHistory.drawn(random.Random(seed), witnesses=1, beacons=0)
+    rounds = device(made)
+    offers: list[tuple[dict[str, bytes], int]] = []
+    for _ in range(4):
+        made.announce()
+        offers.append((dict(made.files), made.now))
+        made.conclude(None)
+    size = rounds.trusted.frontier.size
+    for look in looks:
+        files, now = offers[look % len(offers)]
+        with suppress(RemoteProtocolError):
+            rounds.believe(rounds.check(served_from(files, made.document.digest, rounds), now=now))
+        assert rounds.trusted.frontier.size >= size
+        size = rounds.trusted.frontier.size
+
+
+# ── what a look tells ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_look_tells_what_is_new_and_what_is_old() -> None:
+    made = history(1)
+    first = made.files[f"{made.place}/manifest/1"]
+    rounds = device(made)
+    assert rounds.look(first) == made.manifests[0]
+    rounds.believe(rounds.check(made.served(rounds), now=made.now))
+    assert rounds.look(first) is None
+    made.conclude(None)
+    made.announce()
+    assert rounds.look(made.files[f"{made.place}/manifest/latest"]) == made.manifests[1]
+    rounds.believe(rounds.check(made.served(rounds), now=made.now))
+    with pytest.raises(StaleRoundError):
+        rounds.look(first)
+
+
+def test_repro_a_manifest_of_another_experiment_convicts_nobody() -> None:
+    """Whoever stands between could have swapped them: the same coordinator may run both."""
+    made = history(2)
+    other = PublicHistory(made.dice, replace(made.document, title="Another"), made.parties.anew(), now=made.now + 1000)
+    other.announce()
+    other.conclude(None)
+    other.end()
+    foreign = other.files[f"{other.place}/manifest/1"]
+    for rounds in (device(made), follower(made)):
+        with pytest.raises(MalformedMessageError, match="another experiment"):
+            rounds.look(foreign)
+    late = follower(made)
+    made.conclude(None)
+    made.end()
+    served = replace(made.served(late), ending=other.files[f"{other.place}/ending"])
+    with pytest.raises(MalformedMessageError, match="another experiment"):
+        late.check(served, now=made.now)
+
+
+# ── what is served is whole, or nothing ──────────────────────────────────────────────────────────────────────────────
+
+
+Change = Callable[[PublicHistory, Served], Served]
+
+
+@pytest.mark.parametrize(
+    ("fault", "change"),
+    [
+        pytest.param(StaleRoundError, lambda _, one: replace(one, manifests=()), id="no manifest"),
+        pytest.param(MalformedMessageError, lambda _, one: replace(one, manifests=one.manifests[1:]), id="a gap"),
+        pytest.param(
+            BadProofError, lambda _, one: replace(one, manifests=one.manifests[:-1]), id="the last one missing"
+        ),
+        pytest.param(MalformedMessageError, lambda _, one: replace(one, tallies={}), id="no tallies"),
+        pytest.param(
+            MalformedMessageError,
+            lambda _, one: replace(one, tallies=dict.fromkeys(one.tallies, b"other bytes")),
+            id="other tallies",
+        ),
+        pytest.param(MalformedMessageError, lambda _, one: replace(one, proof=b""), id="no proof"),
+        pytest.param(
+            MalformedMessageError,
+            lambda of, one: replace(one, proof=of.log.proof(1, of.cosign())),
+            id="the proof of another entry",
+        ),
+        pytest.param(
+            BadProofError,
+            lambda _, one: replace(one, proof=replace(LogProof.from_bytes(one.proof), path=(bytes(32),)).to_bytes()),
+            id="a path that leads elsewhere",
+        ),
+    ],
+)
+def test_what_is_not_whole_is_refused_and_convicts_nobody(fault: type[Exception], change: Change) -> None:
+    made = history(4)
+    rounds = device(made)
+    served = made.served(rounds)
+    if fault is BadProofError and len(change(made, served).manifests) < 4:
+        # An older chain under a larger log: it has grown meanwhile, or somebody holds one back.
+        fault = StaleRoundError
+    with pytest.raises(fault):
+        rounds.check(change(made, served), now=made.now)
+
+
+def test_a_log_with_more_entries_than_rounds_is_not_believed() -> None:
+    made = history(2)
+    rounds = device(made)
+    served = made.served(rounds)
+    made.log.append(entry_of(made.manifests[-1]))
+    with pytest.raises(StaleRoundError, match="grown"):
+        rounds.check(replace(served, proof=made.log.proof(2, made.cosign())), now=made.now)
+
+
+def test_an_ending_over_a_gap_is_refused() -> None:
+    made = history(3)
+    rounds = device(made)
+    made.conclude(None)
+    made.end()
+    served = made.served(rounds)
+    with pytest.raises(MalformedMessageError, match="between"):
+        rounds.check(replace(served, manifests=served.manifests[:-1]), now=made.now)
+
+
+def test_freshness_holds_to_the_very_millisecond() -> None:
+    made = history(1)
+    signed = made.log.cosigned(made.parties.witnesses, time_s=lambda _: made.now // 1000)
+    cosigned_at = 1000 * (made.now // 1000)
+    rounds = device(made)
+    served = replace(made.served(rounds), proof=made.log.proof(1, signed))
+    freshness = 1000 * made.terms.freshness_s
+    for now in (cosigned_at + freshness, cosigned_at - 60_000):
+        assert rounds.check(served, now=now).accepted is not None
+    for now in (cosigned_at + freshness + 1, cosigned_at - 60_001):
+        with pytest.raises(StaleCheckpointError):
+            rounds.check(served, now=now)
+
+
+# ── what convicts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_manifest_convicts() -> None:
+    made = history(1)
+    rounds = follower(made)
+    second = replace(made.manifests[0], quota=made.manifests[0].quota + 1).signed([made.parties.coordinator])
+    with pytest.raises(CheatingError) as caught:
+        rounds.look(second)
+    assert examine(caught.value.evidence).kind is Kind.TWO_DOCUMENTS
+
+
+def test_a_fork_seen_again_convicts_and_an_older_or_larger_log_does_not() -> None:
+    made = history(3)
+    rounds = follower(made)
+    rounds.compare(made.cosign().data)
+    fork = Liar.after(made).log.branch(3)
+    fork.append(entry_of(replace(made.manifests[-1], quota=made.manifests[-1].quota + 1)))
+    with pytest.raises(CheatingError, match="forked") as caught:
+        rounds.compare(fork.checkpoint().data)
+    assert examine(caught.value.evidence).kind is Kind.FORKED_LOG
+    with pytest.raises(StaleCheckpointError):
+        rounds.compare(made.log.checkpoint(2).data)
+    fork.append(entry_of(made.manifests[0]))
+    with pytest.raises(BadProofError):
+        rounds.compare(fork.checkpoint().data)
+
+
+def test_a_newcomer_knows_of_no_fork() -> None:
+    made = history(1)
+    rounds = device(made)
+    fork = made.log.branch(0)
+    fork.append(entry_of(made.manifests[0]))
+    # Size 1, as what a newcomer starts from; nothing was signed to it yet that this could contradict.
+    with pytest.raises(RemoteProtocolError) as caught:
+        rounds.check(replace(made.served(rounds), proof=fork.proof(0, fork.checkpoint())), now=made.now)
+    assert not isinstance(caught.value, CheatingError)
+
+
+def test_counts_beside_a_tally_that_has_others_convict() -> None:
+    made = history(1)
+    last = made.conclude(made.draw_tally())
+    people = (last.participants[0] + 1, *last.participants[1:])
+    made.announce(last=replace(last, participants=people))
+    rounds = device(made)
+    assert convicted(rounds, made.served(rounds), made.now) is Kind.WRONG_COUNTS
+
+
+def test_a_tally_beyond_the_relays_count_convicts() -> None:
+    made = history(1)
+    tally = made.draw_tally()
+    made.conclude(tally, clients=0)
+    packages = int(tally.plus.sum() + tally.minus.sum() + tally.participants.sum() + tally.cells.sum())
+    count = made.dice.randint(0, packages - 1)
+    lie = _with_count(made, count)
+    rounds = device(lie)
+    assert convicted(rounds, lie.served(rounds), lie.now) is Kind.WRONG_COUNTS
+    just_right = _with_count(made, packages)
+    fine = device(just_right)
+    assert fine.check(just_right.served(fine), now=just_right.now).steps == 1
+
+
+def _with_count(past: PublicHistory, capsules: int) -> PublicHistory:
+    made = past.branch()
+    count = RelayCount(made.epoch(made.manifests[0].opens_at), 10**6, capsules)
+    manifest = made.make_manifest()
+    assert manifest.last is not None
+    envelope = count.to_signed_bytes(made.parties.relays[0])
+    made.announce(last=replace(manifest.last, relay_count=envelope))
+    return made
+
+
+def test_a_tally_of_nobody_convicts() -> None:
+    made = history(1)
+    empty = made.document.experiment.empty_tally()
+    last = made.conclude(made.draw_tally())
+    # Participants that only the document tells: the floor is met there, and nobody is in the tally.
+    told = last_round(empty)
+    made.files[f"/v1/blob/{told.tally}"] = encode_tally(empty)
+    made.announce(last=replace(last, tally=told.tally, relay_count=None))
+    rounds = device(made)
+    assert convicted(rounds, made.served(rounds), made.now) is Kind.WRONG_COUNTS
+
+
+def test_a_model_that_does_not_follow_convicts_also_in_the_ending() -> None:
+    made = history(2)
+    rounds = follower(made)
+    made.conclude(made.draw_tally())
+    made.state = made.document.experiment.start()
+    made.end()
+    assert convicted(rounds, made.served(rounds), made.now) is Kind.WRONG_STEP
+
+
+def test_a_counted_round_without_its_received_root_convicts() -> None:
+    made = history(1)
+    last = made.conclude(made.draw_tally())
+    made.announce(last=replace(last, received_root=None))
+    rounds = device(made)
+    assert convicted(rounds, made.served(rounds), made.now) is Kind.BAD_DOCUMENT
+
+
+def test_an_abandoned_round_needs_no_root() -> None:
+    made = history(1)
+    last = made.conclude(None)
+    made.announce(last=replace(last, received_root=None))
+    rounds = device(made)
+    assert rounds.check(made.served(rounds), now=made.now).steps == 0
+
+
+def test_what_the_log_does_not_hold_convicts_newcomers_too() -> None:
+    made = history(3)
+    other = Liar.after(made)
+    changed = replace(made.manifests[-1], quota=made.manifests[-1].quota + 1)
+    other.show(changed, changed.signed([made.parties.coordinator]))
+    for rounds in (device(other), _after_round(made, 2)):
+        served = served_from(other.files, made.document.digest, rounds)
+        assert convicted(rounds, served, made.now) is Kind.NOT_IN_LOG
+
+
+def _after_round(made: PublicHistory, number: int) -> TrustedRounds:
+    """A device that has believed the log when it had so many rounds."""
+    signed = made.log.checkpoint(number + 1)
+    lines = [
+        signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in made.parties.witnesses
+    ]
+    rounds = device(made)
+    served = Served(
+        manifests=tuple(made.files[f"{made.place}/manifest/{i + 1}"] for i in range(number)),
+        proof=made.log.proof(number, signed.cosigned(*lines)),
+        tallies={name: made.files[f"/v1/blob/{name}"] for name in tallies_named(list(made.manifests[:number]))},
+    )
+    rounds.believe(rounds.check(served, now=made.now))
+    return rounds
+
+
+def test_places_in_the_log_are_those_of_the_document() -> None:
+    made = history(2)
+    made.conclude(None)
+    documents: list[RoundManifest | Ending] = [*made.manifests, made.end()]
+    assert [place_of(one) for one in documents] == [1, 2, 3]
+    frontier = first_frontier(made.document)
+    for one in documents:
+        frontier = frontier.append(leaf_hash(entry_of(one).to_bytes()))
+    assert frontier.root == made.log.tree.root()
+
+
+def test_a_document_that_was_made_elsewhere_is_signed_before_it_counts() -> None:
+    dice = random.Random(1)
+    parties = Parties.drawn(dice)
+    made = PublicHistory(dice, draw_document(dice, parties, beacons=0), parties)
+    made.announce()
+    stranger = Parties.drawn(dice).coordinator
+    rounds = device(made)
+    served = made.served(rounds)
+    with pytest.raises(BadSignatureError):
+        rounds.check(replace(served, manifests=(made.manifests[0].signed([stranger]),)), now=made.now)
+    assert publish(made.document, keys=(parties.coordinator,)) == made.envelope
