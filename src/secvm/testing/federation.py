@@ -348,3 +348,6 @@ class Federation:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited in vain for {what}")
             time.sleep(0.05)
+
+
+__all__ = ["COORDINATOR", "ORIGIN_MS", "RELAY", "RELAY_PATH", "Federation", "HostOf", "Pace", "RoundCounts"]
