@@ -350,7 +350,13 @@ def read_relay_count(data: bytes, document: ExperimentDocument) -> RelayCount:
 
 
 def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
-    """Steps 3, 5 and 6: the first thing that is wrong, or None."""
+    return next(iter(manifest_faults(manifest, document, before)), None)
+
+
+def manifest_faults(
+    manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None
+) -> tuple[str, ...]:
+    """Steps 3, 5 and 6: all that is wrong, in their order."""
     windows = document.windows
     follows = before is not None and manifest.round_number == before.round_number + 1
     labels = len(document.experiment.labels)
@@ -379,7 +385,7 @@ def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundM
         or sum(manifest.last.participants) >= document.floor,
         "its quota is below the budget": manifest.quota >= document.budget,
     }
-    return next((fault for fault, holds in checks.items() if not holds), None)
+    return tuple(fault for fault, holds in checks.items() if not holds)
 
 
 def _model(manifest: RoundManifest) -> tuple[str, str, str]:
@@ -395,6 +401,7 @@ __all__ = [
     "accept_all",
     "last_round",
     "make_manifest",
+    "manifest_faults",
     "read_last",
     "read_relay_count",
     "read_tally",
