@@ -41,7 +41,8 @@ from secvm.protocol.experiment_document import (
 from secvm.protocol.log import LogTerms, Witness
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.problems import PROBLEMS
-from secvm.protocol.received import bucket_bits, receipt, received_root, side_by_side
+from secvm.protocol.receipts import encode_receipt
+from secvm.protocol.received import bucket_bits, bucket_of, receipt, received_root, side_by_side
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
 from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
@@ -625,6 +626,8 @@ def received() -> JSON:
                 "digest": None if told is None else told.hex(),
                 "bucket": None if proof is None else proof.bucket.hex(),
                 "path": None if proof is None else [node.hex() for node in proof.path],
+                "index": None if told is None else bucket_of(told, bucket_bits(count)),
+                "receipt": None if proof is None else encode_receipt(proof).hex(),
             }
         )
     return {
@@ -667,9 +670,23 @@ def bad_receipts() -> JSON:
             [bytes(32)],
         ),
     }
+    served = encode_receipt(good)
+    encodings = {
+        "nothing": b"",
+        "no bytes after k": served[:1],
+        "a byte too few": served[:-1],
+        "a byte too many": served + b"\0",
+        "a k of 33": bytes([33]) + bytes(32 * 33),
+        "a k beyond its nodes": bytes([5]) + bytes(32 * 4),
+        "a bucket not in order": served[: 1 + 32 * len(path)] + swapped,
+        "a digest twice in the bucket": served[: 1 + 32 * len(path)] + in_bucket[0] + bucket,
+        "digests of two buckets": served[: 1 + 32 * len(path)] + packed,
+    }
     return {
         "description": "Receipts that must be refused; `good` is one that must be taken.",
+        "encodings": [{"why": why, "bytes": data.hex()} for why, data in encodings.items()],
         "good": {
+            "receipt": served.hex(),
             "root": root.hex(),
             "digest": digest.hex(),
             "bucket": bucket.hex(),

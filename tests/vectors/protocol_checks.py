@@ -19,7 +19,7 @@ from secvm.errors import (
     RemoteProtocolError,
 )
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
-from secvm.protocol import received
+from secvm.protocol import receipts, received
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
 from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -247,6 +247,11 @@ def check_received(content: JSON) -> None:
             assert len(path) == bits
             assert received.receipt(packed, digest) == received.Receipt(bytes.fromhex(case["bucket"]), path)
             received.check_receipt(level[0], digest, bytes.fromhex(case["bucket"]), path)
+            assert bytes.fromhex(case["receipt"]) == bytes([bits]) + b"".join(path) + bytes.fromhex(case["bucket"])
+            assert receipts.decode_receipt(bytes.fromhex(case["receipt"])) == received.receipt(packed, digest)
+            assert receipts.encode_receipt(received.receipt(packed, digest)).hex() == case["receipt"]
+            assert digest in buckets[case["index"]]
+            assert received.bucket_of(digest, bits) == case["index"]
 
 
 def check_bad_receipts(content: JSON) -> None:
@@ -255,9 +260,17 @@ def check_bad_receipts(content: JSON) -> None:
         received.check_receipt(root, digest, bucket, [bytes.fromhex(node) for node in case["path"]])
 
     check(content["good"])
+    good = receipts.decode_receipt(bytes.fromhex(content["good"]["receipt"]))
+    assert (good.bucket.hex(), [node.hex() for node in good.path]) == (
+        content["good"]["bucket"],
+        content["good"]["path"],
+    )
     for case in content["cases"]:
         with pytest.raises(MalformedMessageError):
             check(case)
+    for case in content["encodings"]:
+        with pytest.raises(MalformedMessageError):
+            receipts.decode_receipt(bytes.fromhex(case["bytes"]))
 
 
 def check_problems(content: JSON) -> None:

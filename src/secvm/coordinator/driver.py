@@ -12,7 +12,8 @@ after a crash at any point the next driver goes on where this one was, and ends 
     test counts no longer get better, or because the operator said so. While it is paused nothing of this happens.
  5. What is signed and durable is shown to everyone; nothing else is (``showing``). So how a round ended is told by
     the manifest after it, or by the ending.
- 6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key.
+ 6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key. Their digests stay a little longer
+    (``receipts``).
 
 There is never a second manifest for a round: it is signed, then stored, then shown, and the store takes one only.
 """
@@ -29,6 +30,7 @@ from secvm.coordinator.counting import Counted, RoundToCount, count_epoch
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.present import OpenRound, Present, gateway_key
 from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.receipts import Receipts
 from secvm.coordinator.showing import show
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
 from secvm.crypto.kem import RandomBytes, X25519PrivateKey
@@ -39,7 +41,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.documents import digest_of
 from secvm.protocol.manifest import last_round, make_manifest, read_relay_count
-from secvm.protocol.received import received_root
+from secvm.protocol.received import received_tree
 from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
@@ -74,8 +76,11 @@ class Driver:
         log: Log | None = None,
         metrics: Metrics | None = None,
         update: Callable[[Present], None] | None = None,
+        receipts: Receipts | None = None,
     ) -> None:
-        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well."""
+        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well. Without
+        ``receipts`` only the root stays of an epoch's digests.
+        """
         self._store = store
         self._ingest = ingest
         self._publisher = publisher
@@ -83,6 +88,7 @@ class Driver:
         self._key = key
         self._grid = grid
         self._dice = dice
+        self._receipts = receipts
         self._log = log
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
@@ -184,7 +190,7 @@ class Driver:
             for book, one in ended
         ]
         counted = await asyncio.to_thread(self._count, epoch, rounds)
-        root = await asyncio.to_thread(lambda: received_root(counted.digests).hex())
+        root = await asyncio.to_thread(self._keep_receipts, epoch, counted, [book for book, _ in ended])
         for (book, one), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
             if one.is_live:
                 await self._conclude(book, one, tally, root, packages=kinds.total)
@@ -192,9 +198,17 @@ class Driver:
     def _count(self, epoch: int, rounds: list[RoundToCount]) -> Counted:
         return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
 
+    def _keep_receipts(self, epoch: int, counted: Counted, books: list[Book]) -> str:
+        """The received root. What is below it is kept first, where a round will name the root and tell its counts."""
+        tree = received_tree(counted.digests)
+        met = any(_is_met(book, tally) for book, tally in zip(books, counted.tallies, strict=True))
+        if self._receipts is not None and met:
+            self._receipts.keep(epoch, counted.digests, tree)
+        return tree.root.hex()
+
     async def _conclude(self, book: Book, one: LiveRound, tally: Tally, root: str, *, packages: int) -> None:
-        document, digest, number = book.document, book.stored.digest, one.stored.number
-        met = int(tally.participants.sum()) >= document.floor
+        digest, number = book.stored.digest, one.stored.number
+        met = _is_met(book, tally)
         if met:
             count = self._relay_count(book, one.stored.epoch)
             try:
@@ -356,6 +370,11 @@ class Driver:
                 await asyncio.to_thread(self._store.scrub, key.epoch)
                 if self._log is not None:
                     self._log.tell("epoch-scrubbed", epoch=key.epoch)
+        if self._receipts is not None:
+            # In this thread: it asks what is shown, which changes here; files are removed at once.
+            for epoch in self._receipts.forget(books, now, lambda path: self._publisher.public(path) is not None):
+                if self._log is not None:
+                    self._log.tell("receipts-dropped", epoch=epoch)
 
     def _next_instant(self, now: int) -> int | None:
         books = self._books.read()
@@ -374,6 +393,10 @@ class Driver:
     def _tell(self, event: str, stored: StoredRound, **counts: int) -> None:
         if self._log is not None:
             self._log.tell(event, experiment=stored.experiment, round=stored.number, epoch=stored.epoch, **counts)
+
+
+def _is_met(book: Book, tally: Tally) -> bool:
+    return int(tally.participants.sum()) >= book.document.floor
 
 
 def _open_round(book: Book, one: LiveRound) -> OpenRound:

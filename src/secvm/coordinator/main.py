@@ -23,6 +23,8 @@ from secvm.coordinator.ingest import Ingest
 from secvm.coordinator.ingest import Limits as IngestLimits
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.publisher import Publisher, remove_unfinished
+from secvm.coordinator.receipt_shelf import FolderShelf
+from secvm.coordinator.receipts import Receipts
 from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
@@ -41,7 +43,7 @@ from secvm.runtime.service import run_service
 from secvm.runtime.settings import make_secret, read_secret, read_settings
 
 STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
-SETTINGS_FILE = "coordinator.toml"
+SETTINGS_FILE, RECEIVED_FOLDER = "coordinator.toml", "received"
 _ADMIN_KEY_BYTES = 32
 #: A specification is a page or two.
 _ADMIN_BODY_BYTES = 2**18
@@ -107,6 +109,7 @@ class Coordinator:
         _check_grid(state, settings)
         self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
         try:
+            self._shelf = FolderShelf(state / RECEIVED_FOLDER)
             _check_key(self._store, self._key)
             if settings.testing is not None:
                 _check_only_tests(self._store)
@@ -121,11 +124,13 @@ class Coordinator:
     def close(self) -> None:
         """Let go of the files."""
         self._store.close()
+        self._shelf.close()
         self._held.close()
 
     async def run(self, stop: asyncio.Event) -> None:
         settings, grid = self._settings, self._settings.epochs.grid
-        publisher = Publisher(self._store, self._public)
+        receipts = Receipts(self._shelf, store=self._store, grid=grid)
+        publisher = Publisher(self._store, self._public, further=receipts.find)
         ingest = Ingest(self._store, self._clock, metrics=self._metrics, log=self.log, limits=self.ingest_limits)
         gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock))
         packages = PackageRoutes(
@@ -147,6 +152,7 @@ class Coordinator:
             log=self.log,
             metrics=self._metrics,
             update=packages.update,
+            receipts=receipts,
         )
         admin = None
         if self._admin_sha256 is not None:

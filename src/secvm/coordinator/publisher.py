@@ -5,6 +5,7 @@
  2. Files are replaced whole, what a document names before the document: a reader finds the old or the new, never half
     of one, never nothing.
  3. Answers come from memory, blobs from the store with a small cache; neither waits for the folder.
+ 4. What is made when it is asked for (``further``: receipts) is answered, and never in the folder.
 
 In the folder ``/v1/experiment/D`` is the file ``v1/experiment/D/index``, because ``D`` is a folder there too. Any
 static server can serve it; deploy/ has an example.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,9 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 _SHORT = "public, max-age=5"
 #: Blobs kept in memory; those of the newest round are asked for by everybody.
 _CACHE_BYTES = 2**26
+
+#: A path, and a way to ask whether another one is shown → what is there, and its media type.
+Further = Callable[[str, Callable[[str], bool]], tuple[bytes, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +74,11 @@ def remove_unfinished(folder: Path) -> None:
 class Publisher:
     """Shows what it is given. Put, then ``flush``."""
 
-    def __init__(self, store: CoordinatorStore, folder: Path | None = None) -> None:
-        """Without a folder it only answers."""
+    def __init__(self, store: CoordinatorStore, folder: Path | None = None, *, further: Further | None = None) -> None:
+        """Without a folder it only answers. ``further`` finds what is too much to be put here, and is in no folder."""
         self._store = store
         self._folder = folder
+        self._further = further
         self._shown: dict[str, Shown] = {}
         self._blobs: set[str] = set()
         self._cache: OrderedDict[str, bytes] = OrderedDict()
@@ -160,7 +166,12 @@ class Publisher:
         digest = path.removeprefix("/v1/blob/")
         if digest != path:
             return Shown(self._blob(digest), BYTES_MEDIA_TYPE, True, f'"{digest}"') if digest in self._blobs else None
-        return self._shown.get(path)
+        found = self._shown.get(path)
+        if found is None and self._further is not None:
+            made = self._further(path, self._shown.__contains__)
+            # Not lasting: it is forgotten one day, and caches should forget it too.
+            found = None if made is None else Shown(*made, False, f'"{digest_of(made[0])[:32]}"')
+        return found
 
     def _blob(self, digest: str) -> bytes:
         data = self._cache.pop(digest, None)

@@ -42,6 +42,24 @@ class Receipt:
     path: tuple[bytes, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ReceivedTree:
+    """All nodes over an epoch's digests, hashed once: the root is signed, the rest makes receipts."""
+
+    #: From the leaves upwards, each level's nodes side by side; the last is the root alone.
+    levels: tuple[bytes, ...]
+
+    @property
+    def root(self) -> bytes:
+        """What manifests name."""
+        return self.levels[-1]
+
+    @property
+    def bits(self) -> int:
+        """k: there are 2^k buckets."""
+        return len(self.levels) - 1
+
+
 def side_by_side(digests: Iterable[bytes]) -> bytes:
     """Digests in any order, also repeated, as the functions here take them."""
     return b"".join(sorted(set(digests)))
@@ -54,10 +72,24 @@ def bucket_bits(count: int) -> int:
 
 def received_root(digests: Digests) -> bytes:
     """The root over all of them; none at all have a root too."""
+    return received_tree(digests).root
+
+
+def received_tree(digests: Digests) -> ReceivedTree:
+    """The root and all below it, in one pass."""
     level = _leaves(_view(digests))
+    levels = [b"".join(level)]
     while len(level) > 1:
         level = _above(level)
-    return level[0]
+        levels.append(b"".join(level))
+    return ReceivedTree(tuple(levels))
+
+
+def bucket_of(digest: bytes, bits: int) -> int:
+    """The bucket that a digest belongs to, when the first ``bits`` bits name it."""
+    if len(digest) != DIGEST_BYTES or not 0 <= bits <= MAX_BITS:
+        raise LocalProtocolError("no digest, or no number of bits, that a bucket could have")
+    return _bucket_index(digest, bits)
 
 
 def receipt(digests: Digests, digest: bytes) -> Receipt:
@@ -69,10 +101,10 @@ def receipt(digests: Digests, digest: bytes) -> Receipt:
     bucket = bytes(data[bounds[index] : bounds[index + 1]])
     if digest not in _split(bucket):
         raise KeyError("no such capsule was received")
-    level, path = _leaves(data), []
-    while len(level) > 1:
-        path.append(level[index ^ 1])
-        level, index = _above(level), index >> 1
+    path = []
+    for level in received_tree(digests).levels[:-1]:
+        path.append(level[DIGEST_BYTES * (index ^ 1) :][:DIGEST_BYTES])
+        index >>= 1
     return Receipt(bucket, tuple(path))
 
 
