@@ -31,7 +31,7 @@ ROUND_CHECKS = (
     "step",
     "blobs",
 )
-Mark = Literal["ok", "failed", "not checked"]
+Mark = Literal["ok", "doubtful", "failed", "not checked"]
 
 #: Enough to know; a server that lies in every round of a million must not fill the memory.
 MOST_FAULTS = 1000
@@ -88,6 +88,11 @@ class Findings:
         """Something is allowed, and worth knowing."""
         if sentence not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
             self.warnings.append(sentence)
+
+    def doubt(self, check: str, sentence: str, *, round_number: int) -> None:
+        """Something about a round is unlikely, and the coordinator need not be to blame."""
+        self.warn(f"round {round_number}: {sentence}")
+        self.marks.setdefault(round_number, {}).setdefault(check, "doubtful")
 
     def leave_out(self, sentence: str) -> None:
         """Something could not be looked at."""

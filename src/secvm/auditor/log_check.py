@@ -10,11 +10,11 @@ from __future__ import annotations
 from secvm.auditor.files import MOST_LOG_BYTES, MOST_TILE_BYTES, PublicFiles, experiment_path, log_path
 from secvm.auditor.findings import Findings
 from secvm.auditor.replay import Replay
+from secvm.auditor.subject import Subject
 from secvm.crypto.merkle import EMPTY_ROOT, Frontier, Tree, leaf_hash
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError, StaleCheckpointError
 from secvm.protocol.checkpoints import MAX_AHEAD_S, SignedCheckpoint, check_quorum, read_checkpoint
 from secvm.protocol.evidence import Evidence, Kind
-from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log import LogEntry, LogTerms
 from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.salt import committed_at
@@ -26,22 +26,11 @@ STALE = "too few witnesses have cosigned it lately: it may be an old view"
 class LogCheck:
     """The log of one experiment."""
 
-    def __init__(
-        self,
-        document: ExperimentDocument,
-        envelope: bytes,
-        terms: LogTerms,
-        files: PublicFiles,
-        findings: Findings,
-        *,
-        now: int,
-        snapshot: bool,
-    ) -> None:
-        """``snapshot``: the files are a copy of some time ago, so that nothing is fresh."""
-        self._document, self._envelope, self._terms = document, envelope, terms
-        self._files, self._findings = files, findings
-        self._now, self._snapshot = now, snapshot
-        self._log = terms.log_key(document.digest)
+    def __init__(self, subject: Subject, terms: LogTerms) -> None:
+        self._subject, self._terms = subject, terms
+        self._document, self._envelope = subject.document, subject.envelope
+        self._files, self._findings = subject.files, subject.findings
+        self._log = terms.log_key(subject.document.digest)
         #: The first checkpoint met of each size.
         self._met: dict[int, SignedCheckpoint] = {}
         #: When a quorum had cosigned the experiment.
@@ -91,7 +80,8 @@ class LogCheck:
             self._findings.fault("log", f"the checkpoint cannot be believed: {fault}")
 
     def _check_quorum(self, signed: SignedCheckpoint) -> None:
-        check_witnesses(self._findings, signed, self._terms, now=self._now, snapshot=self._snapshot, what="log")
+        subject = self._subject
+        check_witnesses(self._findings, signed, self._terms, now=subject.now, snapshot=subject.snapshot, what="log")
 
     def _check_size(self, replay: Replay, signed: SignedCheckpoint) -> None:
         size, shown = signed.checkpoint.size, len(replay.entries)
@@ -128,17 +118,13 @@ class LogCheck:
         except RemoteProtocolError:
             return None
 
-    def _meet(
-        self, signed: SignedCheckpoint, tree: Tree, replay: Replay, what: str, round_number: int | None
-    ) -> bool:
+    def _meet(self, signed: SignedCheckpoint, tree: Tree, replay: Replay, what: str, round_number: int | None) -> bool:
         """A signed checkpoint is a beginning of the tree, and no other of its size was signed."""
         found = signed.checkpoint
         check = "log" if round_number is None else "logged"
         other = self._met.setdefault(found.size, signed)
         if other.checkpoint.root != found.root:
-            evidence = Evidence(
-                kind=Kind.FORKED_LOG, experiment=self._envelope, checkpoints=(other.data, signed.data)
-            )
+            evidence = self._subject.evidence(Kind.FORKED_LOG, checkpoints=(other.data, signed.data))
             sentence = f"the log was forked: it signed two different trees of {found.size} entries"
             self._findings.fault(check, sentence, round_number=round_number, evidence=evidence)
             return False
@@ -231,7 +217,7 @@ class LogCheck:
             self._findings.fault("first", "the first checkpoint is of another tree than the log's")
         other = self._met.setdefault(found.size, signed)
         if other.checkpoint.root != found.root:
-            evidence = Evidence(kind=Kind.FORKED_LOG, experiment=self._envelope, checkpoints=(other.data, signed.data))
+            evidence = self._subject.evidence(Kind.FORKED_LOG, checkpoints=(other.data, signed.data))
             self._findings.fault("first", "the log was forked at its first checkpoint", evidence=evidence)
 
 
@@ -244,12 +230,13 @@ def check_witnesses(
     """Enough of the witnesses cosigned it, and lately."""
     name = "checkpoint" if what == "log" else f"{what}'s checkpoint"
     try:
-        check_quorum(
-            signed, witnesses=terms.witness_keys, quorum=terms.quorum, now=now, freshness_s=terms.freshness_s
-        )
+        check_quorum(signed, witnesses=terms.witness_keys, quorum=terms.quorum, now=now, freshness_s=terms.freshness_s)
     except StaleCheckpointError:
         if snapshot:
             findings.warn(f"the {name} is old, as in any copy: fetch it anew to know whether the log is the same")
+        elif what == "directory":
+            # No device asks for it, so nobody may have had it renewed.
+            findings.warn(f"the {name} is old: experiments that were logged since would not be seen")
         else:
             findings.fault(what, f"the {name} is stale: {STALE}")
     except RemoteProtocolError as fault:

@@ -11,6 +11,7 @@ from secvm.auditor.findings import ROUND_CHECKS, Fault, Findings, Mark
 #: What nobody can see from outside, whatever the files say.
 NOT_SEEN = (
     "whether the tallies are true: a coordinator can invent packages within what budget and relays allow",
+    "whether a round that was abandoned was below its floor: of such rounds nothing is told",
     "whether a capsule was left out: only the device that holds its acknowledgement can tell",
     "whether others are shown the same files: compare the checkpoint with theirs, or ask a witness",
     "whether witnesses, relays and coordinator are independent of each other",
