@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from secvm.auditor.directory import DirectoryCheck, is_digest, listed_experiments, newest_terms
+from secvm.auditor.directory import DirectoryCheck, Listed, is_digest, listed_experiments, newest_terms
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, MOST_JSON_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import EnoughError, Findings
 from secvm.auditor.log_check import LogCheck
+from secvm.auditor.receipts_check import check_receipts
 from secvm.auditor.replay import Replay
 from secvm.auditor.report import ExperimentReport, Report, RoundReport
 from secvm.auditor.salts import UNKNOWN, SaltCheck
@@ -138,7 +139,7 @@ def _published(files: PublicFiles, general: Findings, digest: str) -> _Published
         return None
 
 
-def _choose(listed: Mapping[str, str], experiment: str | None) -> list[str]:
+def _choose(listed: Mapping[str, Listed], experiment: str | None) -> list[str]:
     if experiment is None:
         return list(listed)
     wanted = experiment.lower()
@@ -201,12 +202,14 @@ class _Auditor:
         self._salt_words = UNKNOWN
         self._salt: bytes | None = None
 
-    def audit(self, logged: list[str] | None, standing: str | None) -> ExperimentReport:
+    def audit(self, logged: list[str] | None, listed: Listed | None) -> ExperimentReport:
         document, found, replay = self._document, self._findings, self._replay
         try:
             self._look(logged)
             replay.check_latest()
-            self._check_standing(standing)
+            check_receipts(self._subject, replay.steps.ended)
+            if listed is not None:
+                self._check_listed(listed)
             self._check_status()
         except EnoughError:
             found.leave_out("the rest: so much is wrong that the audit stopped")
@@ -264,10 +267,12 @@ class _Auditor:
 
     # ── what is told to people ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _check_standing(self, standing: str | None) -> None:
-        ending = self._replay.ending
-        if standing is not None and ending is not None and standing != ending.why.value:
-            self._findings.warn(f"the list calls the experiment {standing}, and its ending says {ending.why.value}")
+    def _check_listed(self, listed: Listed) -> None:
+        ending, standing = self._replay.ending, listed.standing[:40]
+        if listed.title != self._document.title:
+            self._findings.fault("list", "the list gives the experiment another title than its document")
+        if ending is not None and standing != ending.why.value:
+            self._findings.warn(f"the list calls the experiment {standing!r}, and its ending says {ending.why.value}")
         if ending is None and standing in ("finished", "stopped"):
             self._findings.warn(f"the list calls the experiment {standing}, and no ending is shown")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from secvm.auditor.files import DIRECTORY, EXPERIMENTS, MOST_JSON_BYTES, MOST_LOG_BYTES, PublicFiles
 from secvm.auditor.findings import Findings
@@ -25,13 +26,23 @@ MOST_EXPERIMENTS = 2**14
 _DIGEST_LETTERS = 64
 
 
-def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, str] | None:
-    """Digest to standing, as the coordinator lists them; None where it lists none."""
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the coordinator's list says of an experiment. For people, and unsigned."""
+
+    title: str
+    standing: str
+
+
+def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, Listed] | None:
+    """Experiments by digest, as the coordinator lists them; None where it has no list."""
     try:
         data = files.get(EXPERIMENTS, most=MOST_JSON_BYTES)
         if data is None:
             return None
-        found = {one["digest"]: str(one["standing"])[:40] for one in json.loads(data)["experiments"]}
+        found = {
+            one["digest"]: Listed(str(one["title"]), str(one["standing"])) for one in json.loads(data)["experiments"]
+        }
     except RemoteProtocolError as fault:
         findings.fault("list", f"the list of experiments cannot be read: {fault}")
         return {}

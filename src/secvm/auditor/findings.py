@@ -30,6 +30,7 @@ ROUND_CHECKS = (
     "plausible",
     "step",
     "blobs",
+    "receipts",
 )
 Mark = Literal["ok", "doubtful", "failed", "not checked"]
 
