@@ -49,9 +49,18 @@ class PublicHistory:
     """One experiment, as its coordinator publishes it."""
 
     def __init__(
-        self, dice: random.Random, document: ExperimentDocument, parties: Parties, *, now: int = START
+        self,
+        dice: random.Random,
+        document: ExperimentDocument,
+        parties: Parties,
+        *,
+        now: int = START,
+        records: Sequence[bytes] | None = None,
     ) -> None:
-        """The experiment is signed, logged, cosigned and public from ``now`` on."""
+        """The experiment is signed, logged, cosigned and public from ``now`` on.
+
+        ``records`` are those of its beacons; without, those of the development beacon.
+        """
         assert document.log is not None
         self.dice, self.document, self.parties, self.now = dice, document, parties, now
         self.terms: LogTerms = document.log
@@ -70,7 +79,7 @@ class PublicHistory:
         self.log = WitnessedLog(document.log.log_key(document.digest).name, parties.log)
         self.directory = WitnessedLog(document.log.directory_key.name, parties.log)
         self._last: LastRound | None = None
-        self._publish_experiment()
+        self._publish_experiment(records)
 
     @classmethod
     def drawn(
@@ -90,7 +99,7 @@ class PublicHistory:
         number = len(self.manifests) + 1
         self.now = max(self.now, self.opening(number) - 1000 * LEAD_S) if now is None else now
         manifest = replace(self.make_manifest(), **changes)
-        self._add(manifest)
+        self.add(manifest)
         return manifest
 
     def make_manifest(self) -> RoundManifest:
@@ -152,7 +161,7 @@ class PublicHistory:
             before=self.manifests[-1] if self.manifests else None,
             last=self._last,
         )
-        self._add(ending)
+        self.add(ending)
         return ending
 
     def cosign(self, now: int | None = None) -> SignedCheckpoint:
@@ -235,8 +244,10 @@ class PublicHistory:
         return served_from(self.files, self.document.digest, trusted)
 
     def branch(self) -> PublicHistory:
-        """A second history with the same past and the same witnesses, whose next steps may differ. For liars."""
+        """Another world with the same past, whose next steps may differ. Its witnesses know nothing of this one's."""
         other = copy.copy(self)
+        known = [replace(witness, seen=dict(witness.seen)) for witness in self.parties.witnesses]
+        other.parties = replace(self.parties, witnesses=tuple(known))
         other.files, other.manifests = dict(self.files), list(self.manifests)
         other.received, other.gateway_keys = dict(self.received), list(self.gateway_keys)
         other.log, other.directory = self.log.branch(), self.directory.branch()
@@ -260,7 +271,7 @@ class PublicHistory:
         newest = signed.checkpoint.size - 1
         self.files[f"{self.place}/proof/{newest}"] = self.log.proof(newest, signed)
 
-    def _publish_experiment(self) -> None:
+    def _publish_experiment(self, records: Sequence[bytes] | None) -> None:
         digest = self.document.digest
         self.log.append(experiment_entry(digest))
         self.directory.append(experiment_entry(digest))
@@ -272,11 +283,12 @@ class PublicHistory:
         told = {"digest": digest, "standing": "running", "title": self.document.title}
         self.files["/v1/experiments"] = json.dumps({"experiments": [told]}, separators=(",", ":")).encode()
         if isinstance(self.document.binning, HashedBins):
-            source = LocalUnsafeBeacon()
-            for i, beacon in enumerate(self.document.binning.beacons):
-                self.files[f"{self.place}/beacon/{i}"] = source.fetch(beacon.chain, beacon.round_number)
+            if records is None:
+                source = LocalUnsafeBeacon()
+                records = [source.fetch(one.chain, one.round_number) for one in self.document.binning.beacons]
+            self.files |= {f"{self.place}/beacon/{i}": record for i, record in enumerate(records)}
 
-    def _add(self, told: RoundManifest | Ending) -> None:
+    def add(self, told: RoundManifest | Ending) -> None:
         """Log a document, have it cosigned, and only then show it."""
         if isinstance(told, Ending):
             self.ending = told
@@ -291,9 +303,8 @@ class PublicHistory:
         data = side_by_side(received)
         bits = bucket_bits(len(data) // DIGEST_BYTES)
         self.files[f"{self.place}/received/{number}"] = encode_bits(bits)
-        for digest in received:
-            where = f"{self.place}/received/{number}/{bucket_of(digest, bits)}"
-            self.files[where] = encode_receipt(receipt(data, digest))
+        for bucket, digest in {bucket_of(digest, bits): digest for digest in received}.items():
+            self.files[f"{self.place}/received/{number}/{bucket}"] = encode_receipt(receipt(data, digest))
 
     def _put_blob(self, data: bytes) -> None:
         self.files[f"/v1/blob/{digest_of(data)}"] = data

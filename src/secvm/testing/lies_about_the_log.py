@@ -1,0 +1,162 @@
+"""Lies with checkpoints: not shown, too old, from another time, cosigned by nobody who counts."""
+
+from __future__ import annotations
+
+from secvm.crypto.signing import sign
+from secvm.protocol.checkpoints import SignedCheckpoint
+from secvm.protocol.documents import digest_of, encode_document
+from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.version import EXPERIMENT_TYPE
+from secvm.testing.lying import Liar, Scene, Told, lines_of, no_padding, one_witness_twice, unknown_witness
+from secvm.testing.public_history import PublicHistory
+
+
+def withheld_checkpoint(scene: Scene) -> Told:
+    """The round is shown, and no checkpoint that holds it and that a quorum has cosigned."""
+    liar = _announced(scene)
+    variant = scene.dice.choice(["no proof", "no cosignatures", "too few", "half a proof", "before the round"])
+    path, signed = _proof_path(liar), liar.log.checkpoint()
+    files = dict(liar.files)
+    match variant:
+        case "no proof":
+            del files[path]
+        case "no cosignatures":
+            files[path] = liar.log.proof(signed.checkpoint.size - 1, signed)
+        case "too few":
+            files[path] = liar.log.proof(signed.checkpoint.size - 1, _short(liar, signed))
+        case "half a proof":
+            files[path] = files[path][: scene.dice.randrange(len(files[path]))]
+        case _:
+            # Cosigned by all, and one entry too old.
+            old = liar.log.checkpoint(signed.checkpoint.size - 1)
+            old = old.cosigned(*lines_of(old, list(liar.parties.witnesses), time_s=liar.now // 1000))
+            proof = LogProof.from_bytes(files[path])
+            files[path] = LogProof(proof.index, proof.path, old.data).to_bytes()
+    return Told(files=files, now=liar.now, public=dict(liar.files), variant=variant)
+
+
+def stale_checkpoint(scene: Scene) -> Told:
+    """A checkpoint that a quorum cosigned too long ago, or will have cosigned some time."""
+    liar, dice = _announced(scene), scene.dice
+    variant = dice.choice(["long ago", "from the future", "half of each", "seen in the window"])
+    if variant == "seen in the window":
+        # A fresh look shows an older log than the victim was shown: somebody is kept behind.
+        scene.follow(liar)
+        old = liar.log.checkpoint(dice.randint(1, liar.log.tree.size - 1))
+        old = old.cosigned(*lines_of(old, list(liar.parties.witnesses), time_s=liar.now // 1000))
+        return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant, refetched=old.data)
+    fresh = dice.sample(liar.parties.witnesses, liar.terms.quorum - 1)
+    rest = [one for one in liar.parties.witnesses if one not in fresh]
+    now_s, freshness_s = liar.now // 1000, liar.terms.freshness_s
+    old_s = now_s - freshness_s - dice.randint(1, 10**6)
+    ahead_s = now_s + 61 + dice.randint(0, 10**6)
+    signed = liar.log.checkpoint()
+    lines = lines_of(signed, fresh, time_s=now_s)
+    for one in rest:
+        times = {"long ago": [old_s], "from the future": [ahead_s], "half of each": [old_s, ahead_s]}[variant]
+        lines += [line for time_s in times for line in lines_of(signed, [one], time_s=time_s)]
+    files = dict(liar.files)
+    files[_proof_path(liar)] = liar.log.proof(signed.checkpoint.size - 1, signed.cosigned(*lines))
+    return Told(files=files, now=liar.now, public=files, variant=variant)
+
+
+def replayed_proof(scene: Scene) -> Told:
+    """A genuine proof, of another entry or another time."""
+    past, dice = scene.history, scene.dice
+    liar = _announced(scene)
+    path, size = _proof_path(liar), liar.log.tree.size
+    signed = liar.cosign()
+    variant = dice.choice(["an older one", "of another entry", "renumbered", "an older one, cosigned anew"])
+    files = dict(liar.files)
+    other = dice.randrange(size - 1)
+    if variant == "an older one":
+        files[path] = past.files[f"{past.place}/proof/{other}"]
+    elif variant == "of another entry":
+        files[path] = liar.log.proof(other, signed)
+    elif variant == "renumbered":
+        found = LogProof.from_bytes(liar.log.proof(other, signed))
+        files[path] = LogProof(size - 1, found.path, found.checkpoint).to_bytes()
+    else:
+        old = liar.log.checkpoint(other + 1)
+        old = old.cosigned(*lines_of(old, list(liar.parties.witnesses), time_s=liar.now // 1000))
+        files[path] = liar.log.proof(other, old)
+    return Told(files=files, now=liar.now, public=dict(liar.files), variant=variant)
+
+
+def cosigned_by_strangers(scene: Scene) -> Told:
+    """A quorum only with witnesses that the experiment does not name."""
+    liar = _announced(scene)
+    signed = liar.log.checkpoint()
+    had = scene.dice.sample(liar.parties.witnesses, liar.terms.quorum - 1)
+    lines = lines_of(signed, had, time_s=liar.now // 1000)
+    for _ in range(scene.dice.randint(1, 3)):
+        lines += unknown_witness(liar, signed, had)
+    return _with_lines(liar, signed.cosigned(*lines), f"{len(had)} known")
+
+
+def one_counted_twice(scene: Scene) -> Told:
+    """A quorum only where one witness counts twice: by two lines, by two names, or as the experiment lists it."""
+    dice = scene.dice
+    if scene.newcomer and dice.random() < 0.3:
+        return _listed_twice(scene)
+    liar = _announced(scene)
+    signed = liar.log.checkpoint()
+    had = dice.sample(liar.parties.witnesses, max(1, liar.terms.quorum - 1))
+    if liar.terms.quorum == 1:
+        # With a quorum of one nobody needs to be counted twice; then the one is a stranger.
+        return cosigned_by_strangers(scene)
+    lines = lines_of(signed, had, time_s=liar.now // 1000)
+    for _ in range(dice.randint(1, 3)):
+        lines += one_witness_twice(liar, signed, had)
+    return _with_lines(liar, signed.cosigned(*lines), "lines")
+
+
+def _listed_twice(scene: Scene) -> Told:
+    """An experiment that names one key as two witnesses, so that one line each fills the quorum."""
+    liar, dice = Liar.after(scene.pasts[0] if scene.pasts else scene.history), scene.dice
+    content = liar.document._content()  # noqa: SLF001  (what no document can be made to say, a liar writes itself)
+    first = content["log"]["witnesses"][0]
+    name = dice.choice([first["name"], "second.example"])
+    content["log"]["witnesses"] = [first, {"key": first["key"], "name": name}]
+    content["log"]["quorum"] = 2
+    data = encode_document(content)
+    joined = digest_of(data)
+    envelope = sign(data, purpose=EXPERIMENT_TYPE, keys=(liar.parties.coordinator,))
+    files = {**liar.files, f"/v1/experiment/{joined}": envelope}
+    return Told(files=files, now=liar.now, public=files, variant="listed", joined=joined)
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _announced(scene: Scene) -> Liar:
+    liar = Liar.after(scene.history)
+    liar.announce()
+    return liar
+
+
+def _proof_path(history: PublicHistory) -> str:
+    return f"{history.place}/proof/{history.log.tree.size - 1}"
+
+
+def _short(history: PublicHistory, signed: SignedCheckpoint) -> SignedCheckpoint:
+    had = history.dice.sample(history.parties.witnesses, history.terms.quorum - 1)
+    lines = lines_of(signed, had, time_s=history.now // 1000)
+    return signed.cosigned(*lines, *no_padding(history, signed, had))
+
+
+def _with_lines(liar: Liar, signed: SignedCheckpoint, variant: str) -> Told:
+    """Show the victim this checkpoint and no other."""
+    files = dict(liar.files)
+    files[_proof_path(liar)] = liar.log.proof(signed.checkpoint.size - 1, signed)
+    files[f"{liar.log_place}/checkpoint"] = signed.data
+    return Told(files=files, now=liar.now, public=files, variant=variant)
+
+
+__all__ = [
+    "cosigned_by_strangers",
+    "one_counted_twice",
+    "replayed_proof",
+    "stale_checkpoint",
+    "withheld_checkpoint",
+]
