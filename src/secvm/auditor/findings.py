@@ -106,6 +106,10 @@ class Findings:
         for check in checks:
             marks.setdefault(check, "ok")
 
+    def has_failed(self, round_number: int, check: str) -> bool:
+        """Whether a check of a round has found something already."""
+        return self.marks.get(round_number, {}).get(check) == "failed"
+
     def first_fault(self, round_number: int) -> Fault | None:
         """The first thing that was found wrong with a round."""
         return next((fault for fault in self.faults if fault.round_number == round_number), None)

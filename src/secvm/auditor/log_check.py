@@ -183,11 +183,22 @@ class LogCheck:
         good = self._meet(signed, tree, replay, f"the checkpoint of {what}", number)
         self._judge_times(replay, index, sorted(times.values()))
         newest = index == len(replay.entries) - 1
-        if not newest and signed.checkpoint.size != index + 1:
+        if newest:
+            # Devices ask for this one, and take it only while it is fresh.
+            self._check_fresh(signed, what, number)
+        elif signed.checkpoint.size != index + 1:
             where = "the experiment" if index == 0 else f"entry {index}"
             self._findings.warn(f"the proof of {where} is not of the time when it was the newest entry of the log")
         if number is not None and good:
             self._findings.passed(number, "logged")
+
+    def _check_fresh(self, signed: SignedCheckpoint, what: str, number: int | None) -> None:
+        try:
+            self._terms.check_quorum(signed, now=self._subject.now)
+        except StaleCheckpointError:
+            if not self._subject.snapshot:
+                check = "log" if number is None else "logged"
+                self._findings.fault(check, f"{what} is stale: {STALE}", round_number=number)
 
     def _judge_times(self, replay: Replay, index: int, times: list[int]) -> None:
         """A manifest tells how the round before it ended, so nobody can have seen it before that one closed."""

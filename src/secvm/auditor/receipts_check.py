@@ -24,7 +24,9 @@ def check_receipts(subject: Subject, ended: dict[int, LastRound]) -> None:
     """The receipts of the rounds that ended last."""
     for number in sorted(ended)[-_ROUNDS_KEPT:]:
         last = ended[number]
-        if last.received_root is not None:
+        if last.received_root is None:
+            subject.findings.warn(f"of round {number} no root over received capsules was signed: nobody has receipts")
+        else:
             _check_round(subject, number, last, bytes.fromhex(last.received_root))
 
 

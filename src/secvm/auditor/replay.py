@@ -98,7 +98,7 @@ class Replay:
             if data is None and number > newest:
                 break
             shown = None if data is None else self._read(data, number)
-            if data is None:
+            if data is None and not self._findings.has_failed(number, "signed"):
                 self._findings.fault("chain", "its manifest is not served, and later ones are", round_number=number)
             self._take(number, shown)
             self._on_round()
@@ -123,7 +123,13 @@ class Replay:
             self._findings.fault("chain", "the newest manifest is not served under manifest/latest")
         if self._latest is None:
             return
+        if self._latest.told.round_number < self.last_round:
+            # It was read first, and a round may have been added since.
+            self._newest()
         number = self._latest.told.round_number
+        if not self.last_round <= number <= self._document.rounds:
+            sentence = f"manifest/latest is of round {number}, and round {self.last_round} is the newest that is shown"
+            self._findings.fault("chain", sentence)
         same = self.shown.get(number)
         if same is None or same.told.digest == self._latest.told.digest:
             return

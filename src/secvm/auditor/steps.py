@@ -82,7 +82,8 @@ class Steps:
         most = tally_bytes(self._subject.document) + 4096
         blob = self._subject.read("step", blob_path(last.tally), number, most=most)
         if blob is None:
-            found.fault("step", "its tally is named and not served", round_number=number)
+            if not found.has_failed(number, "step"):
+                found.fault("step", "its tally is named and not served", round_number=number)
             return None, None
         try:
             tally = decode_tally(blob, digest=last.tally, experiment=self._subject.document.experiment)
@@ -169,9 +170,9 @@ class Steps:
         blobs = (started.to_bytes(), *tally) if tally else ()
         evidence = self._subject.evidence(Kind.WRONG_STEP, documents=documents, blobs=blobs)
         if after.told.last is None:
-            sentence = f"the first model is not zero: {differs} was signed"
+            sentence = f"the first model is not zero: what was signed is {differs}"
         else:
-            sentence = f"the model after it does not follow: {differs} was signed"
+            sentence = f"the model after it does not follow: what was signed is {differs}"
         check = "step" if number is not None else "ending"
         self._subject.findings.fault(check, sentence, round_number=number, evidence=evidence)
         self._go_on_from(after.told)

@@ -159,4 +159,4 @@ def _is_honest(checked: Checked | None, told: Told) -> bool:
     return same and digest_of(checked.trusted.state) == told.honest.state
 
 
-__all__ = ["HONEST", "NO_EFFECT", "Count", "LIES", "Outcome", "look", "run", "try_honesty", "try_lie"]
+__all__ = ["HONEST", "LIES", "NO_EFFECT", "Count", "Outcome", "look", "run", "try_honesty", "try_lie"]
