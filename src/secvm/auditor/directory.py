@@ -38,14 +38,15 @@ def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, List
     """Experiments by digest, as the coordinator lists them; None where it has no list."""
     try:
         data = files.get(EXPERIMENTS, most=MOST_JSON_BYTES)
-        if data is None:
-            return None
-        found = {
-            one["digest"]: Listed(str(one["title"]), str(one["standing"])) for one in json.loads(data)["experiments"]
-        }
     except RemoteProtocolError as fault:
         findings.fault("list", f"the list of experiments cannot be read: {fault}")
         return {}
+    if data is None:
+        return None
+    try:
+        found = {
+            one["digest"]: Listed(str(one["title"]), str(one["standing"])) for one in json.loads(data)["experiments"]
+        }
     except (ValueError, LookupError, TypeError, RecursionError):
         findings.fault("list", "the list of experiments is none")
         return {}

@@ -55,9 +55,9 @@ class Count:
 
 
 def run(
-    lies: Iterable[Lie], *, trials: int, seed: str, honest: bool = True, told: Callable[[Count], None] | None = None
+    lies: Iterable[Lie], *, trials: int, seed: str, honest: bool = True, advance: Callable[[int], None] | None = None
 ) -> list[Count]:
-    """So many trials of each of these, and of honest runs; ``told`` hears of each count when it is whole."""
+    """So many trials of each of these, and of honest runs; ``advance`` is called with each number of trials done."""
     counts = []
     jobs: list[tuple[str, bool, Callable[[random.Random], Outcome]]] = [
         (lie.name, lie.detected, lambda dice, lie=lie: try_lie(lie, dice))  # type: ignore[misc]  # bound by default
@@ -67,15 +67,16 @@ def run(
     for name, expected, trial in jobs:
         count = Count(name)
         for number in range(trials):
-            outcome = trial(random.Random(f"{seed} {name} {number}"))
+            # Whoever knows the seed shall have the same trial.
+            outcome = trial(random.Random(f"{seed} {name} {number}"))  # noqa: S311
             count.trials += 1
             count.caught += outcome.caught_by is not None
             count.by[outcome.caught_by or "not caught"] += 1
             if (outcome.caught_by is not None) != expected:
                 count.deviating.append(number)
+            if advance is not None:
+                advance(1)
         counts.append(count)
-        if told is not None:
-            told(count)
     return counts
 
 
