@@ -3,8 +3,8 @@
 Measured in a process of its own: ``close_N_cpu_s`` is the CPU time of reading, de-duplicating and tallying, user and
 system; ``close_N_root_cpu_s`` that of sorting the digests and of the received root over them; ``close_N_keep_cpu_s``
 that of putting digests and nodes on the shelf for receipts; ``close_N_receipt_ms`` the time of one receipt from there,
-in the mean over about a thousand buckets. ``close_N_peak_mb`` is the most memory that the process had until then, Python
-and compiled kernels included. One record in a hundred is a capsule that came before.
+in the mean over about a thousand buckets. ``close_N_peak_mb`` is the most memory that the process had before those,
+Python and compiled kernels included. One record in a hundred is a capsule that came before.
 
     python benchmarks/ingest_close.py [--packages 10000000]
 """

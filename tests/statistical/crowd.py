@@ -164,11 +164,11 @@ class Net(MemoryTransport):
             self.script = iter([(Fate.LOST, Fate.ANSWER_LOST, Fate.BUSY)[int(self._rng.integers(3))]])
         return await super().send(capsule, relay)
 
-    async def fetch(self, path: str, *, most: int = 2**30) -> Fetched | None:
+    async def fetch(self, path: str, *, most: int = 2**30, fresh: bool = False) -> Fetched | None:
         latest = self._of.latest(self.now())
         if latest is not None:
             self.files[self._latest] = latest
-        return await super().fetch(path, most=most)
+        return await super().fetch(path, most=most, fresh=fresh)
 
 
 @dataclass(frozen=True)

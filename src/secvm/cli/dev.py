@@ -17,6 +17,7 @@ import typer
 from secvm.cli import system_packages
 from secvm.cli.output import note
 from secvm.cli.simulate import simulate
+from secvm.cli.trials import trials
 from secvm.errors import BadInputError
 
 app = typer.Typer(
@@ -170,6 +171,7 @@ def lock(
 
 
 app.command()(simulate)
+app.command()(trials)
 
 
 def real_help(command: str) -> str:

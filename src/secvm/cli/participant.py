@@ -13,9 +13,10 @@ from typing import Annotated
 
 import typer
 
-from secvm.cli import participant_vault
+from secvm.cli import participant_evidence, participant_vault
 from secvm.cli.output import Format, FormatOption, emit, note
-from secvm.cli.participant_vault import FolderOption, device_folder
+from secvm.cli.participant_state import MaybeConfigOption, known_digest, open_state
+from secvm.cli.participant_vault import FolderOption
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.state import DeviceState, Status
@@ -36,9 +37,6 @@ ExperimentArgument = Annotated[
     str, typer.Argument(help="The experiment's digest; its first few digits, once joined.", show_default=False)
 ]
 ConfigOption = Annotated[Path, typer.Option("--config", help="The device's settings, a TOML file.", show_default=False)]
-MaybeConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")
-]
 SourceOption = Annotated[
     str | None, typer.Option("--source", help="A source of the vault, instead of the one that the experiment names.")
 ]
@@ -66,6 +64,7 @@ def join(
     """
     from secvm.participant.inspection import what_leaves
     from secvm.participant.main import make_clock, open_device
+    from secvm.participant.salting import fetch_salt
     from secvm.participant.settings import ParticipantSettings
     from secvm.participant.transport import Transport
     from secvm.runtime.settings import read_settings
@@ -80,12 +79,16 @@ def join(
         transport = make_transport(settings)
         try:
             document, envelope = await _fetch(experiment, transport)
+            clock, policy = make_clock(settings), settings.policy()
+            # Before anybody is asked: what cannot be joined needs no yes.
+            policy.check(document)
+            salt = await fetch_salt(document, transport, policy, now=clock.now())
             agreed = yes or _agrees(document, what_leaves(document))
             if agreed:
-                device = open_device(settings, transport, make_clock(settings))
+                device = open_device(settings, transport, clock)
                 try:
                     with Vault(settings.device.folder) as vault:
-                        device.join(experiment, envelope, vault, source=source, vocabulary=words)
+                        device.join(experiment, envelope, vault, source=source, vocabulary=words, salt=salt)
                 finally:
                     device.close()
             else:
@@ -154,7 +157,7 @@ def inspect(
     from secvm.runtime.only_one import FILE as LOCK_FILE
     from secvm.runtime.only_one import is_running
 
-    state = _state(config, folder)
+    state = open_state(config, folder)
     try:
         found = look(state, now=SystemClock().now())
     finally:
@@ -186,9 +189,9 @@ def predict(
     from secvm.participant.prediction import predict_for
 
     words = _vocabulary(vocabulary)
-    state = _state(config, folder)
+    state = open_state(config, folder)
     try:
-        experiment = _known(state, experiment)
+        experiment = known_digest(state, experiment)
         with Vault(state.folder) as vault:
             # People of a test share one shelf, beside their folders.
             own, shared = state.folder / "models", state.folder.parent / "models"
@@ -228,8 +231,9 @@ def resume(
     folder: FolderOption = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Go on with an experiment that was paused.
+    """Go on with an experiment that was paused, or that your device has distrusted.
 
+    Why it distrusted is told by secvm participant inspect. Where it holds evidence against the server it never goes on.
     Example, with the digest cut short:
 
     \b
@@ -255,9 +259,9 @@ def forget(
     \b
         ./secvm participant forget 3fa9… --config device.toml
     """
-    state = _state(config, folder)
+    state = open_state(config, folder)
     try:
-        experiment = _known(state, experiment)
+        experiment = known_digest(state, experiment)
         state.forget(experiment)
         with Vault(state.folder) as vault:
             vault.forget_label(experiment)
@@ -271,44 +275,18 @@ def forget(
 
 
 participant_vault.register(app)
-
-
-def _state(config: Path | None, folder: Path | None) -> DeviceState:
-    from secvm.participant.settings import ParticipantSettings
-    from secvm.participant.state import FILE
-    from secvm.runtime.settings import read_settings
-
-    if config is not None and folder is not None:
-        raise BadInputError("--config and --folder exclude each other")
-    found = device_folder(folder) if config is None else read_settings(config, ParticipantSettings).device.folder
-    if not (found / FILE).exists():
-        raise BadInputError(f"{found}: no device has its state here", next_step="Name it with --config or --folder.")
-    return DeviceState(found)
+participant_evidence.register(app)
 
 
 def _set(experiment: str, status: Status, config: Path | None, folder: Path | None) -> str:
     """The whole digest."""
-    state = _state(config, folder)
+    state = open_state(config, folder)
     try:
-        experiment = _known(state, experiment)
+        experiment = known_digest(state, experiment)
         state.set_status(experiment, status)
     finally:
         state.close()
     return experiment
-
-
-def _known(state: DeviceState, name: str) -> str:
-    """The digest of an experiment of this device that begins so."""
-    if not re.fullmatch(r"[0-9a-f]{4,64}", name):
-        raise BadInputError("an experiment is named by its digest, hexadecimal digits, or by its first few of them")
-    found = [record.digest for record in state.records() if record.digest.startswith(name)]
-    if len(found) != 1:
-        raise BadInputError(
-            "this device knows more than one experiment that begins so"
-            if found
-            else "this device does not know that experiment"
-        )
-    return found[0]
 
 
 def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:

@@ -371,8 +371,8 @@ class Driver:
                 if self._log is not None:
                     self._log.tell("epoch-scrubbed", epoch=key.epoch)
         if self._receipts is not None:
-            # In this thread: it asks what is shown, which changes here; files are removed at once.
-            for epoch in self._receipts.forget(books, now, lambda path: self._publisher.public(path) is not None):
+            dropped = await asyncio.to_thread(self._receipts.forget, books, now, self._publisher.is_shown)
+            for epoch in dropped:
                 if self._log is not None:
                     self._log.tell("receipts-dropped", epoch=epoch)
 

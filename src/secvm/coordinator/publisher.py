@@ -149,6 +149,10 @@ class Publisher:
         found = self._find(path)
         return None if found is None else (found.data, found.media_type)
 
+    def is_shown(self, path: str) -> bool:
+        """Whether this was put. Any thread may ask."""
+        return path in self._shown
+
     def handle(self, request: Request) -> Response:
         """Answer a plain GET or HEAD."""
         if request.method not in ("GET", "HEAD"):
@@ -168,7 +172,7 @@ class Publisher:
             return Shown(self._blob(digest), BYTES_MEDIA_TYPE, True, f'"{digest}"') if digest in self._blobs else None
         found = self._shown.get(path)
         if found is None and self._further is not None:
-            made = self._further(path, self._shown.__contains__)
+            made = self._further(path, self.is_shown)
             # Not lasting: it is forgotten one day, and caches should forget it too.
             found = None if made is None else Shown(*made, False, f'"{digest_of(made[0])[:32]}"')
         return found

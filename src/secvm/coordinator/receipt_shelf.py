@@ -76,7 +76,7 @@ def _parts(digests: Digests, tree: ReceivedTree) -> Iterator[bytes | memoryview]
 
 
 class Shelf(Protocol):
-    """Where epochs' digests are kept. Any thread may call."""
+    """Where epochs' digests are kept. Any thread may ask; one at a time keeps, drops, and asks ``over_since``."""
 
     def keep(self, epoch: int, digests: Digests, tree: ReceivedTree) -> None:
         """Durable when it returns; the same again changes nothing. Raises ``StoreError``, and nothing is there."""
@@ -140,7 +140,11 @@ class MemoryShelf:
 
 
 class FolderShelf:
-    """Keeps a file for each epoch."""
+    """Keeps a file for each epoch.
+
+    The lock is for the maps alone. It is never held while a file is written or removed: receipts are asked for in the
+    thread that takes packages, which must not wait for a disk.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -153,12 +157,12 @@ class FolderShelf:
 
     def keep(self, epoch: int, digests: Digests, tree: ReceivedTree) -> None:
         place = self._folder / str(epoch)
-        with self._lock, _as_store_errors():
-            there = self._open(epoch)
-            if there is not None and there.root == tree.root:
-                return
-            self._let_go(epoch)
-            beside = place.with_name(f".{place.name}.tmp")
+        beside = place.with_name(f".{place.name}.tmp")
+        with _as_store_errors():
+            with self._lock:
+                there = self._open(epoch)
+                if there is not None and there.root == tree.root:
+                    return
             try:
                 with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", 0) as file:
                     for part in _parts(digests, tree):
@@ -167,6 +171,7 @@ class FolderShelf:
                 beside.replace(place)
             finally:
                 beside.unlink(missing_ok=True)
+            self._let_go(epoch)
             self._sync_folder()
 
     def bits(self, epoch: int) -> int | None:
@@ -185,22 +190,22 @@ class FolderShelf:
 
     def over_since(self, epoch: int, now: int) -> int:
         place = self._folder / f"{epoch}{_OVER}"
-        with self._lock, _as_store_errors():
+        with _as_store_errors():
             since = decimal(place.read_text(encoding="ascii"), longest=20) if place.exists() else None
             if since is None:
                 write_atomically(place, b"%d" % now)
             return now if since is None else since
 
     def drop(self, epoch: int) -> None:
-        with self._lock, _as_store_errors():
-            self._let_go(epoch)
+        with _as_store_errors():
             (self._folder / str(epoch)).unlink(missing_ok=True)
+            # After the name is gone nobody maps it again.
+            self._let_go(epoch)
             (self._folder / f"{epoch}{_OVER}").unlink(missing_ok=True)
 
     def close(self) -> None:
-        with self._lock:
-            for epoch in list(self._mapped):
-                self._let_go(epoch)
+        for epoch in list(self._mapped):
+            self._let_go(epoch)
 
     def _open(self, epoch: int) -> _Kept | None:
         if epoch not in self._mapped:
@@ -221,7 +226,8 @@ class FolderShelf:
         return self._mapped[epoch]
 
     def _let_go(self, epoch: int) -> None:
-        kept = self._mapped.pop(epoch, None)
+        with self._lock:
+            kept = self._mapped.pop(epoch, None)
         if kept is not None and isinstance(kept.data, mmap.mmap):
             kept.data.close()
 

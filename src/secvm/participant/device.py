@@ -18,10 +18,12 @@ from secvm.errors import BadInputError, LocalProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
 from secvm.participant.joining import pin_person
-from secvm.participant.membership import Due, Membership, Surroundings
+from secvm.participant.membership import Due, Membership
 from secvm.participant.models import ModelShelf
 from secvm.participant.sealing import gateway_seal
+from secvm.participant.shared_checks import SharedChecks
 from secvm.participant.state import DeviceState, Record, Status
+from secvm.participant.surroundings import Surroundings, TrustPolicy
 from secvm.participant.traffic import Traffic
 from secvm.participant.transport import OVERHEAD_BYTES, Transport, relay_for
 from secvm.participant.vault import Vault
@@ -73,6 +75,8 @@ class Device:
         random_bytes: RandomBytes,
         dice_for: DiceFor | None = None,
         shelf: ModelShelf | None = None,
+        checks: SharedChecks | None = None,
+        policy: TrustPolicy | None = None,
         limits: Limits | None = None,
         only_tests: bool = False,
     ) -> None:
@@ -82,13 +86,16 @@ class Device:
         self._now = now
         self._dice_for = dice_for or safe_dice(random_bytes)
         self._limits = limits or Limits()
+        self._policy = policy or TrustPolicy()
         self._only_tests = only_tests
         self._traffic = Traffic(state, daily_bytes=self._limits.daily_bytes)
         self._around = Surroundings(
             state=state,
             transport=transport,
             shelf=shelf or ModelShelf(state.folder / "models"),
+            checks=checks or SharedChecks(),
             traffic=self._traffic,
+            policy=self._policy,
             words=system_words(random_bytes),
             seal=gateway_seal(random_bytes),
         )
@@ -108,16 +115,22 @@ class Device:
         *,
         source: str | None = None,
         vocabulary: VocabularyBinning | None = None,
+        salt: bytes | None = None,
     ) -> None:
-        """Take part: the person has agreed to the experiment of this digest."""
+        """Take part: the person has agreed to the experiment of this digest.
+
+        ``salt`` is the one that its beacons fixed, where it names some (``salting.fetch_salt``).
+        """
         document = read_published(envelope, digest=digest)
         self._check(document)
+        self._policy.check(document)
         known = self.state.record(digest)
         if known is not None and known.status is not Status.DECLINED:
             # Before anything is drawn.
             raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
-        person = pin_person(document, vault, self._dice_for(document), source=source, vocabulary=vocabulary)
-        self.state.join(digest, envelope, person)
+        dice = self._dice_for(document)
+        person = pin_person(document, vault, dice, source=source, vocabulary=vocabulary, salt=salt)
+        self.state.join(digest, envelope, person, salt=salt)
         self._look()
 
     def _check(self, document: ExperimentDocument) -> None:

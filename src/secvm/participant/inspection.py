@@ -19,6 +19,7 @@ from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.state import DeviceState, Record, Status
+from secvm.participant.trust_report import trust_report
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.session import ParticipantSession
@@ -109,7 +110,7 @@ def as_text(found: dict[str, Any]) -> str:
             case Status.FORGOTTEN:
                 sentences = [*one["told"], NO_GUARANTEE]
             case _:
-                sentences = [*one["leaves"], *one["told"], *one["risk"]]
+                sentences = [*one["leaves"], *one["told"], *one["trust"]["told"], *one["risk"]]
         lines += [f"  {sentence}" for sentence in sentences]
         lines += [f"  abstained in round {was['round']}: {was['sentence']}" for was in one["abstentions"]]
         lines.append("")
@@ -177,6 +178,7 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
         "lost": lost,
         "bytes_today": state.traffic(now // 86_400_000),
         "evidence": len(state.evidence(record.digest)),
+        "trust": trust_report(state, document),
         "ended": record.ending is not None,
         "leakage": numbers,
         "leakage_at_floor": leakage_at_floor(document, keep=keep),

@@ -24,17 +24,19 @@ def pin_person(
     *,
     source: str | None = None,
     vocabulary: VocabularyBinning | None = None,
+    salt: bytes | None = None,
 ) -> Individual:
     """The person as this experiment will see it, from the vault.
 
-    ``source`` is another of the vault's sources than the experiment names, if the person wants so.
+    ``source`` is another of the vault's sources than the experiment names, if the person wants so; ``salt`` is what its
+    beacons fixed, where it names some.
 
     Raises
     ------
     BadInputError
         Something is missing. The sentence names no feature and no label.
     """
-    binning = binning_of(document, vocabulary)
+    binning = binning_of(document, vocabulary, salt=salt)
     name = source or document.features.source
     features = vault.features(name).value
     if not features:
@@ -57,13 +59,16 @@ def pin_person(
     )
 
 
-def binning_of(document: ExperimentDocument, vocabulary: VocabularyBinning | None = None) -> Binning:
+def binning_of(
+    document: ExperimentDocument, vocabulary: VocabularyBinning | None = None, *, salt: bytes | None = None
+) -> Binning:
     """How features become bins."""
     told = document.binning
     if isinstance(told, HashedBins):
-        if told.salt is None:
-            raise BadInputError("this experiment's salt comes from a beacon, which this version cannot check")
-        return HashBinning(n_bins=told.bins, salt=told.salt, n_hashes=told.hashes)
+        salt = salt if told.salt is None else told.salt
+        if salt is None:
+            raise BadInputError("this experiment's salt comes from beacons, and this device does not have it")
+        return HashBinning(n_bins=told.bins, salt=salt, n_hashes=told.hashes)
     if vocabulary is None:
         raise BadInputError("this experiment needs its list of words", next_step="Give it with --vocabulary FILE.")
     if vocabulary.digest != told.digest:

@@ -13,14 +13,17 @@ import os
 import sys
 from pathlib import Path
 
-from secvm.errors import BadInputError, RemoteProtocolError
+from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
 from secvm.participant.device import Device, Limits
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.models import ModelShelf
+from secvm.participant.salting import fetch_salt
 from secvm.participant.settings import ParticipantSettings, TestingSettings
+from secvm.participant.shared_checks import SharedChecks
 from secvm.participant.state import DeviceState
 from secvm.participant.status_page import serve_status
+from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.transport import RelayTransport, Transport, UnsafeDirectTransport, http_session
 from secvm.participant.vault import Vault
 from secvm.people.reference import iter_people
@@ -116,6 +119,7 @@ def open_device(
     folder: Path | None = None,
     number: int = 0,
     shelf: ModelShelf | None = None,
+    checks: SharedChecks | None = None,
 ) -> Device:
     """The device in the settings' folder, or that of one test person."""
     testing = settings.testing
@@ -128,6 +132,8 @@ def open_device(
         random_bytes=os.urandom,
         dice_for=_dice(testing, number),
         shelf=shelf,
+        checks=checks,
+        policy=settings.policy(),
         limits=Limits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
         only_tests=testing is not None,
     )
@@ -144,10 +150,10 @@ async def open_devices(
     first = transport
     if testing.credentials and isinstance(transport, RelayTransport):
         first = transport.for_client("test-host")
-    wanted = [await _experiment(digest, first, stop) for digest in testing.join]
+    wanted = [await _experiment(digest, first, settings.policy(), clock, stop) for digest in testing.join]
     if None in wanted:
         return []
-    shelf, credential = ModelShelf(settings.device.folder / "models"), _credential(settings)
+    shelf, checks, credential = ModelShelf(settings.device.folder / "models"), SharedChecks(), _credential(settings)
     devices = []
     people = itertools.islice(enumerate(iter_people(testing.people)), testing.first, testing.first + testing.count)
     for number, person in people:
@@ -156,33 +162,38 @@ async def open_devices(
         own = transport
         if isinstance(transport, RelayTransport) and (credential is not None or testing.credentials):
             own = transport.for_client(f"{credential or 'test-person'}-{number}")
-        device = open_device(settings, own, clock, folder=folder, number=number, shelf=shelf)
+        device = open_device(settings, own, clock, folder=folder, number=number, shelf=shelf, checks=checks)
         devices.append(device)
         for found in wanted:
             assert found is not None
-            document, envelope = found
+            document, envelope, salt = found
             if device.state.record(document.digest) is None:
                 with Vault(folder, unsafe_unsynced=testing.unsafe_unsynced) as vault:
                     vault.put(document.features.source, person.features)
                     vault.set_label(document.digest, person.label)
-                    device.join(document.digest, envelope, vault)
+                    device.join(document.digest, envelope, vault, salt=salt)
     return devices
 
 
 async def _experiment(
-    digest: str, transport: Transport, stop: asyncio.Event
-) -> tuple[ExperimentDocument, bytes] | None:
-    """An experiment's document and envelope; its coordinator may still be starting. None: told to stop."""
+    digest: str, transport: Transport, policy: TrustPolicy, clock: Clock, stop: asyncio.Event
+) -> tuple[ExperimentDocument, bytes, bytes | None] | None:
+    """An experiment's document, envelope and salt; its coordinator may still be starting. None: told to stop."""
     deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+    missing = "the experiment that the test's people are to join cannot be fetched"
     while not stop.is_set():
         fetched = await transport.fetch(f"/v1/experiment/{digest}")
         if fetched is not None:
             try:
-                return read_published(fetched.content, digest=digest), fetched.content
+                document = read_published(fetched.content, digest=digest)
             except RemoteProtocolError as fault:
                 raise BadInputError(f"the experiment cannot be believed: {fault}") from None
+            try:
+                return document, fetched.content, await fetch_salt(document, transport, policy, now=clock.now())
+            except BeaconUnavailableError as fault:
+                missing = str(fault)
         if asyncio.get_running_loop().time() > deadline:
-            raise BadInputError("the experiment that the test's people are to join cannot be fetched")
+            raise BadInputError(missing)
         await asyncio.sleep(_EVERY_S)
     return None
 

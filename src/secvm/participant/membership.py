@@ -8,30 +8,33 @@ of it. Order of every turn: tell the session, store, then act (see ``state`` for
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from secvm.errors import LocalProtocolError, SecVMError
+from secvm.errors import CheatingError, LocalProtocolError, RemoteProtocolError, SecVMError
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import Dice
-from secvm.participant.models import ModelShelf
+from secvm.participant.declining import why_not
+from secvm.participant.evidence import as_file
 from secvm.participant.polling import Polling
-from secvm.participant.sealing import CAPSULE_BYTES
-from secvm.participant.state import DeviceState, Model, Record, RoundHistory, Status
-from secvm.participant.traffic import Traffic
-from secvm.participant.transport import OVERHEAD_BYTES, SendResult, Transport
-from secvm.protocol.ending import accept_ending
+from secvm.participant.rounds import News, Rounds, UnloggedRounds
+from secvm.participant.state import Model, Record, RoundHistory, Status
+from secvm.participant.surroundings import Now, Surroundings
+from secvm.participant.transport import SendResult
+from secvm.participant.trusting import LoggedRounds
+from secvm.participant.watching import Watching
+from secvm.protocol.ending import Ending
 from secvm.protocol.events import (
     Abstain,
     Compute,
     Declined,
+    Distrusted,
     Event,
     Finished,
     ManifestArrived,
     PackagesReady,
     Paused,
+    Reason,
     Restarted,
     Resumed,
     SendFailed,
@@ -40,14 +43,11 @@ from secvm.protocol.events import (
     Tick,
     Wait,
 )
-from secvm.protocol.experiment_document import ExperimentDocument, Windows
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.schedule import below
 from secvm.protocol.session import ParticipantSession, Phase
-from secvm.protocol.session_memory import NEVER, Seal
+from secvm.protocol.session_memory import NEVER
 
-#: A clock's ``now``.
-Now = Callable[[], int]
 #: A timer is never exact, and nothing may leave after the window. So what is due in the last moment of a window is sent
 #: at the beginning of that moment: a tenth of a second, or a two-hundredth of a short window.
 _LAST_MOMENT_MS = 100
@@ -76,19 +76,6 @@ class RoundCounts:
     done: bool
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Surroundings:
-    """What all experiments of a device share."""
-
-    state: DeviceState
-    transport: Transport
-    shelf: ModelShelf
-    traffic: Traffic
-    #: The system's dice, for times, orders and phases.
-    words: Iterator[int]
-    seal: Seal
-
-
 class Membership:
     """A device's part in one experiment."""
 
@@ -98,7 +85,7 @@ class Membership:
         if record.person is None:
             raise LocalProtocolError("nobody has joined this experiment on this device")
         self._around = around
-        self._person = record.person
+        self._person, self._envelope = record.person, record.envelope
         self._dice = dice
         self.document = document
         self.ended = record.ending is not None
@@ -106,7 +93,16 @@ class Membership:
         self.left = False
         self.rounds = {one.round_number: one for one in around.state.history(record.digest)}
         self._polling = Polling(document.windows, around.words)
+        self._rounds: Rounds
+        self._watching: Watching | None = None
+        if document.log is None:
+            self._rounds = UnloggedRounds(around, document)
+        else:
+            self._rounds = logged = LoggedRounds(around, document, record.envelope)
+            self._watching = Watching(around, document, logged)
         self._pending: list[Finished | tuple[int, Abstain]] = []
+        #: What was last noted about a server that could not be believed: once is enough.
+        self._noted: tuple[int, str] | None = None
         self._dirty = False
         self._outbox: deque[Due] = deque()
         self._tick_at = self._compute_at = NEVER
@@ -135,6 +131,10 @@ class Membership:
                 self._polling.first(now) if accepted is None else self._polling.after(accepted.manifest, now)
             )
             self.tell(Restarted(), now)
+            if self._watching is not None and accepted is not None and self._round in self.rounds:
+                self._watching.joined(accepted.manifest, now)
+        if self._watching is not None:
+            self._watching.believed(now)
         self.set_status(record.status, now)
 
     # ── what the host asks ───────────────────────────────────────────────────────────────────────────────────────────
@@ -142,8 +142,17 @@ class Membership:
     @property
     def wake_at(self) -> int:
         """When there is something to do next, if nothing happens before."""
-        waiting = NEVER if self._busy or not self._asks else min(self._poll_at, self._compute_at)
-        return min(self._tick_at, self._last_moment or NEVER, waiting)
+        return min(self._tick_at, self._last_moment or NEVER, NEVER if self._busy else self._work_at)
+
+    @property
+    def _work_at(self) -> int:
+        """When something is to be fetched or computed next."""
+        if self.left or self.session.paused or self.session.phase is Phase.STOPPED:
+            return NEVER
+        rounds = NEVER if self.ended else min(self._poll_at, self._compute_at)
+        watching = self._watching
+        # An experiment that is over still owes receipts.
+        return rounds if watching is None else min(rounds, watching.refetch_at(), watching.receipt_at())
 
     @property
     def _asks(self) -> bool:
@@ -195,7 +204,7 @@ class Membership:
 
     def wants_work(self, now: int) -> bool:
         """Whether ``work`` has something to fetch or compute."""
-        return not self._busy and self._asks and min(self._poll_at, self._compute_at) <= now
+        return not self._busy and self._work_at <= now
 
     def begin_work(self) -> None:
         """Until ``work`` is done, it is not wanted again."""
@@ -204,12 +213,16 @@ class Membership:
     def sent(self, due: Due, result: SendResult, now: int) -> None:
         """What became of a capsule."""
         if result.acknowledged:
+            if self._watching is not None:
+                self._watching.acknowledged(due.capsule)
             self.tell(SendSucceeded(due.package_id), now)
         else:
             self.tell(SendFailed(due.package_id, result.retry_after_ms, result.final), now)
 
     def set_status(self, status: Status, now: int) -> None:
         """What the person has decided."""
+        if self._watching is not None:
+            self._watching.reread()
         if status is Status.PAUSED and not self.session.paused:
             self.tell(Paused(), now)
         elif status is Status.JOINED and self.session.paused:
@@ -261,7 +274,7 @@ class Membership:
                 self._pending.append(action)
                 self._count(action.round_number, action.acknowledged, action.lost)
             elif isinstance(action, Abstain):
-                self._pending.append((self._round, action))
+                self._pending.append((self._round, as_file(action, self._envelope)))
         if not isinstance(event, Tick | SendSucceeded | SendFailed | Restarted):
             fresh = isinstance(event, PackagesReady) or self.session.phase is Phase.STOPPED
             with self._around.state.writing(durable=fresh):
@@ -281,15 +294,19 @@ class Membership:
     @property
     def unwritten(self) -> bool:
         """Whether ``write`` has something to do."""
-        return self._dirty or bool(self._pending)
+        return self._dirty or bool(self._pending) or (self._watching is not None and self._watching.unwritten)
 
     def write(self) -> None:
         """Write what has changed, inside a transaction of the state."""
-        digest, state = self.document.digest, self._around.state
-        state.put_session(digest, self.session.take_changes())
+        digest, state, changes = self.document.digest, self._around.state, self.session.take_changes()
+        state.put_session(digest, changes)
         if self.session.phase is Phase.SENDING and self._round not in self.rounds:
             state.put_joined(digest, self._round, self.document.budget)
             self._count(self._round, 0, 0)
+            if self._watching is not None:
+                self._watching.choose(self._round, changes.put)
+        if self._watching is not None:
+            self._watching.write()
         for one in self._pending:
             if isinstance(one, Finished):
                 state.put_finished(digest, one)
@@ -309,56 +326,72 @@ class Membership:
     # ── fetching and computing ───────────────────────────────────────────────────────────────────────────────────────
 
     async def work(self, now: Now) -> None:
-        """Compute the round's packages if they are wanted, else ask for a newer manifest."""
+        """Compute the round's packages if they are wanted, look after the server, or ask for a newer manifest."""
         try:
-            if not self._asks:
+            watching, moment = self._watching, now()
+            if self._work_at > moment:
                 return
-            if self._compute_at <= now():
+            if not self.ended and self._compute_at <= moment:
                 await self._compute(now)
-            elif self._poll_at <= now():
+            elif watching is not None and watching.refetch_at() <= moment:
+                self._take(await watching.refetch(now), now())
+            elif watching is not None and watching.receipt_at() <= moment:
+                self._take(await watching.look_for_capsule(now), now())
+            else:
                 await self._poll(now)
         finally:
             self._busy = False
 
+    def _take(self, seen: Distrusted | Abstain | None, now: int) -> None:
+        """What the watch has come to."""
+        if isinstance(seen, Distrusted):
+            self.tell(seen, now)
+        elif seen is not None:
+            self._note(seen)
+
+    def _note(self, abstain: Abstain) -> None:
+        """Keep why, once."""
+        if self._noted != (self._round, abstain.sentence) and not self.left:
+            self._noted = (self._round, abstain.sentence)
+            self._pending.append((self._round, abstain))
+
     async def _poll(self, now: Now) -> None:
-        around, before = self._around, self.session.accepted
-        path = f"/v1/experiment/{self.document.digest}"
-        fetched = await around.transport.fetch(f"{path}/manifest/latest")
-        around.traffic.add(OVERHEAD_BYTES if fetched is None else len(fetched.content) + OVERHEAD_BYTES, now())
+        before = self.session.accepted
+        try:
+            news = await self._rounds.ask(now)
+        except CheatingError as fault:
+            self.tell(Distrusted(str(fault), fault.evidence), now())
+            return
+        except RemoteProtocolError as fault:
+            # Nothing has changed: it is asked again, and no round is joined meanwhile.
+            self._note(Abstain(Reason.BAD_MANIFEST, str(fault)))
+            self._poll_at = self._polling.again(now())
+            return
         if not self._asks:
             return
-        if fetched is not None:
-            self.tell(ManifestArrived(fetched.content, fetched.server_time), now())
-        accepted = self.session.accepted
-        if accepted is not None and accepted is not before:
-            self._poll_at = self._polling.after(accepted.manifest, now())
-            return
-        if fetched is None:
+        if news is None:
             self._poll_at = self._polling.failed(now())
             return
-        self._poll_at = self._polling.again(now())
-        if accepted is not None and now() >= accepted.manifest.accept_until:
-            await self._ask_for_ending(path, now)
+        self.tell(ManifestArrived(news.manifest, news.server_time), now())
+        if self._watching is not None:
+            self._watching.believed(now())
+        await self._go_on(news, before is not self.session.accepted, now)
 
-    async def _ask_for_ending(self, path: str, now: Now) -> None:
-        around, digest = self._around, self.document.digest
-        fetched = await around.transport.fetch(f"{path}/ending")
-        around.traffic.add(OVERHEAD_BYTES if fetched is None else len(fetched.content) + OVERHEAD_BYTES, now())
-        if fetched is None:
+    async def _go_on(self, news: News, new: bool, now: Now) -> None:
+        """After an asking that was answered: when the next is, and whether it is the last."""
+        accepted, ending = self.session.accepted, news.ending
+        if new and accepted is not None and ending is None:
+            self._poll_at = self._polling.after(accepted.manifest, now())
             return
-        try:
-            ending = accept_ending(fetched.content, document=self.document, last=self.session.accepted)
-            weights = await around.shelf.weights(ending.evaluation_weights, self.document, around.transport)
-        except SecVMError:
-            # Not one to believe, or its weights are none: rounds may still come.
-            return
-        if weights is None or not self._asks:
-            return
+        self._poll_at = self._polling.again(now())
+        if ending is None and accepted is not None and now() >= accepted.manifest.accept_until:
+            ending = await self._rounds.ask_for_ending(accepted, now)
+        if ending is not None:
+            self._end(ending)
+
+    def _end(self, ending: Ending) -> None:
         self.ended = True
-        around.shelf.hold(self, ending.evaluation_weights)
-        with around.state.writing(durable=True):
-            around.state.put_ending(digest, fetched.content)
-            around.state.put_model(digest, Model(ending.round_number, ending.evaluation_weights))
+        self._around.shelf.hold(self, ending.evaluation_weights)
 
     async def _compute(self, now: Now) -> None:
         accepted = self.session.accepted
@@ -366,20 +399,26 @@ class Membership:
         if accepted is None or self.session.phase is not Phase.COMPUTING:
             return
         manifest, around, document = accepted.manifest, self._around, self.document
-        why = self._why_not(manifest, now())
+        if self._watching is not None and self._watching.distrust is not None:
+            self.tell(Distrusted(self._watching.distrust), now())
+            return
+        why = why_not(document, manifest, around.traffic, now())
         if why is not None:
             self.tell(Declined(why), now())
             return
         try:
-            training = await around.shelf.weights(manifest.training_weights, document, around.transport)
-            evaluation = await around.shelf.weights(manifest.evaluation_weights, document, around.transport)
+            weights = await self._rounds.weights(manifest, now)
             if self.left or self.session.accepted is not accepted or self.session.phase is not Phase.COMPUTING:
                 return
-            if training is None or evaluation is None:
+            if weights is None:
                 self._compute_at = now() + below(self._patience, around.words)
                 self._patience = min(2 * self._patience, _LONGEST_PATIENCE_MS)
                 return
-            around.traffic.add(4 * training.mantissas.size * 2 + 2 * OVERHEAD_BYTES, now())
+            training, evaluation = weights
+            why = around.policy.caps.refuses(training) or around.policy.caps.refuses(evaluation)
+            if why is not None:
+                self.tell(Declined(why), now())
+                return
             packages = contribute(
                 self._person,
                 experiment=document.experiment,
@@ -390,6 +429,8 @@ class Membership:
             )
             self._believe(Model(manifest.round_number, manifest.evaluation_weights))
             self.tell(PackagesReady(tuple(packages)), now())
+            if self._watching is not None:
+                self._watching.joined(manifest, now())
         except SecVMError as fault:
             # Weights that are none, a gateway key that is none: nothing of the person is in these sentences.
             if self.session.phase is Phase.COMPUTING:
@@ -399,23 +440,3 @@ class Membership:
         self._around.shelf.hold(self, model.weights)
         with self._around.state.writing(durable=False):
             self._around.state.put_model(self.document.digest, model)
-
-    def _why_not(self, manifest: RoundManifest, now: int) -> str | None:
-        """Why the device takes no part in a round that it could take part in."""
-        if not opens_in_hours(self.document.windows, manifest.opens_at):
-            return "the window opens outside the experiment's hours of the day"
-        needed = self.document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
-        if not self._around.traffic.allows(needed, now):
-            return "this round would go beyond the device's limit of traffic for a day"
-        return None
-
-
-def opens_in_hours(windows: Windows, opens_at: int) -> bool:
-    """Whether a window may open at this instant, by the time zone database of this device."""
-    if windows.hours == ((0, 24),):
-        return True
-    try:
-        offset = datetime.fromtimestamp(opens_at / 1000, UTC).astimezone(ZoneInfo(windows.time_zone)).utcoffset()
-    except (ZoneInfoNotFoundError, ValueError, OverflowError, OSError):
-        return False
-    return offset is not None and windows.open_at_hour(opens_at, offset_s=int(offset.total_seconds()))

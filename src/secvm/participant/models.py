@@ -1,4 +1,4 @@
-"""Weights by digest: fetched once, read once, and the last ones believed kept as files.
+"""Weights by digest: fetched once or computed here, and the last ones believed kept as files.
 
 A host that carries many devices for a test shares one shelf among them: what a digest names is the same for everybody,
 so nothing flows from one to another. The files are public; they are here so that a person can predict offline.
@@ -47,6 +47,12 @@ class ModelShelf:
             self._remember(digest, data, document)
         return self._known[digest][1]
 
+    def put(self, digest: str, weights: Weights) -> None:
+        """Weights that were computed on this device, under their digest."""
+        if digest not in self._known:
+            self._make_room()
+            self._known[digest] = (weights.to_bytes(), weights)
+
     def hold(self, owner: object, digest: str) -> None:
         """Keep this model's file for its owner, instead of the one before."""
         known = self._known.get(digest)
@@ -88,6 +94,9 @@ class ModelShelf:
 
     def _remember(self, digest: str, data: bytes, document: ExperimentDocument) -> None:
         weights = decode_weights(data, digest=digest, experiment=document.experiment)
+        self._make_room()
+        self._known[digest] = (data, weights)
+
+    def _make_room(self) -> None:
         while len(self._known) >= _IN_MEMORY:
             del self._known[next(iter(self._known))]
-        self._known[digest] = (data, weights)

@@ -58,7 +58,8 @@ def predict_for(
     if weights.first:
         raise BadInputError("the model has learnt nothing yet", next_step="Ask again after the next round.")
     features = vault.features(source or document.features.source).value
-    vector = bin_features(features, binning_of(document, vocabulary), presence=document.features.presence)
+    binning = binning_of(document, vocabulary, salt=record.salt)
+    vector = bin_features(features, binning, presence=document.features.presence)
     label, margin = _answer(document.experiment, weights, vector)
     return Prediction(label, margin, model.round_number)
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
+from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.errors import MalformedMessageError
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
+from secvm.participant.surroundings import RECEIPTS, REFETCHES, TrustPolicy
+from secvm.protocol.recompute import Caps
 from secvm.runtime.settings import Settings
+
+_NUMBER = r"[0-9]{1,18}(\.[0-9]{1,18}|/[1-9][0-9]{0,17})?"
 
 
 class DeviceSettings(Settings):
@@ -51,6 +58,41 @@ class TrafficSettings(Settings):
     parallel_sends: int = Field(default=PARALLEL_SENDS, ge=1, le=1000)
 
 
+class TrustSettings(Settings):
+    """[trust]: what this device demands of a server."""
+
+    #: Keys of the only witnesses that count, each as its operator hands it out: name+id+key. Else those count that an
+    #: experiment names.
+    witnesses: tuple[str, ...] | None = Field(default=None, min_length=1)
+    #: No round is joined whose weights have a larger Euclidean norm, or a larger bias: "10", "2.5", "7/3".
+    norm_cap: str | None = Field(default=None, pattern=f"^{_NUMBER}$")
+    bias_cap: str | None = Field(default=None, pattern=f"^{_NUMBER}$")
+    #: So often in each window the log is looked at again.
+    refetches: int = Field(default=REFETCHES, ge=0, le=16)
+    #: So many capsules of each round are looked for under the received root.
+    receipts: int = Field(default=RECEIPTS, ge=0, le=16)
+    #: Join experiments without a log too: nobody can tell then whether everybody is told the same.
+    without_log: bool = False
+
+    @field_validator("witnesses")
+    @classmethod
+    def _are_keys(cls, witnesses: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if witnesses is not None:
+            read_witnesses(witnesses)
+        return witnesses
+
+
+def read_witnesses(texts: tuple[str, ...]) -> list[NoteKey]:
+    """Witnesses' keys. Raises ``ValueError`` in a sentence for the settings."""
+    try:
+        keys = [NoteKey.from_text(text) for text in texts]
+    except MalformedMessageError:
+        keys = []
+    if len(keys) != len(texts) or any(key.kind is not SignatureKind.COSIGNATURE for key in keys):
+        raise ValueError("must be keys of witnesses, each name+id+key")
+    return keys
+
+
 class StatusSettings(Settings):
     """[status]"""
 
@@ -76,6 +118,8 @@ class TestingSettings(Settings):
     join: tuple[str, ...] = ()
     #: Each of them tells relays a credential of its own: its number.
     credentials: bool = False
+    #: Take salts from the development beacon, whose outputs everybody knows.
+    unsafe_beacons: bool = False
 
     @model_validator(mode="after")
     def _people_are_named(self) -> Self:
@@ -91,6 +135,7 @@ class ParticipantSettings(Settings):
     relay: RelaySettings | None = None
     coordinator: CoordinatorSettings | None = None
     traffic: TrafficSettings = TrafficSettings()
+    trust: TrustSettings = TrustSettings()
     status: StatusSettings | None = None
     testing: TestingSettings | None = None
 
@@ -99,3 +144,19 @@ class ParticipantSettings(Settings):
         if (self.relay is None) == (self.coordinator is None):
             raise ValueError("needs either [relay] or [coordinator]")
         return self
+
+    def policy(self) -> TrustPolicy:
+        """What this device demands of a server."""
+        trust = self.trust
+        keys = None if trust.witnesses is None else frozenset(key.key for key in read_witnesses(trust.witnesses))
+        return TrustPolicy(
+            witnesses=keys,
+            caps=Caps(
+                norm=None if trust.norm_cap is None else Fraction(trust.norm_cap),
+                bias=None if trust.bias_cap is None else Fraction(trust.bias_cap),
+            ),
+            refetches=trust.refetches,
+            receipts=trust.receipts,
+            without_log=trust.without_log,
+            unsafe_beacons=self.testing is not None and self.testing.unsafe_beacons,
+        )

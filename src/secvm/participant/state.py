@@ -14,9 +14,9 @@ damaged). A process that is merely killed loses only what was not written yet.
 in every round, or at every restart, would empty a history bit by bit.
 
 **What is forgotten.** A capsule: when it is acknowledged, or at the end of its window. Vector, label, session and
-capsules of an experiment: with ``forget``, overwritten with zeros (``secure_delete``), the log emptied. Cohort and
-counts stay: who forgets cannot join again to be drawn anew. No content of a package is kept, and no time but those
-still to come.
+capsules of an experiment, and what is believed of it: with ``forget``, overwritten with zeros (``secure_delete``), the
+log emptied. Cohort and counts stay: who forgets cannot join again to be drawn anew. No content of a package is kept,
+and no time but those still to come. What is kept to check the server is ``trust_book``'s.
 
 The folder is the person's alone (0700), the file too (0600). Two processes may have it open: one that runs, and a
 command that pauses or forgets; ``changed_elsewhere`` tells the first.
@@ -38,13 +38,18 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
+from secvm.participant.trust_book import TABLES as TRUST_TABLES
+from secvm.participant.trust_book import TrustBook
 from secvm.protocol.events import Abstain, Finished
 from secvm.protocol.session import Changes, WaitingRow
 
 FILE = "state.sqlite"
 #: "SecS", in the file's header.
 _APPLICATION = 0x53656353
-_VERSION = 1
+_FIRST_VERSION = 1
+#: What brings a state from one version to the next, in order. A new state goes through all of them.
+_MIGRATIONS = (TRUST_TABLES,)
+_VERSION = _FIRST_VERSION + len(_MIGRATIONS)
 #: How long to wait for the other process, which writes for milliseconds.
 _PATIENCE_S = 10.0
 #: Days of traffic that are kept.
@@ -80,7 +85,7 @@ CREATE TABLE evidence (experiment TEXT NOT NULL, envelope BLOB NOT NULL, UNIQUE 
 -- Bytes sent and fetched, by day. Goes after a week.
 CREATE TABLE traffic (day INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
 PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_VERSION};
+PRAGMA user_version = {_FIRST_VERSION};
 """
 
 
@@ -106,6 +111,8 @@ class Record:
     person: Individual | None
     #: The statement that the experiment is over, as it was served.
     ending: bytes | None = field(default=None, repr=False)
+    #: The salt that beacons fixed, as it was when the person joined.
+    salt: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,8 @@ class DeviceState:
         #: For hundreds of made-up people on one disk: a process that is killed loses nothing, a power cut may.
         self._unsynced = unsafe_unsynced
         self._durable = True
+        #: What it keeps to check the server.
+        self.trust = TrustBook(self._db)
         self._version = self._data_version()
 
     def __repr__(self) -> str:
@@ -168,14 +177,17 @@ class DeviceState:
 
     def records(self) -> list[Record]:
         """All experiments that this device knows."""
-        query = "SELECT digest, status, envelope, cohort, label, target, vector, ending FROM experiment ORDER BY digest"
+        query = (
+            "SELECT digest, status, envelope, cohort, label, target, vector, ending, salt FROM experiment"
+            " ORDER BY digest"
+        )
         return [_read_record(row) for row in self._db.execute(query).fetchall()]
 
     def record(self, digest: str) -> Record | None:
         """One of them."""
         return next((record for record in self.records() if record.digest == digest), None)
 
-    def join(self, digest: str, envelope: bytes, person: Individual) -> None:
+    def join(self, digest: str, envelope: bytes, person: Individual, *, salt: bytes | None = None) -> None:
         """Take part from now on; what is pinned here stays. Only once: see ``forget``."""
         with self.writing(durable=True):
             ((known,),) = self._db.execute(
@@ -184,7 +196,7 @@ class DeviceState:
             if known:
                 raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
             self._db.execute(
-                "INSERT OR REPLACE INTO experiment VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+                "INSERT OR REPLACE INTO experiment VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                 (
                     digest,
                     envelope,
@@ -193,6 +205,7 @@ class DeviceState:
                     person.label,
                     person.target,
                     _write_vector(person.vector),
+                    salt,
                 ),
             )
 
@@ -200,13 +213,15 @@ class DeviceState:
         """Remember that the person said no."""
         with self.writing(durable=True):
             self._db.execute(
-                "INSERT OR IGNORE INTO experiment VALUES (?, ?, ?, NULL, NULL, NULL, NULL, NULL)",
+                "INSERT OR IGNORE INTO experiment VALUES (?, ?, ?, NULL, NULL, NULL, NULL, NULL, NULL)",
                 (digest, envelope, Status.DECLINED),
             )
 
     def set_status(self, digest: str, status: Status) -> None:
-        """Pause or resume."""
+        """Pause or resume. Whoever resumes has seen why the device distrusted, if it did."""
         with self.writing(durable=True):
+            if status is Status.JOINED:
+                self.trust.clear_distrust(digest)
             changed = self._db.execute(
                 "UPDATE experiment SET status = ? WHERE digest = ? AND status IN (?, ?)",
                 (status, digest, Status.JOINED, Status.PAUSED),
@@ -231,6 +246,7 @@ class DeviceState:
             )
             for table in ("session", "capsule", "model"):
                 self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (digest,))  # noqa: S608  (our own names)
+            self.trust.forget(digest)
         # The log may still hold the pages as they were.
         busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -330,13 +346,16 @@ class DeviceState:
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
 
-def _read_record(row: tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, bytes | None]) -> Record:
-    digest, status, envelope, cohort_name, label, target, vector, ending = row
+_Row = tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, bytes | None, bytes | None]
+
+
+def _read_record(row: _Row) -> Record:
+    digest, status, envelope, cohort_name, label, target, vector, ending, salt = row
     cohort = None if cohort_name is None else Cohort[cohort_name]
     person = None
     if cohort is not None and vector is not None and label is not None and target is not None:
         person = Individual(vector=_read_vector(vector), label=label, target=target, cohort=cohort)
-    return Record(digest, Status(status), envelope, cohort, person, ending)
+    return Record(digest, Status(status), envelope, cohort, person, ending, salt)
 
 
 def _write_vector(vector: BinnedVector) -> bytes:
@@ -385,12 +404,26 @@ def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
         with _transaction(db):
             # Looked at again: of two that open a new state at once, one makes it.
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-                for statement in filter(str.strip, _SCHEMA.split(";")):
-                    db.execute(statement)
+                _run(db, _SCHEMA)
     if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
         raise BadInputError(f"{path}: this is no state of a device")
-    if db.execute("PRAGMA user_version").fetchone() != (_VERSION,):
+    if _user_version(db) < _VERSION:
+        with _transaction(db):
+            # Looked at again, for the same reason.
+            for version in range(max(_user_version(db), _FIRST_VERSION), _VERSION):
+                _run(db, _MIGRATIONS[version - _FIRST_VERSION])
+                db.execute(f"PRAGMA user_version = {version + 1}")
+    if _user_version(db) != _VERSION:
         raise BadInputError(f"{path}: the state was made by another version of this program")
+
+
+def _run(db: sqlite3.Connection, script: str) -> None:
+    for statement in filter(str.strip, script.split(";")):
+        db.execute(statement)
+
+
+def _user_version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 @contextmanager

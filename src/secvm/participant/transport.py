@@ -7,7 +7,8 @@ who asks, the gateway what is asked for. Rules of the way:
  2. No redirect is followed. No answer is read beyond what it may have. Everything has a time limit.
  3. Which relay a package takes is decided by the digest of its capsule: uniform, and the same when it is sent again, so
     that a relay can tell a re-send for what it is and no second relay hears of it.
- 4. Which relay a fetch takes is thrown with the device's dice.
+ 4. Which relay a fetch takes is thrown with the device's dice. A *fresh* fetch, by which a device checks what it was
+    told before, takes a connection of its own, and another relay than the fetch before it where there are several.
 
 ``send`` and ``fetch`` never raise because of what the network or a server does.
 """
@@ -77,8 +78,8 @@ class Transport(Protocol):
         """Send one capsule."""
         ...
 
-    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES) -> Fetched | None:
-        """A public file of at most so many bytes; None where it could not be had."""
+    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES, fresh: bool = False) -> Fetched | None:
+        """A public file of at most so many bytes; None where it could not be had. ``fresh``: over a path of its own."""
         ...
 
     async def close(self) -> None:
@@ -124,6 +125,8 @@ class RelayTransport:
         self._relays = [_Urls.of(url) for url in relays]
         self._random_bytes = random_bytes
         self._urls: dict[str, yarl.URL] = {}
+        #: Which relay the last fetch took.
+        self._took = 0
         #: Sealers by relay: keys are asked for once, and again when the gateway does not know them any more.
         self._sealers: dict[yarl.URL, RequestSealer] = {}
 
@@ -150,26 +153,40 @@ class RelayTransport:
         other._headers = {**_SEALED_HEADERS, _CREDENTIAL: credential}  # noqa: SLF001  (its own kind)
         return other
 
-    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES) -> Fetched | None:
-        urls = self._relays[int.from_bytes(self._random_bytes(8), "big") % len(self._relays)]
+    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES, fresh: bool = False) -> Fetched | None:
+        self._took = self._next_relay(other=fresh)
+        urls = self._relays[self._took]
+        if not fresh:
+            return await self._fetch(self._session, urls, path, most)
+        async with http_session(1) as session:
+            return await self._fetch(session, urls, path, most)
+
+    def _next_relay(self, *, other: bool) -> int:
+        """Thrown; with ``other``, among those that the fetch before did not take."""
+        word, count = int.from_bytes(self._random_bytes(8), "big"), len(self._relays)
+        if not other or count == 1:
+            return word % count
+        return (self._took + 1 + word % (count - 1)) % count
+
+    async def _fetch(self, session: aiohttp.ClientSession, urls: _Urls, path: str, most: int) -> Fetched | None:
         for _ in range(2):
-            fresh = urls.keys not in self._sealers
-            sealer = await self._sealer(urls)
+            new = urls.keys not in self._sealers
+            sealer = await self._sealer(session, urls)
             if sealer is None:
                 return None
-            status, fetched = await self._fetch_sealed(urls, sealer, path, most)
-            if status != 400 or fresh:
+            status, fetched = await self._fetch_sealed(session, urls, sealer, path, most)
+            if status != 400 or new:
                 return fetched
             # The key of another epoch, most likely: ask once more.
             self._sealers.pop(urls.keys, None)
         return None
 
     async def _fetch_sealed(
-        self, urls: _Urls, sealer: RequestSealer, path: str, most: int
+        self, session: aiohttp.ClientSession, urls: _Urls, sealer: RequestSealer, path: str, most: int
     ) -> tuple[int, Fetched | None]:
         sealed = sealer.seal(fetch_request(path), self._random_bytes)
         try:
-            async with self._session.post(
+            async with session.post(
                 urls.fetch, data=sealed.capsule, headers=self._headers, allow_redirects=False
             ) as response:
                 if response.status != 200 or response.content_type != SEALED_RESPONSE:
@@ -185,12 +202,12 @@ class RelayTransport:
         # The status of the relay's answer: under the seal, 400 would mean something else.
         return 200, Fetched(answer.content, _instant(answer.date)) if answer.status == 200 else None
 
-    async def _sealer(self, urls: _Urls) -> RequestSealer | None:
+    async def _sealer(self, session: aiohttp.ClientSession, urls: _Urls) -> RequestSealer | None:
         known = self._sealers.get(urls.keys)
         if known is not None:
             return known
         try:
-            async with self._session.get(urls.keys, allow_redirects=False) as response:
+            async with session.get(urls.keys, allow_redirects=False) as response:
                 data = await _read(response, _MOST_KEY_BYTES) if response.status == 200 else b""
             configurations = decode_key_configurations(data)
             if configurations:
@@ -218,9 +235,15 @@ class UnsafeDirectTransport:
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:  # noqa: ARG002  (there is none on this way)
         return await _post_capsule(self._session, self._capsules, capsule, _SEALED_HEADERS)
 
-    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES) -> Fetched | None:
+    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES, fresh: bool = False) -> Fetched | None:
+        if not fresh:
+            return await self._fetch(self._session, path, most)
+        async with http_session(1) as session:
+            return await self._fetch(session, path, most)
+
+    async def _fetch(self, session: aiohttp.ClientSession, path: str, most: int) -> Fetched | None:
         try:
-            async with self._session.get(self._base + path, allow_redirects=False) as response:
+            async with session.get(self._base + path, allow_redirects=False) as response:
                 if response.status != 200:
                     return None
                 return Fetched(await _read(response, most), _instant(response.headers.get("Date")))

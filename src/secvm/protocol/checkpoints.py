@@ -134,9 +134,15 @@ def check_quorum(
     StaleCheckpointError
         Enough have, but too few of them lately.
     """
+    return check_times(signed.times(witnesses), witnesses=witnesses, quorum=quorum, now=now, freshness_s=freshness_s)
+
+
+def check_times(
+    times: dict[NoteKey, int], *, witnesses: Sequence[NoteKey], quorum: int, now: int, freshness_s: int
+) -> dict[NoteKey, int]:
+    """The same, where it is known already when each of these witnesses cosigned (``SignedCheckpoint.times``)."""
     if not 1 <= quorum <= len({witness.key for witness in witnesses}):
         raise LocalProtocolError("a quorum lies between one and the number of witnesses")
-    times = signed.times(witnesses)
     if len({witness.key for witness in times}) < quorum:
         raise BadSignatureError("too few witnesses have cosigned the checkpoint")
     oldest, latest = now - 1000 * freshness_s, now + 1000 * MAX_AHEAD_S

@@ -70,11 +70,34 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Distrusted:
+    """What the owner has seen of the server makes it stop (``TrustedRounds``, a fresh look at the log, receipts).
+
+    With evidence, for ever. Without, no more of the round that runs: it is no proof, but no ground to go on either.
+    """
+
+    sentence: str
+    #: A file of ``secvm.protocol.evidence``; None where nothing that was signed shows it.
+    evidence: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Restarted:
     """The session was just read from its bytes; what was under way is lost from sight."""
 
 
-Event = ManifestArrived | PackagesReady | Declined | Tick | SendSucceeded | SendFailed | Paused | Resumed | Restarted
+Event = (
+    ManifestArrived
+    | PackagesReady
+    | Declined
+    | Tick
+    | SendSucceeded
+    | SendFailed
+    | Paused
+    | Resumed
+    | Distrusted
+    | Restarted
+)
 
 
 # ── actions: what the session asks of its owner ──────────────────────────────────────────────────────────────────────
@@ -85,6 +108,9 @@ class Reason(enum.Enum):
 
     BAD_MANIFEST = "the manifest cannot be believed"
     EQUIVOCATION = "there are two manifests for one round"
+    CHEATING = "what the server signed convicts it"
+    DISTRUST = "this device has seen what an honest server does not show"
+    UNSEEN = "no fresh look at the log was answered while the window was open"
     CLOCK = "this device's clock seems to be wrong"
     LATE = "the window is already open; the next round will do"
     PAUSED = "the person has paused"

@@ -5,7 +5,7 @@ Nothing in it is the device's word. ``examine`` needs the file alone: no network
     two-documents   two manifests for one round, two endings, or a manifest after the ending
     bad-document    a manifest or an ending that its experiment, or the manifest before it, does not allow
     wrong-step      a model that does not follow from the round before and the published tally, or a first one not zero
-    wrong-counts    a tally beside which the document tells other counts
+    wrong-counts    a tally beside which the document tells other counts, or that does not fit into the relay's
     forked-log      two checkpoints of one size with different roots
     not-in-log      a checkpoint that does not contain what the coordinator has signed for that place
 
@@ -23,15 +23,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.crypto.merkle import Frontier, leaf_hash
+from secvm.crypto.oblivious import decode_key_configurations
 from secvm.crypto.signing import Envelope, verify
-from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError
+from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError, RemoteProtocolError
+from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import decode_state, decode_tally
 from secvm.protocol.checkpoints import SignedCheckpoint, read_checkpoint
 from secvm.protocol.documents import Fields, base64_text, decode_document, digest_of, encode_document
 from secvm.protocol.ending import Ending, accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.log import LogEntry, ending_entry, experiment_entry, manifest_entry
-from secvm.protocol.manifest import RoundManifest, accept, last_round
+from secvm.protocol.manifest import LastRound, RoundManifest, accept, last_round, read_relay_count
+from secvm.protocol.plausible import violations
 from secvm.protocol.recompute import first_model, next_model, what_differs
 from secvm.protocol.version import ENDING_TYPE, EVIDENCE_TYPE, MANIFEST_TYPE
 
@@ -183,8 +186,7 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
             raise MalformedMessageError(_NOTHING)
         return f"The first model is not zero: the coordinator signed {differs}."
     before = accept(earlier[0], document=document).manifest
-    follows = told.manifest if isinstance(told, Ending) else told.previous
-    if follows != before.digest or told.last is None or told.last.tally is None:
+    if not _follows(told, before) or told.last is None or told.last.tally is None:
         raise MalformedMessageError(_NOTHING)
     state, tally = _exactly(evidence.blobs, 2)
     experiment = document.experiment
@@ -200,11 +202,19 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
-    (data,), (blob,) = _exactly(evidence.documents, 1), _exactly(evidence.blobs, 1)
+    if not 1 <= len(evidence.documents) <= 2:
+        raise MalformedMessageError(_NOTHING)
+    (*earlier, data), (blob,) = evidence.documents, _exactly(evidence.blobs, 1)
     told = _read(data, document)
     if told.last is None or told.last.tally is None:
         raise MalformedMessageError(_NOTHING)
     tally = decode_tally(blob, digest=told.last.tally, experiment=document.experiment)
+    if earlier:
+        before = accept(earlier[0], document=document).manifest
+        fault = count_fault(document, before, told.last, tally) if _follows(told, before) else None
+        if fault is None:
+            raise MalformedMessageError(_NOTHING)
+        return f"Of round {before.round_number} the coordinator signed what cannot be: {fault}."
     counted = last_round(tally)
     if (counted.cells, counted.participants) == (told.last.cells, told.last.participants):
         raise MalformedMessageError(_NOTHING)
@@ -219,6 +229,8 @@ def _forked_log(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _not_in_log(evidence: Evidence, document: ExperimentDocument) -> str:
+    if not 1 <= len(evidence.checkpoints) <= 2:
+        raise MalformedMessageError(_NOTHING)
     *old, note = evidence.checkpoints
     frontier = evidence.frontier
     if old:
@@ -247,6 +259,27 @@ _EXAMINE = {
     Kind.FORKED_LOG: _forked_log,
     Kind.NOT_IN_LOG: _not_in_log,
 }
+
+
+# ── counts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def count_fault(document: ExperimentDocument, before: RoundManifest, last: LastRound, tally: Tally) -> str | None:
+    """Why the round of ``before`` cannot have had this tally, given the relay's count in ``last``; None: it can.
+
+    Only what no participant can have brought about (``plausible``).
+    """
+    count = None if last.relay_count is None else read_relay_count(last.relay_count, document)
+    try:
+        ids = {found.key_id for found in decode_key_configurations(before.gateway_keys)}
+    except RemoteProtocolError:
+        ids = set()
+    found = violations(document, tally, count, key_id=ids.pop() if len(ids) == 1 else None)
+    return next((one.sentence.rstrip(".") for one in found if one.whatever_people_send), None)
+
+
+def _follows(told: RoundManifest | Ending, before: RoundManifest) -> bool:
+    return (told.manifest if isinstance(told, Ending) else told.previous) == before.digest
 
 
 # ── where documents stand in the log ─────────────────────────────────────────────────────────────────────────────────
@@ -304,4 +337,4 @@ def _many(fields: Fields, name: str, longest: int) -> tuple[bytes, ...]:
     )
 
 
-__all__ = ["Evidence", "Finding", "Kind", "entry_of", "examine", "first_frontier", "place_of"]
+__all__ = ["Evidence", "Finding", "Kind", "count_fault", "entry_of", "examine", "first_frontier", "place_of"]

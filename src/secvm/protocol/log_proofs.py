@@ -75,11 +75,15 @@ class LogProof:
             The entry is not there.
         """
         signed = read_checkpoint(self.checkpoint, log=log)
+        self.check_under(signed, entry, index=index)
+        return signed
+
+    def check_under(self, signed: SignedCheckpoint, entry: bytes, *, index: int) -> None:
+        """The same under this file's checkpoint when that was read before."""
         if self.index != index:
             raise MalformedMessageError("the proof is of another entry of the log")
         found = signed.checkpoint
         check_inclusion(leaf_hash(entry), index=index, size=found.size, proof=self.path, root=found.root)
-        return signed
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,23 +119,38 @@ def check_receipt(root: bytes, digest: bytes, bucket: bytes, path: Sequence[byte
     MalformedMessageError
         It is not, or the receipt is none.
     """
-    if len(path) > MAX_BITS or len(digest) != DIGEST_BYTES or any(len(node) != DIGEST_BYTES for node in path):
+    if len(digest) != DIGEST_BYTES or len(path) > MAX_BITS:
+        raise MalformedMessageError("the receipt is none")
+    if digest not in check_bucket(root, _bucket_index(digest, len(path)), bucket, path):
+        raise MalformedMessageError("the receipt's bucket does not hold the digest")
+
+
+def check_bucket(root: bytes, index: int, bucket: bytes, path: Sequence[bytes]) -> list[bytes]:
+    """The digests of this bucket, all of them, if it is the one of this index under the root.
+
+    So whoever looks for a digest that belongs there and finds none knows that it is not under the root at all.
+
+    Raises
+    ------
+    MalformedMessageError
+        It is not.
+    """
+    if len(path) > MAX_BITS or any(len(node) != DIGEST_BYTES for node in path):
         raise MalformedMessageError("the receipt is none")
     if len(bucket) % DIGEST_BYTES:
         raise MalformedMessageError("the receipt's bucket holds half a digest")
-    inside, index = _split(bucket), _bucket_index(digest, len(path))
+    inside = _split(bucket)
     if any(first >= second for first, second in pairwise(inside)):
         raise MalformedMessageError("the receipt's bucket is not in order")
     if any(_bucket_index(other, len(path)) != index for other in inside):
         raise MalformedMessageError("the receipt's bucket holds digests that belong to another")
-    if digest not in inside:
-        raise MalformedMessageError("the receipt's bucket does not hold the digest")
     node = hashlib.sha256(_LEAF + bucket).digest()
     for neighbour in path:
         left, right = (neighbour, node) if index & 1 else (node, neighbour)
         node, index = hashlib.sha256(_NODE + left + right).digest(), index >> 1
-    if node != root:
+    if node != root or index:
         raise MalformedMessageError("the receipt does not lead to the root")
+    return inside
 
 
 def _view(digests: Digests) -> memoryview:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from secvm.protocol.manifest import RoundManifest
 ModelNames = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Model:
     """A descent state, and the weights that follow from it."""
 
@@ -41,10 +42,16 @@ class Model:
     training: Weights
     evaluation: Weights
 
-    @property
+    @cached_property
+    def state_bytes(self) -> bytes:
+        """The state as it is kept."""
+        return self.state.to_bytes()
+
+    @cached_property
     def names(self) -> ModelNames:
         """The digests under which a manifest must name it."""
-        return tuple(digest_of(part.to_bytes()) for part in (self.state, self.training, self.evaluation))  # type: ignore[return-value]
+        training, evaluation = (digest_of(part.to_bytes()) for part in (self.training, self.evaluation))
+        return digest_of(self.state_bytes), training, evaluation
 
 
 def model_of(document: ExperimentDocument, state: State) -> Model:

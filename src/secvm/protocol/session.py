@@ -5,7 +5,8 @@ that after a crash nothing was done that the session does not know of. It is sto
 changed since the owner last asked (``take_changes``): a header and rows of capsules. The rules (docs/protocol.md §16):
 
  1. It joins a round only with a manifest that it accepts, received before the window opens, by a clock that seems
-    right. Else it abstains, and says why. After an equivocation it abstains for ever, and keeps the evidence.
+    right. Else it abstains, and says why. After an equivocation, or other evidence against the server, it abstains for
+    ever: also what was scheduled does not leave any more.
  2. A round has exactly B packages. They are encoded, shuffled and sealed once, when they are ready; from then on the
     session holds capsules, and never makes another one for this round.
  3. Every capsule has its own random time in the window. Those that are overdue after a restart, a pause or late
@@ -38,6 +39,7 @@ from secvm.protocol.events import (
     Action,
     Compute,
     Declined,
+    Distrusted,
     Event,
     Finished,
     ManifestArrived,
@@ -108,6 +110,8 @@ class ParticipantSession(SessionMemory):
                 self._acknowledged += self._drop(package_id)
             case SendFailed():
                 self._send_failed(event, now, words)
+            case Distrusted(sentence, evidence):
+                actions = self._distrusted(sentence, evidence)
             case Paused() | Resumed():
                 self._paused = isinstance(event, Paused)
             case Restarted():
@@ -123,7 +127,8 @@ class ParticipantSession(SessionMemory):
 
     def _manifest_arrived(self, data: bytes, server_time: int | None, now: int) -> list[Action]:
         if self._phase is Phase.STOPPED:
-            return [Abstain(Reason.EQUIVOCATION, Reason.EQUIVOCATION.value, self._evidence)]
+            why = Reason.EQUIVOCATION if self._evidence else Reason.CHEATING
+            return [Abstain(why, why.value, self._evidence)]
         try:
             accepted = accept(data, document=self._document, last=self._accepted)
         except EquivocationError as fault:
@@ -188,6 +193,17 @@ class ParticipantSession(SessionMemory):
             raise LocalProtocolError("there is nothing to decline")
         self._phase = Phase.IDLE
         return [Abstain(Reason.DECLINED, why)]
+
+    def _distrusted(self, sentence: str, evidence: bytes | None) -> list[Action]:
+        if self._phase is Phase.STOPPED:
+            return []
+        # Capsules that wait are lost, and forgotten: nothing more leaves.
+        finished = [] if self._accepted is None else self._close(self._accepted.manifest)
+        if evidence is None:
+            return [*finished, Abstain(Reason.DISTRUST, sentence)]
+        # Its owner keeps the file: it may be as large as a state and a tally, and a session is written often.
+        self._phase = Phase.STOPPED
+        return [*finished, Abstain(Reason.CHEATING, sentence, (evidence,))]
 
     def _restarted(self, now: int) -> list[Action]:
         # Not ``_put``: a row says nothing of what is under way.

@@ -40,7 +40,7 @@ class Phase(enum.Enum):
     COMPUTING = "computing"
     #: There are capsules to send.
     SENDING = "sending"
-    #: The server equivocated: never again.
+    #: What the server signed convicts it: never again.
     STOPPED = "stopped"
 
 
@@ -118,7 +118,7 @@ class SessionMemory:
 
     @property
     def evidence(self) -> tuple[bytes, ...]:
-        """After an equivocation: both manifests, as they were served."""
+        """After an equivocation: both manifests, as they were served. Other evidence is its owner's."""
         return self._evidence
 
     @property
@@ -268,7 +268,8 @@ class SessionMemory:
             (self._phase in (Phase.COMPUTING, Phase.SENDING) and self._accepted is None)
             or (sending and together != self._document.budget)
             or (self._waiting and not sending)
-            or (self._phase is Phase.STOPPED) != (len(self._evidence) == 2)
+            or len(self._evidence) not in (0, 2)
+            or (self._evidence and self._phase is not Phase.STOPPED)
         ):
             raise MalformedMessageError("the session's parts do not fit together")
         self._order = sorted((one.at, i) for i, one in self._waiting.items() if not one.under_way)

@@ -9,8 +9,9 @@ package leaves. The numbers are those of docs/protocol.md §22:
  4. The manifest is in it, at index t, and the log has exactly the t + 1 entries that it should have then.
  5. The checkpoint has grown out of the last one believed: the device keeps the right edge of the tree, appends what it
     has checked since, entry by entry, and comes to the same root.
- 6. Every manifest since is signed, and continues the one before: the chain of digests, windows, floors, pinned things,
-    relay's counts (``manifest.accept``). Gateway and token keys stand in manifests and nowhere else.
+ 6. Every manifest since is signed, and continues the one before: the chain of digests, windows, floors, pinned things
+    (``manifest.accept``). Each tally fits into the relay's signed count (``plausible``). Gateway and token keys stand
+    in manifests and nowhere else.
  7. Every model since follows: from the device's own last state, or from zero in round 1, over every published tally.
     The weights with which it computes are its own, not the server's.
 
@@ -27,7 +28,7 @@ from typing import NoReturn
 
 from secvm.crypto.merkle import Frontier, leaf_hash
 from secvm.crypto.notes import NoteKey
-from secvm.crypto.signing import VerifyKey
+from secvm.crypto.signing import Envelope, VerifyKey
 from secvm.errors import (
     BadInputError,
     BadProofError,
@@ -39,18 +40,17 @@ from secvm.errors import (
     StaleCheckpointError,
     StaleRoundError,
 )
-from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import decode_state, decode_tally
-from secvm.protocol.checkpoints import SignedCheckpoint, check_quorum, read_checkpoint
+from secvm.protocol.checking import Checking
+from secvm.protocol.checkpoints import SignedCheckpoint, check_times
 from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.ending import Ending, accept_ending
-from secvm.protocol.evidence import Evidence, Kind, entry_of, first_frontier, place_of
+from secvm.protocol.evidence import Evidence, Kind, count_fault, entry_of, first_frontier, place_of
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log import LogTerms
 from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.manifest import AcceptedManifest, RoundManifest, accept, last_round
-from secvm.protocol.recompute import Model, first_model, model_of, next_model, what_differs
+from secvm.protocol.manifest import AcceptedManifest, RoundManifest, last_round
+from secvm.protocol.recompute import Model, what_differs
 from secvm.protocol.version import TRUSTED_TYPE
 
 _MAX_HEADER_BYTES = 2**23
@@ -139,10 +139,12 @@ class TrustedRounds:
         trusted: Trusted | None = None,
         *,
         known_witnesses: Collection[VerifyKey] | None = None,
+        checking: Checking | None = None,
     ) -> None:
         """``experiment`` is the document's envelope as it was served, for evidence.
 
-        ``known_witnesses``: this device's own list. Then only witnesses count that stand in it too.
+        ``known_witnesses``: this device's own list. Then only witnesses count that stand in it too. ``checking``: one
+        that many devices of a host share.
 
         Raises
         ------
@@ -152,6 +154,7 @@ class TrustedRounds:
         if document.log is None:
             raise BadInputError("this experiment has no log: nobody can tell whether all are told the same")
         self._document, self._experiment = document, experiment
+        self._checking = checking or Checking()
         self._terms: LogTerms = document.log
         self._log: NoteKey = document.log.log_key(document.digest)
         keys = document.log.witness_keys
@@ -159,10 +162,10 @@ class TrustedRounds:
         if len(self._witnesses) < self._terms.quorum:
             raise BadInputError("too few of this experiment's witnesses are ones that this device knows")
         if trusted is None:
-            start = first_model(document).state.to_bytes()
+            start = self._checking.first(document).state_bytes
             trusted = Trusted(manifest=None, checkpoint=None, frontier=first_frontier(document), state=start)
         self._trusted = trusted
-        self._last = None if trusted.manifest is None else accept(trusted.manifest, document=document)
+        self._last = None if trusted.manifest is None else self._checking.accept(trusted.manifest, document=document)
 
     @property
     def trusted(self) -> Trusted:
@@ -181,7 +184,11 @@ class TrustedRounds:
 
     def model(self) -> Model:
         """The model of the newest manifest believed, computed from the state that is kept."""
-        return model_of(self._document, self._state(self._trusted, self._last))
+        if self._last is None:
+            return self._checking.first(self._document)
+        # Held to the manifest that names it: a disk may have changed it.
+        named = self._last.manifest.state
+        return self._checking.model(self._trusted.state, digest=named, document=self._document)
 
     # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -216,11 +223,11 @@ class TrustedRounds:
         """
         # (2)
         proof = LogProof.from_bytes(served.proof)
-        signed = read_checkpoint(proof.checkpoint, log=self._log)
+        signed = self._checking.checkpoint(proof.checkpoint, log=self._log)
         self._compare_with_last(signed)
         # (3)
-        check_quorum(
-            signed,
+        check_times(
+            self._checking.times(signed, self._witnesses),
             witnesses=self._witnesses,
             quorum=self._terms.quorum,
             now=now,
@@ -231,7 +238,7 @@ class TrustedRounds:
         # (4), (5)
         frontier = self._grow(served, chain, ending, signed)
         told = ending if ending is not None else chain[-1].manifest
-        proof.check(entry_of(told).to_bytes(), index=place_of(told), log=self._log)
+        proof.check_under(signed, entry_of(told).to_bytes(), index=place_of(told))
         # (7)
         state, model, steps = self._replay(served, chain, ending)
         newest = chain[-1] if chain else self._last
@@ -261,7 +268,7 @@ class TrustedRounds:
         RemoteProtocolError
             It is no checkpoint of this log.
         """
-        signed = read_checkpoint(checkpoint, log=self._log)
+        signed = self._checking.checkpoint(checkpoint, log=self._log)
         self._compare_with_last(signed)
         if signed.checkpoint.size < self._trusted.frontier.size:
             raise StaleCheckpointError("a fresh look at the log shows an older one than this device was shown")
@@ -299,6 +306,7 @@ class TrustedRounds:
         try:
             ending = accept_ending(served.ending, document=self._document, last=last)
         except InconsistentManifestError as fault:
+            self._check_own(served.ending, Ending)
             self._convict(str(fault), kind=Kind.BAD_DOCUMENT, documents=fault.evidence)
         if ending.round_number != (0 if last is None else last.manifest.round_number):
             raise MalformedMessageError("a manifest between the last one believed and the ending is missing")
@@ -306,11 +314,17 @@ class TrustedRounds:
 
     def _accept(self, data: bytes, last: AcceptedManifest | None) -> AcceptedManifest:
         try:
-            return accept(data, document=self._document, last=last)
+            return self._checking.accept(data, document=self._document, last=last)
         except EquivocationError as fault:
             self._convict(str(fault), kind=Kind.TWO_DOCUMENTS, documents=fault.evidence)
         except InconsistentManifestError as fault:
+            self._check_own(data, RoundManifest)
             self._convict(str(fault), kind=Kind.BAD_DOCUMENT, documents=fault.evidence)
+
+    def _check_own(self, data: bytes, kind: type[RoundManifest | Ending]) -> None:
+        """A document of another experiment convicts nobody: its coordinator may run both, and anybody swap them."""
+        if kind.from_bytes(Envelope.from_bytes(data).payload).experiment != self._document.digest:
+            raise MalformedMessageError("a document of another experiment was served")
 
     def _grow(
         self, served: Served, chain: Sequence[AcceptedManifest], ending: Ending | None, signed: SignedCheckpoint
@@ -344,29 +358,30 @@ class TrustedRounds:
         before, kept, steps = self._last, self._trusted.state, 0
         model = self.model()
         for one in chain:
-            model = self._next(served, model.state, before, one.manifest, one.envelope)
+            model = self._next(served, model, before, one.manifest, one.envelope)
             steps += one.manifest.last is not None and one.manifest.last.tally is not None
-            before, kept = one, model.state.to_bytes()
+            before, kept = one, model.state_bytes
         if ending is not None:
             assert served.ending is not None
-            model = self._next(served, model.state, before, ending, served.ending)
+            model = self._next(served, model, before, ending, served.ending)
             steps += ending.last is not None and ending.last.tally is not None
         return kept, model, steps
 
     def _next(
         self,
         served: Served,
-        state: State,
+        model: Model,
         before: AcceptedManifest | None,
         told: RoundManifest | Ending,
         envelope: bytes,
     ) -> Model:
-        """The model that ``told`` must name, computed from the state of the round before."""
-        tally, blob = self._tally(served, told, envelope)
+        """The model that ``told`` must name, computed from that of the round before."""
+        tally, blob = self._tally(served, told, envelope, before)
         documents = (envelope,) if before is None else (before.envelope, envelope)
-        blobs = () if before is None or blob is None else (state.to_bytes(), blob)
+        blobs = () if before is None or blob is None else (model.state_bytes, blob)
         try:
-            model = first_model(self._document) if before is None else next_model(self._document, state, tally)
+            if before is not None:
+                model = self._checking.following(self._document, model, tally)
         except InconsistentManifestError as fault:
             self._convict(str(fault), kind=Kind.WRONG_STEP, documents=documents, blobs=blobs)
         differs = what_differs(told, model)
@@ -376,15 +391,15 @@ class TrustedRounds:
         return model
 
     def _tally(
-        self, served: Served, told: RoundManifest | Ending, envelope: bytes
+        self, served: Served, told: RoundManifest | Ending, envelope: bytes, before: AcceptedManifest | None
     ) -> tuple[Tally | None, bytes | None]:
         """The tally of the round before, and its bytes; none where that was abandoned, or nothing was before."""
-        if told.last is None or told.last.tally is None:
+        if before is None or told.last is None or told.last.tally is None:
             return None, None
         blob = served.tallies.get(told.last.tally)
         if blob is None:
             raise MalformedMessageError("a tally that is named was not served")
-        tally = decode_tally(blob, digest=told.last.tally, experiment=self._document.experiment)
+        tally = self._checking.tally(blob, digest=told.last.tally, document=self._document)
         counted = last_round(tally)
         if (counted.cells, counted.participants) != (told.last.cells, told.last.participants):
             self._convict(
@@ -393,13 +408,10 @@ class TrustedRounds:
                 documents=(envelope,),
                 blobs=(blob,),
             )
+        fault = count_fault(self._document, before.manifest, told.last, tally)
+        if fault is not None:
+            self._convict(fault, kind=Kind.WRONG_COUNTS, documents=(before.envelope, envelope), blobs=(blob,))
         return tally, blob
-
-    def _state(self, trusted: Trusted, last: AcceptedManifest | None) -> State:
-        """The state that is kept, held to the manifest that names it: a disk may have changed it."""
-        if last is None:
-            return first_model(self._document).state
-        return decode_state(trusted.state, digest=last.manifest.state, experiment=self._document.experiment)
 
     def _convict(
         self,

@@ -67,10 +67,12 @@ def beacon_already_known(scene: Scene) -> Told:
     files = dict(liar.files)
     signed, quorum = liar.log.checkpoint(1), liar.terms.quorum
     if variant == "late":
-        pass
+        lines = lines_of(signed, list(parties.witnesses), time_s=late // 1000)
+        files[f"{liar.place}/first"] = liar.log.proof(0, signed.cosigned(*lines))
     elif variant == "another log's":
         # Of an experiment that was logged in time.
-        other = PublicHistory(dice, replace(document, title="Another"), parties)
+        strangers = replace(parties, witnesses=tuple(replace(one, seen={}) for one in parties.witnesses))
+        other = PublicHistory(dice, replace(document, title="Another"), strangers)
         files[f"{liar.place}/first"] = other.first
     elif variant == "the directory's":
         directory = WitnessedLog(liar.directory.origin, parties.log, [experiment_entry(document.digest).to_bytes()])
@@ -93,8 +95,10 @@ def _forged_drand(scene: Scene) -> Told:
     number = 20_000_000 + dice.randrange(10**6)
     binning = past.document.binning
     assert isinstance(binning, HashedBins)
-    document = replace(past.document, binning=replace(binning, beacons=(Beacon("drand-quicknet", number),)))
-    liar = PublicHistory(dice, document, past.parties, records=[_drand_record(dice.randbytes(48), number)])
+    parties = Parties.drawn(dice)
+    binning = replace(binning, beacons=(Beacon("drand-quicknet", number),))
+    document = draw_document(dice, parties, experiment=past.document.experiment, binning=binning)
+    liar = PublicHistory(dice, document, parties, records=[_drand_record(dice.randbytes(48), number)])
     liar.announce()
     scene.kept = None
     return Told(files=liar.files, now=liar.now, public=liar.files, variant="drand", stage=liar)

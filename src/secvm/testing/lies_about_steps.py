@@ -23,7 +23,7 @@ from secvm.testing.public_history import PublicHistory
 from secvm.testing.random_experiments import draw_tally
 
 #: A lie that by chance changes nothing is none: the liar tries again.
-_TRIES = 50
+_TRIES = 10
 _FACTORS = (Fraction(2), Fraction(1, 4), Fraction(101, 100))
 
 
@@ -40,8 +40,8 @@ def wrong_lambda(scene: Scene) -> Told:
             other = replace(rule, lambda_=rule.lambda_ * dice.choice(_FACTORS))
     else:
         assert isinstance(rule, Swift)
-        field = dice.choice(["step_size", "momentum", "floor", "mean_move_imbalance"])
-        other = replace(rule, **{field: getattr(rule, field) * Fraction(99, 100)})
+        field = dice.choice(["step_size", "momentum", "decay"])
+        other = replace(rule, **{field: Fraction(99, 100) * getattr(rule, field) or Fraction(1, 1000)})
     return _learn_otherwise(scene, replace(experiment, rule=other), field)
 
 
@@ -57,13 +57,14 @@ def wrong_class_weight(scene: Scene) -> Told:
 def wrong_normaliser(scene: Scene) -> Told:
     """The counts divided by something else than the weighted number of participants."""
     experiment, dice = scene.history.document.experiment, scene.dice
-    variant = dice.choice(["one more", "doubled", "all alike", "test people too"])
+    variant = dice.choice(["one more", "three times", "all alike", "test people too"])
 
     def step(state: State, tally: Tally) -> State:
         people = tally.participants
         told = {
             "one more": people + np.eye(len(people), dtype=np.int64)[int(people.argmax())],
-            "doubled": 2 * people,
+            # Twice as many would change nothing where a step cap halves: it would halve once less.
+            "three times": 3 * people,
             "all alike": np.full_like(people, max(1, int(people.sum()) // len(people))),
             "test people too": people + tally.cells.sum(axis=1) + 1,
         }[variant]
@@ -124,6 +125,8 @@ def weights_not_of_the_state(scene: Scene) -> Told:
         told = shown(liar.state)
         if [part.to_bytes() for part in told] != [part.to_bytes() for part in liar.weights(liar.state)]:
             break
+    else:
+        told = other_weights(scene, told[0]), told[1]
     liar.wrong_weights = lambda _: told
     liar.announce()
     return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
@@ -196,6 +199,9 @@ def _step_otherwise(scene: Scene, step: Step, variant: str, shown: Shown | None 
         told = [wrong.to_bytes(), *(part.to_bytes() for part in (shown or liar.weights)(wrong))]
         if told != [part.to_bytes() for part in (liar.state, *liar.weights(liar.state))]:
             break
+    else:
+        # Nothing was changed, so this is no lie yet; anything is better for the liar than the truth.
+        wrong = liar.document.experiment.step(wrong, liar.draw_tally())
     liar.state, liar.wrong_step = wrong, step
     liar.wrong_weights = shown
     _go_on(scene, liar, rounds=scene.dice.randint(0, 2))

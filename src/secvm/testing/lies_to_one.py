@@ -92,7 +92,7 @@ def rewritten_past(scene: Scene) -> Told:
     if variant == "only the past":
         # Old files are other bytes; the new round is the one that everybody gets.
         honest = _announced(scene)
-        files = dict(honest.files)
+        files = {**liar.files, **honest.files}
         for number in range(at + 1, len(scene.pasts) + 1):
             path = f"{honest.place}/manifest/{number}"
             files[path] = liar.files[path]

@@ -52,6 +52,8 @@ class MemoryTransport:
         self.files: dict[str, bytes] = {}
         #: Paths that were asked for, and when.
         self.fetches: list[tuple[str, int]] = []
+        #: The same of those that were asked for over a path of their own.
+        self.fresh_fetches: list[tuple[str, int]] = []
         #: Everything that left a device, in order.
         self.seen: list[Seen] = []
         #: How far the server's clock is ahead; None: it tells no time.
@@ -77,8 +79,10 @@ class MemoryTransport:
             Fate.REFUSED: SendResult(acknowledged=False, final=True),
         }.get(fate, SendResult(acknowledged=False))
 
-    async def fetch(self, path: str, *, most: int = 2**30) -> Fetched | None:
+    async def fetch(self, path: str, *, most: int = 2**30, fresh: bool = False) -> Fetched | None:
         self.fetches.append((path, self.now()))
+        if fresh:
+            self.fresh_fetches.append((path, self.now()))
         content = self.files.get(path)
         if content is None or len(content) > most:
             return None

@@ -13,6 +13,8 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.present import OpenRound, Present
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.questions import EarlyStopping, OwnSettings
+from secvm.coordinator.receipt_shelf import MemoryShelf, Shelf
+from secvm.coordinator.receipts import Receipts
 from secvm.coordinator.records import make_block
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.learning.aggregate.descent import Pegasos
@@ -96,8 +98,7 @@ class Ingested:
         self.finished.append(epoch)
 
     def send(self, one: OpenRound, packages: list[Package]) -> bool:
-        written = [encode(AddressedPackage(one.document.experiment_id, one.number, package)) for package in packages]
-        block = make_block((b"%d %b" % (i, data), data) for i, data in enumerate(written))
+        block = make_block(capsules(one, packages))
         # Each was sent twice: a re-send counts once.
         return self.store.append_opened(one.epoch, block + block)
 
@@ -113,10 +114,13 @@ class Coordinator:
         *,
         sent: set[tuple[str, int]] | None = None,
         grid: Grid = GRID,
+        shelf: Shelf | None = None,
     ) -> None:
         self.store, self.clock = store, clock
         self.ingest = Ingested(store)
-        self.publisher = Publisher(store, folder)
+        self.shelf = MemoryShelf() if shelf is None else shelf
+        receipts = Receipts(self.shelf, store=store, grid=grid)
+        self.publisher = Publisher(store, folder, further=receipts.find)
         self.driver = Driver(
             store=store,
             ingest=self.ingest,
@@ -125,6 +129,7 @@ class Coordinator:
             key=COORDINATOR,
             grid=grid,
             dice=dice,
+            receipts=receipts,
         )
         #: Rounds that people have answered; they do not forget it when a coordinator dies.
         self.sent: set[tuple[str, int]] = set() if sent is None else sent
@@ -161,6 +166,12 @@ class Coordinator:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def capsules(one: OpenRound, packages: list[Package]) -> list[tuple[bytes, bytes]]:
+    """What stands for the capsules of packages, each with what is in it."""
+    written = [encode(AddressedPackage(one.document.experiment_id, one.number, package)) for package in packages]
+    return [(b"%d %b" % (i, data), data) for i, data in enumerate(written)]
 
 
 def state_after(of: ExperimentDocument, tallies: list[Tally]) -> bytes:

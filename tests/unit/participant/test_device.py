@@ -14,6 +14,7 @@ from secvm.participant.device import Limits
 from secvm.participant.dice import unsafe_seeded_dice
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.transport import relay_for
+from secvm.protocol.evidence import examine
 from secvm.protocol.experiment_document import Windows
 from secvm.protocol.session import Phase
 from tests.unit.participant.world import BUDGET, FEATURES, RELAYS, START, Fate, World, real_document
@@ -317,7 +318,9 @@ def test_equivocation_stops_the_device_for_ever_and_keeps_the_evidence(tmp_path:
         assert len(world.net.seen) == sent
 
     asyncio.run(scenario())
-    assert len(device.state.evidence(world.of.digest)) == 2
+    # As one file, which convinces others.
+    (data,) = device.state.evidence(world.of.digest)
+    assert examine(data).sentence == "The coordinator signed two different manifests for round 1."
 
 
 def test_experiment_is_joined_once(tmp_path: Path) -> None:

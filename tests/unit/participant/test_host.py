@@ -15,6 +15,7 @@ from secvm.participant.host import Host
 from secvm.participant.models import ModelShelf
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.status_page import serve_status
+from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.vault import Vault
 from secvm.runtime.logs import Log
 from secvm.testing.transport import Fate
@@ -30,7 +31,14 @@ def devices(world: World, count: int) -> list[Device]:
         with Vault(folder) as vault:
             vault.put("words", FEATURES)
             vault.set_label(world.of.digest, "ab"[i % 2])
-            device = Device(DeviceState(folder), world.net, now=world.clock.now, random_bytes=os.urandom, shelf=shelf)
+            device = Device(
+                DeviceState(folder),
+                world.net,
+                now=world.clock.now,
+                random_bytes=os.urandom,
+                shelf=shelf,
+                policy=TrustPolicy(without_log=True),
+            )
             if device.state.record(world.of.digest) is None:
                 device.join(world.of.digest, world.net.files[f"/v1/experiment/{world.of.digest}"], vault)
         made.append(device)

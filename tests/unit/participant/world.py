@@ -16,6 +16,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
 from secvm.participant.device import Device, Send
 from secvm.participant.state import DeviceState
+from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.transport import Fetched, SendResult, Transport
 from secvm.participant.vault import Vault
 from secvm.protocol.codec import ExperimentId, decode
@@ -99,9 +100,9 @@ class MortalTransport(MemoryTransport):
         self._points.pass_by()
         return result
 
-    async def fetch(self, path: str, *, most: int = 2**30) -> Fetched | None:
+    async def fetch(self, path: str, *, most: int = 2**30, fresh: bool = False) -> Fetched | None:
         self._points.pass_by()
-        fetched = await super().fetch(path, most=most)
+        fetched = await super().fetch(path, most=most, fresh=fresh)
         self._points.pass_by()
         return fetched
 
@@ -183,7 +184,8 @@ class World:
 
     def start(self, **changes: Any) -> Device:
         """The device of this folder, as its process would begin."""
-        told: dict[str, Any] = {"now": self.clock.now, "random_bytes": os.urandom}
+        policy = TrustPolicy(without_log=True)
+        told: dict[str, Any] = {"now": self.clock.now, "random_bytes": os.urandom, "policy": policy}
         return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
 
     def fill(self, *documents: ExperimentDocument, label: str = "b") -> None:

@@ -226,6 +226,14 @@ def test_who_takes_no_part_in_a_model_sends_nothing_in_it() -> None:
     assert names(of, counts(of, TRAINS, unit(model=2)), 2, 99) == []
 
 
+def test_who_takes_no_part_in_a_model_is_of_neither_of_its_signs() -> None:
+    of = experiment_of(3, labels=("a", "b", "c"), multiclass="ovo")
+    # Both clients are known, as a and b; nobody is left to be c, the positive side of model 2.
+    told = counts(of, TRAINS, TRAINS_B, unit(model=2, sign=1))
+    assert names(of, told, 2, 99) == ["more-units-of-a-sign"]
+    assert names(of, told, 3, 99) == []
+
+
 def test_a_person_has_one_bias_in_a_model() -> None:
     of = experiment_of(5)
     assert names(of, counts(of, TRAINS, unit(N_BINS)), 1, 99) == []

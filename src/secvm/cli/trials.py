@@ -1,0 +1,62 @@
+"""``secvm dev trials``: every lie of ``secvm.testing.malicious`` told many times, and as many honest runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit, progress
+from secvm.errors import BadInputError
+
+
+def trials(
+    *,
+    count: Annotated[int, typer.Option("--trials", help="So many of each lie, and of honest runs.", min=1)] = 1000,
+    seed: Annotated[str, typer.Option("--seed", help="The same seed, the same trials.")] = "0",
+    lie: Annotated[list[str] | None, typer.Option("--lie", help="Only this lie; may be given again.")] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Lie to devices in every way that we know, and count who notices.
+
+    Each trial is an honest past at random and a lie at random: which round, which rule, which variant, a newcomer or
+    somebody who has followed. Honest runs have absences, late joiners, abandoned rounds, changing keys, and in half of
+    them a second implementation of the rules. Ends with 1 if a lie is believed that should be caught, or an honest run
+    refused. A forged tally within the budget is expected not to be detected. Example:
+
+    \b
+        ./secvm dev trials --trials 50 --format json
+    """
+    from secvm.lab.trials import HONEST, LIES, run
+
+    unknown = sorted(set(lie or ()) - {*LIES, HONEST})
+    if unknown:
+        raise BadInputError(f"there is no lie '{unknown[0]}'", next_step=f"Known: {', '.join([*LIES, HONEST])}.")
+    chosen = [one for name, one in LIES.items() if not lie or name in lie]
+
+    honest = not lie or HONEST in lie
+    with progress("trials", count * (len(chosen) + honest)) as advance:
+        counts = run(chosen, trials=count, seed=seed, honest=honest, advance=advance)
+    right = not any(found.deviating for found in counts)
+    result = {
+        "trials": count,
+        "seed": seed,
+        "as_expected": right,
+        "lies": {
+            found.name: {
+                "caught": found.caught,
+                "not_caught": found.trials - found.caught,
+                "expected": "caught" if LIES[found.name].detected else "not detected",
+                "by": dict(found.by.most_common()),
+                "deviating": found.deviating,
+            }
+            for found in counts
+            if found.name != HONEST
+        },
+        HONEST: {"runs": counts[-1].trials, "refused": counts[-1].caught, "deviating": counts[-1].deviating}
+        if counts and counts[-1].name == HONEST
+        else None,
+    }
+    emit(result, output_format)
+    if not right:
+        raise typer.Exit(1)

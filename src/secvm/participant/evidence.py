@@ -1,0 +1,67 @@
+"""What a device holds against a server: kept as files that convince others, and explained to its person.
+
+Each file holds what the server signed and nothing of this device (``protocol.evidence``). But a server may have put a
+mark into what it served here; whoever hands a file on may show by that who received it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from secvm.errors import BadInputError, RemoteProtocolError
+from secvm.participant.state import DeviceState, Record
+from secvm.protocol.events import Abstain, Reason
+from secvm.protocol.evidence import Evidence, Kind, examine
+
+WATERMARK = (
+    "A server can put a mark into what it serves to one device: other signatures, another order. Whoever reads the file"
+    " may learn from such a mark that this device received it, and so that you took part."
+)
+_KINDS = {Reason.EQUIVOCATION: Kind.TWO_DOCUMENTS, Reason.BAD_MANIFEST: Kind.BAD_DOCUMENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One piece of evidence on this device."""
+
+    #: Digest of the experiment.
+    experiment: str
+    title: str
+    #: What it shows, in one sentence; verified again whenever it is shown.
+    sentence: str
+    kind: str
+    data: bytes = field(repr=False)
+
+
+def as_file(abstain: Abstain, experiment: bytes) -> Abstain:
+    """With the signed documents that a session saw put into one file; ``experiment`` is the document's envelope."""
+    kind = _KINDS.get(abstain.reason)
+    if kind is None or not abstain.evidence:
+        return abstain
+    file = Evidence(kind=kind, experiment=experiment, documents=abstain.evidence)
+    return replace(abstain, evidence=(file.to_bytes(),))
+
+
+def evidence_of(state: DeviceState, records: list[Record]) -> list[Held]:
+    """All evidence of these experiments that verifies."""
+    found = []
+    for record in records:
+        for data in state.evidence(record.digest):
+            try:
+                finding = examine(data)
+            except RemoteProtocolError:
+                # Single documents, as versions before 2 of the state kept them: each shows nothing by itself.
+                continue
+            found.append(Held(finding.experiment, finding.title, finding.sentence, finding.kind.value, data))
+    return found
+
+
+def choose_one(held: list[Held], number: int | None) -> Held:
+    """The piece that a person names by its number, from 1; with one piece the number may be left out."""
+    if not held:
+        raise BadInputError("this device holds no evidence")
+    if number is None and len(held) > 1:
+        raise BadInputError("this device holds several pieces of evidence", next_step="Name one with --number.")
+    if number is not None and not 1 <= number <= len(held):
+        raise BadInputError("there is no piece of evidence of this number")
+    return held[(number or 1) - 1]

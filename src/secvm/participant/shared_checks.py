@@ -1,0 +1,129 @@
+"""SharedChecks: what a host that carries many devices has judged already, so that it is not judged hundreds of times.
+
+A signature that was verified for one device holds for the next; a step that was played again comes to the same model.
+Everything is remembered under **digests of all that went in**: the bytes that were served, the document, the keys, the
+state and the tally from which a step was taken. Other bytes have another name, and are judged anew. So a device that is
+lied to does not see what others were told, and nothing about a person is in here. What was refused is not remembered:
+the error and its evidence are made for whoever asks.
+
+Tallies are fetched once for all, like weights (``models``): a digest names the same for everybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from secvm.crypto.notes import NoteKey
+from secvm.learning.aggregate.tally import Tally
+from secvm.participant.transport import Transport
+from secvm.protocol.checking import Checking
+from secvm.protocol.checkpoints import SignedCheckpoint
+from secvm.protocol.documents import digest_of
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import AcceptedManifest
+from secvm.protocol.recompute import Model
+
+#: Signatures are small; models and tallies may have a million bins. Those of a few rounds of a few experiments.
+_SMALL, _LARGE = 1024, 8
+Value = TypeVar("Value")
+
+
+class _Remembered(Generic[Value]):
+    """So many answers, the oldest forgotten first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: dict[tuple[object, ...], Value] = {}
+
+    def get(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
+        known = self._found.get(key)
+        if known is None:
+            known = make()
+            while len(self._found) >= self._most:
+                del self._found[next(iter(self._found))]
+            self._found[key] = known
+        return known
+
+
+class SharedChecks(Checking):
+    """Judges what is new, and remembers."""
+
+    def __init__(self) -> None:
+        self._accepted = _Remembered[AcceptedManifest](_SMALL)
+        self._checkpoints = _Remembered[SignedCheckpoint](_SMALL)
+        self._times = _Remembered[dict[NoteKey, int]](_SMALL)
+        self._tallies = _Remembered[Tally](_LARGE)
+        self._models = _Remembered[Model](_LARGE)
+        #: Digests of tallies that this has read itself.
+        self._read: dict[int, tuple[Tally, str]] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._on_the_way: dict[str, asyncio.Future[bytes | None]] = {}
+
+    def accept(
+        self, data: bytes, *, document: ExperimentDocument, last: AcceptedManifest | None = None
+    ) -> AcceptedManifest:
+        before = None if last is None else digest_of(last.envelope)
+        if last is not None and data == last.envelope:
+            return last
+        key = (document.digest, before, digest_of(data))
+        found = self._accepted.get(key, lambda: super(SharedChecks, self).accept(data, document=document, last=last))
+        # The same manifest under other signatures: whoever asks looks whether it is their own.
+        return last if last is not None and found.manifest.digest == last.manifest.digest else found
+
+    def checkpoint(self, data: bytes, *, log: NoteKey) -> SignedCheckpoint:
+        key = (log.to_text(), digest_of(data))
+        return self._checkpoints.get(key, lambda: super(SharedChecks, self).checkpoint(data, log=log))
+
+    def times(self, signed: SignedCheckpoint, witnesses: Sequence[NoteKey]) -> dict[NoteKey, int]:
+        key = (digest_of(signed.data), *(witness.to_text() for witness in witnesses))
+        return dict(self._times.get(key, lambda: super(SharedChecks, self).times(signed, witnesses)))
+
+    def tally(self, data: bytes, *, digest: str, document: ExperimentDocument) -> Tally:
+        # The digest that is asked for goes in as well: bytes that do not have it are refused below, every time.
+        key = (document.digest, digest, digest_of(data))
+        found = self._tallies.get(key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document))
+        if len(self._read) > _LARGE:
+            self._read.clear()
+        self._read[id(found)] = (found, digest)
+        return found
+
+    def first(self, document: ExperimentDocument) -> Model:
+        return self._models.get((document.digest,), lambda: super(SharedChecks, self).first(document))
+
+    def model(self, state: bytes, *, digest: str, document: ExperimentDocument) -> Model:
+        key = (document.digest, digest, digest_of(state))
+        return self._models.get(key, lambda: super(SharedChecks, self).model(state, digest=digest, document=document))
+
+    def following(self, document: ExperimentDocument, model: Model, tally: Tally | None) -> Model:
+        if tally is None:
+            return super().following(document, model, None)
+        found, digest = self._read.get(id(tally), (None, None))
+        if found is not tally:
+            return super().following(document, model, tally)
+        key = (document.digest, "after", model.names[0], digest)
+        return self._models.get(key, lambda: super(SharedChecks, self).following(document, model, tally))
+
+    async def fetch_tally(self, digest: str, transport: Transport, *, most: int) -> bytes | None:
+        """The bytes of this digest; None where they cannot be had now, or others were served."""
+        known = self._blobs.get(digest)
+        if known is not None:
+            return known
+        asked = self._on_the_way.get(digest)
+        if asked is not None:
+            return await asked
+        asked = self._on_the_way[digest] = asyncio.get_running_loop().create_future()
+        data = None
+        try:
+            fetched = await transport.fetch(f"/v1/blob/{digest}", most=most)
+            if fetched is not None and digest_of(fetched.content) == digest:
+                data = fetched.content
+                while len(self._blobs) >= _LARGE:
+                    del self._blobs[next(iter(self._blobs))]
+                self._blobs[digest] = data
+        finally:
+            # Also when this was cancelled: the others try by themselves then.
+            del self._on_the_way[digest]
+            asked.set_result(data)
+        return data

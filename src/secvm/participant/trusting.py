@@ -1,0 +1,203 @@
+"""Rounds out of a log: fetched with all that shows them, checked, stored, and only then believed.
+
+One asking (docs/protocol.md §22; ``protocol.trusted_rounds`` decides):
+
+ 1. the newest manifest; what it says of itself tells what else is needed,
+ 2. every manifest between the last one believed and it, and every tally that they name: a newcomer from round 1 on,
+ 3. where its window is over, the ending, if there is one,
+ 4. the proof of the newest of these, last of all, because it is renewed,
+ 5. all of it checked: one model after the other computed here. No weights are fetched.
+ 6. what is believed now is on the disk; then the device goes on with it.
+
+The log may grow while this goes on; then it begins again, a few times. What was fetched is kept in memory until the
+next asking, so that a newcomer with a bad network comes on; when something in it does not fit, all of it goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from secvm.crypto.signing import Envelope
+from secvm.errors import RemoteProtocolError, StaleRoundError
+from secvm.learning.weights import Weights
+from secvm.participant.receipts import settle
+from secvm.participant.rounds import News
+from secvm.participant.state import Model
+from secvm.participant.surroundings import Now, Surroundings
+from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.participant.trust_book import STEPS
+from secvm.protocol.ending import Ending
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import AcceptedManifest, RoundManifest
+from secvm.protocol.recompute import Model as Computed
+from secvm.protocol.trusted_rounds import Checked, Served, Trusted, TrustedRounds, tallies_named
+
+#: A proof file is a note, and hashes.
+_MOST_PROOF_BYTES = 2**18
+#: So often an asking begins again when the log has grown meanwhile.
+_ATTEMPTS = 3
+#: So many fetches at once for whoever has to catch up.
+_AT_ONCE = 4
+#: More steps than this are played again in a thread of their own: capsules of other experiments are due meanwhile.
+_FEW_STEPS = 8
+#: Magic line and header of a tally are shorter.
+_HEADER_BYTES = 2**13
+
+
+class _LogGrewError(Exception):
+    """What was fetched is of two moments."""
+
+
+class LoggedRounds:
+    """One experiment's rounds, as this device believes them."""
+
+    def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes) -> None:
+        self._around, self._document = around, document
+        self._path = f"/v1/experiment/{document.digest}"
+        parts = around.state.trust.trusted(document.digest)
+        self.trusted = TrustedRounds(
+            document,
+            envelope,
+            None if parts is None else Trusted.from_parts(*parts),
+            known_witnesses=around.policy.witnesses,
+            checking=around.checks,
+        )
+        #: What an asking that did not come to its end has fetched.
+        self._manifests: dict[int, bytes] = {}
+        self._tallies: dict[str, bytes] = {}
+
+    async def ask(self, now: Now) -> News | None:
+        """See ``Rounds``."""
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(_LogGrewError):
+                return await self._ask(now)
+        try:
+            return await self._ask(now)
+        except _LogGrewError as grew:
+            raise StaleRoundError(str(grew)) from None
+
+    async def _ask(self, now: Now) -> News | None:
+        fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
+        if fetched is None:
+            return None
+        told = self.trusted.look(fetched.content)
+        last = self.trusted.last
+        newest = told or (None if last is None else last.manifest)
+        ending = None
+        if newest is not None and now() >= newest.accept_until:
+            found = await self._around.fetch(f"{self._path}/ending", now)
+            ending = None if found is None else found.content
+        if told is None and ending is None:
+            return News(fetched.content, fetched.server_time)
+        try:
+            served = await self._gather(told, fetched.content, ending, now)
+            if served is None:
+                return None
+            checked = await self._check(served, now)
+        except StaleRoundError as fault:
+            raise _LogGrewError(str(fault)) from None
+        except RemoteProtocolError:
+            self._forget_fetched()
+            raise
+        self._keep(checked, served)
+        return News(fetched.content, fetched.server_time, checked.ending)
+
+    async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:  # noqa: ARG002  (``ask`` tells it)
+        """See ``Rounds``."""
+        return None
+
+    async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:  # noqa: ARG002
+        """See ``Rounds``: computed here, from the state that is believed."""
+        model = self.trusted.model()
+        self._shelve(model)
+        return model.training, model.evaluation
+
+    # ── fetching ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _gather(
+        self, told: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
+    ) -> Served | None:
+        """All that ``check`` wants; None where something could not be had."""
+        first, documents = self.trusted.next_round, list[RoundManifest | Ending]()
+        if told is not None:
+            missing = [number for number in range(first, told.round_number) if number not in self._manifests]
+            if not await self._fetch_manifests(missing, now):
+                return None
+            self._manifests[told.round_number] = envelope
+            numbers = range(first, told.round_number + 1)
+            documents += [RoundManifest.from_bytes(_payload(self._manifests[number])) for number in numbers]
+        manifests = tuple(self._manifests[number] for number in range(first, first + len(documents)))
+        if ending is not None:
+            documents.append(Ending.from_bytes(_payload(ending)))
+        wanted = tallies_named(documents)
+        if not await self._fetch_tallies([digest for digest in wanted if digest not in self._tallies], now):
+            return None
+        index = documents[-1].round_number + (ending is not None)
+        proof = await self._around.fetch(f"{self._path}/proof/{index}", now, most=_MOST_PROOF_BYTES)
+        if proof is None:
+            return None
+        tallies = {digest: self._tallies[digest] for digest in wanted}
+        return Served(manifests=manifests, proof=proof.content, tallies=tallies, ending=ending)
+
+    async def _fetch_manifests(self, numbers: list[int], now: Now) -> bool:
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            found = await asyncio.gather(
+                *(self._around.fetch(f"{self._path}/manifest/{number}", now) for number in some)
+            )
+            for number, fetched in zip(some, found, strict=True):
+                if fetched is None:
+                    return False
+                self._manifests[number] = fetched.content
+        return True
+
+    async def _fetch_tallies(self, digests: list[str], now: Now) -> bool:
+        around = self._around
+        empty = self._document.experiment.empty_tally()
+        parts = (empty.plus, empty.minus, empty.participants, empty.cells)
+        most = 8 * sum(part.size for part in parts) + _HEADER_BYTES
+        for start in range(0, len(digests), _AT_ONCE):
+            some = digests[start : start + _AT_ONCE]
+            found = await asyncio.gather(
+                *(around.checks.fetch_tally(digest, around.transport, most=most) for digest in some)
+            )
+            for digest, data in zip(some, found, strict=True):
+                around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
+                if data is None:
+                    return False
+                self._tallies[digest] = data
+        return True
+
+    def _forget_fetched(self) -> None:
+        self._manifests, self._tallies = {}, {}
+
+    # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _check(self, served: Served, now: Now) -> Checked:
+        if len(served.tallies) <= _FEW_STEPS:
+            return self.trusted.check(served, now=now())
+        return await asyncio.to_thread(self.trusted.check, served, now=now())
+
+    def _keep(self, checked: Checked, served: Served) -> None:
+        """On the disk first; then it is believed."""
+        state, digest = self._around.state, self._document.digest
+        kept = checked.trusted
+        with state.writing(durable=True):
+            state.trust.put_trusted(digest, kept.header(), kept.state)
+            state.trust.count(digest, STEPS, checked.steps)
+            settle(state.trust, self._document, [_payload(one) for one in served.manifests], checked.ending)
+            if checked.ending is not None and served.ending is not None:
+                state.put_ending(digest, served.ending)
+                state.put_model(digest, Model(checked.ending.round_number, checked.ending.evaluation_weights))
+        self.trusted.believe(checked)
+        self._forget_fetched()
+        if checked.ending is not None:
+            self._shelve(checked.model)
+
+    def _shelve(self, model: Computed) -> None:
+        self._around.shelf.put(model.names[2], model.evaluation)
+
+
+def _payload(envelope: bytes) -> bytes:
+    return Envelope.from_bytes(envelope).payload

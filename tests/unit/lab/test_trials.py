@@ -1,0 +1,62 @@
+"""Trials can be had again, and tell when something is not as expected."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from secvm.cli.main import run as command
+from secvm.errors import CheatingError
+from secvm.lab.trials import look, run, try_lie
+from secvm.testing.malicious import LIES
+from secvm.testing.public_history import PublicHistory
+
+
+def test_the_same_seed_gives_the_same_trials() -> None:
+    lies = [LIES["different-weights"], LIES["stale-checkpoint"]]
+    assert run(lies, trials=6, seed="a", honest=False) == run(lies, trials=6, seed="a", honest=False)
+    outcomes = {try_lie(LIES["stale-checkpoint"], random.Random(f"variants {i}")).variant for i in range(40)}
+    assert len(outcomes) == 4
+
+
+def test_a_lie_that_is_not_as_expected_deviates() -> None:
+    wrong = replace(LIES["forged-tally"], detected=True)
+    (count,) = run([wrong], trials=2, seed="a", honest=False)
+    assert count.deviating == [0, 1]
+
+
+def test_a_wrong_step_tells_its_reason() -> None:
+    scene, told = LIES["wrong-lambda"].told(random.Random(1))
+    with pytest.raises(CheatingError, match="the model does not follow"):
+        look(scene, told)
+
+
+def test_every_lie_says_what_it_is() -> None:
+    assert all(lie.sentence.endswith(".") for lie in LIES.values())
+    assert [name for name, lie in LIES.items() if not lie.detected] == ["forged-tally"]
+
+
+def test_command_counts_and_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["dev", "trials", "--trials", "2", "--lie", "shorter-window", "--lie", "honest", "--format", "json"]
+    assert command(arguments) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["as_expected"] is True
+    assert told["lies"]["shorter-window"]["caught"] == 2
+    assert told["honest"] == {"runs": 2, "refused": 0, "deviating": []}
+
+
+def test_command_ends_badly_when_an_honest_run_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(PublicHistory, "step", lambda self, state, _: self.document.experiment.start())
+    monkeypatch.setattr(
+        "secvm.testing.honest_run.SecondImplementation.step",
+        lambda self, state, _: self.document.experiment.start(),
+    )
+    assert command(["dev", "trials", "--trials", "8", "--lie", "honest", "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["honest"]["deviating"]
+
+
+def test_command_knows_its_lies() -> None:
+    assert command(["dev", "trials", "--lie", "white"]) == 2

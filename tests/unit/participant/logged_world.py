@@ -1,0 +1,80 @@
+"""The small world of devices around a coordinator that has a log and witnesses, and publishes all that goes with it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+from secvm.crypto.oblivious import GatewayKeys, OpenedRequest
+from secvm.learning.package import Package
+from secvm.participant.device import Device
+from secvm.participant.surroundings import TrustPolicy
+from secvm.protocol.codec import ExperimentId, decode
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.sealed_requests import package_in
+from secvm.testing.public_history import LEAD_S, PublicHistory
+from tests.unit.participant.world import EXPERIMENT, MortalState, World
+
+#: From the end of a round on, the next manifest is there.
+LEAD_MS = 1000 * LEAD_S
+
+
+class LoggedWorld(World):
+    """One device, and the public history of its experiment."""
+
+    def __init__(self, folder: Path, seed: object = 0, *, relays: int = 1, **changes: Any) -> None:
+        told: dict[str, Any] = {"experiment": EXPERIMENT, "beacons": 0, **changes}
+        self.history = PublicHistory.drawn(random.Random(f"{seed}"), witnesses=3, relays=relays, **told)
+        super().__init__(folder, self.history.document, now=self.history.now)
+        self.net.files = self.history.files
+        #: Capsules of rounds that are concluded.
+        self._counted: set[bytes] = set()
+
+    def serve(self, of: ExperimentDocument) -> bytes:
+        return self.history.files[f"/v1/experiment/{of.digest}"]
+
+    def start(self, **changes: Any) -> Device:
+        told: dict[str, Any] = {"now": self.clock.now, "random_bytes": os.urandom, "policy": TrustPolicy()}
+        return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
+
+    @property
+    def next_opening(self) -> int:
+        return self.history.opening(len(self.history.manifests) + 1)
+
+    def announce(self, **changes: Any) -> RoundManifest:
+        """The next round, as soon as the one before is over."""
+        self.clock.advance(max(0, self.next_opening - LEAD_MS - self.clock.now()))
+        return self.history.announce(self.clock.now(), **changes)
+
+    def conclude(self, *, abandoned: bool = False, without: int = 0) -> None:
+        """Count what has arrived; ``without`` so many of the capsules."""
+        digests = [hashlib.sha256(one).digest() for one in sorted(self.net.arrived - self._counted)]
+        self._counted |= self.net.arrived
+        self.history.conclude(None if abandoned else self.history.draw_tally(), capsules=digests[without:])
+
+    async def play(self, device: Device, rounds: int = 1) -> None:
+        """Whole rounds in which the device takes part."""
+        for _ in range(rounds):
+            manifest = self.announce()
+            await self.drive(device, until=manifest.accept_until)
+            self.conclude()
+
+    def opened(self) -> list[tuple[Package, int, ExperimentId]]:
+        keys, found = GatewayKeys(self.history.gateway_keys), []
+        for capsule in dict.fromkeys(one.capsule for one in self.net.seen):
+            opened = keys.open(capsule)
+            assert isinstance(opened, OpenedRequest)
+            addressed = decode(package_in(opened.request))
+            found.append((addressed.package, addressed.round_number, addressed.experiment_id))
+        return found
+
+    def asked(self, part: str) -> list[int]:
+        """When paths with this part were fetched."""
+        return [at for path, at in self.net.fetches if part in path]
+
+
+__all__ = ["LEAD_MS", "LoggedWorld"]

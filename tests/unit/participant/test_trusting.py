@@ -1,0 +1,317 @@
+"""A device and a log: it believes what follows, computes its own weights, and stops before the first package leaves."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from secvm.crypto.signing import Envelope
+from secvm.errors import BadInputError
+from secvm.participant.state import DeviceState
+from secvm.participant.surroundings import TrustPolicy
+from secvm.protocol.evidence import Kind, examine
+from secvm.protocol.recompute import Caps
+from secvm.protocol.session import Phase
+from tests.unit.participant.logged_world import LEAD_MS, LoggedWorld
+from tests.unit.participant.world import BUDGET, Crash, World
+
+
+def reasons(state: DeviceState, world: World) -> list[tuple[int, str]]:
+    return [(number, reason) for number, reason, _ in state.abstentions(world.of.digest)]
+
+
+def test_rounds_of_a_log_are_joined_and_no_weights_are_fetched(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    asyncio.run(world.play(device, 4))
+    device.flush()
+    assert Counter(number for _, number, _ in world.opened()) == dict.fromkeys(range(1, 5), BUDGET)
+    assert reasons(device.state, world) == []
+    tallies = {manifest.last.tally for manifest in world.history.manifests if manifest.last is not None}
+    blobs = {path.removeprefix("/v1/blob/") for path, _ in world.net.fetches if "/v1/blob/" in path}
+    assert blobs == tallies
+    checks = device.state.trust.checks(world.of.digest)
+    assert (checks["steps"], checks["refetched"]) == (3, 8)
+    model = device.state.model(world.of.digest)
+    assert model is not None
+    assert (world.folder / "models" / model.weights).exists()
+    device.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_absences_restarts_and_abandoned_rounds_refuse_nothing(tmp_path: Path, seed: int) -> None:
+    world = LoggedWorld(tmp_path, seed)
+    dice = world.history.dice
+    device = world.joined()
+    expected: list[int] = []
+
+    async def scenario() -> None:
+        nonlocal device
+        for number in range(1, 8):
+            if number > 1:
+                world.conclude(abandoned=dice.random() < 0.3)
+            manifest = world.announce()
+            if dice.random() < 0.4:
+                # Away for the whole round.
+                world.clock.advance(manifest.accept_until - world.clock.now())
+                continue
+            expected.append(number)
+            await world.drive(device, until=dice.randint(manifest.opens_at, manifest.closes_at))
+            device.close()
+            device = world.start()
+            await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    device.flush()
+    told = {number for number, reason in reasons(device.state, world) if reason not in ("LATE",)}
+    assert told == set()
+    assert sorted(Counter(number for _, number, _ in world.opened())) == expected
+    assert device.state.evidence(world.of.digest) == []
+    assert device.state.trust.distrust(world.of.digest) is None
+    device.close()
+
+
+def test_late_joiner_replays_from_the_first_round(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    # More than are played again at once.
+    world.history.play(12, abandoned=0.1)
+    world.clock.advance(world.history.now - world.clock.now())
+    manifest = world.announce()
+    device = world.joined()
+    asyncio.run(world.drive(device, until=manifest.accept_until))
+    assert world.distinct(13) == BUDGET
+    concluded = [one.last for one in world.history.manifests if one.last is not None]
+    steps = sum(last.tally is not None for last in concluded)
+    assert device.state.trust.checks(world.of.digest)["steps"] == steps
+    device.close()
+
+
+def test_newcomer_with_a_bad_network_comes_on(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    world.history.play(6, abandoned=0)
+    world.clock.advance(world.history.now - world.clock.now())
+    manifest = world.announce()
+    path = f"{world.history.place}/manifest/5"
+    kept = world.net.files.pop(path)
+    device = world.joined()
+
+    async def scenario() -> None:
+        await world.drive(device, until=manifest.opens_at - LEAD_MS // 4)
+        assert device.memberships[world.of.digest].session.accepted is None
+        world.net.files[path] = kept
+        await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    assert Counter(path for path, _ in world.net.fetches)[f"{world.history.place}/manifest/2"] == 1
+    assert world.distinct(7) == BUDGET
+    device.close()
+
+
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_death_at_each_moment_of_an_asking_changes_nothing(tmp_path: Path, power_cut: bool) -> None:
+    at, moments = 0, 1
+    while at < moments:
+        world = LoggedWorld(tmp_path / f"{at}")
+        device = world.joined()
+        asyncio.run(world.play(device))
+        manifest = world.announce()
+        world.points.passed, world.points.left = 0, at
+
+        async def live(world: LoggedWorld = world, until: int = manifest.opens_at) -> None:
+            nonlocal device
+            try:
+                await world.drive(device, until=until)
+            except Crash:
+                if power_cut:
+                    world.cut_power(device)
+                else:
+                    device.state.close()
+                device = world.start()
+                await world.drive(device, until=until)
+
+        asyncio.run(live())
+        moments = max(moments, world.points.passed)
+        world.points.left = None
+        asyncio.run(world.drive(device, until=manifest.accept_until))
+        assert world.distinct(2) == BUDGET, at
+        device.close()
+        at += 1
+    # Manifest, tally and proof, two moments each; two commits or more.
+    assert moments >= 10
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_second_manifest_stops_for_ever_and_leaves_one_file_that_convinces(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    first = world.announce()
+
+    async def scenario() -> None:
+        await world.drive(device, until=first.closes_at)
+        sent = len(world.net.seen)
+        other = replace(first, quota=first.quota + 1)
+        path = f"{world.history.place}/manifest/latest"
+        world.net.files[path] = other.signed([world.history.parties.coordinator])
+        await world.drive(device, until=first.accept_until + LEAD_MS)
+        assert device.memberships[world.of.digest].session.phase is Phase.STOPPED
+        assert len(world.net.seen) == sent
+
+    asyncio.run(scenario())
+    (data,) = device.state.evidence(world.of.digest)
+    assert examine(data).kind is Kind.TWO_DOCUMENTS
+    assert reasons(device.state, world) == [(1, "CHEATING")]
+    device.close()
+    # Also after a restart, and without asking anybody.
+    asked = len(world.net.fetches)
+    again = world.start()
+    assert again.memberships[world.of.digest].session.phase is Phase.STOPPED
+    asyncio.run(world.drive(again, until=world.clock.now() + 10_000_000))
+    assert len(world.net.fetches) == asked
+    again.close()
+
+
+def test_wrong_model_is_caught_before_the_first_package_leaves(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    asyncio.run(world.play(device))
+    sent = len(world.net.seen)
+    # The step is taken twice.
+    world.history.state = world.history.step(world.history.state, world.history.draw_tally())
+    manifest = world.announce()
+    asyncio.run(world.drive(device, until=manifest.accept_until))
+    assert len(world.net.seen) == sent
+    (data,) = device.state.evidence(world.of.digest)
+    assert examine(data).kind is Kind.WRONG_STEP
+    device.close()
+
+
+@pytest.mark.parametrize("missing", ["proof/3", "stale", "older"])
+def test_what_cannot_be_believed_is_noted_once_and_asked_again(tmp_path: Path, missing: str) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    asyncio.run(world.play(device, 2))
+    files, place = world.net.files, world.history.place
+    manifest = world.announce()
+    kept = dict(files)
+    if missing == "older":
+        files[f"{place}/manifest/latest"] = files[f"{place}/manifest/1"]
+    elif missing == "stale":
+        # As if witnesses had seen it last two hours ago.
+        world.history.cosign(world.clock.now() - 7_200_000)
+    else:
+        del files[f"{place}/{missing}"]
+    sent = len(world.net.seen)
+
+    async def scenario() -> None:
+        await world.drive(device, until=manifest.opens_at - 20_000)
+        device.flush()
+        assert len(world.net.seen) == sent
+        assert len(world.asked("latest")) > 3
+        assert reasons(device.state, world) == ([] if missing == "proof/3" else [(2, "BAD_MANIFEST")])
+        files.update(kept)
+        world.history.cosign(world.clock.now())
+        await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    assert device.memberships[world.of.digest].session.phase is not Phase.STOPPED
+    assert device.state.evidence(world.of.digest) == []
+    device.close()
+
+
+def test_log_that_grows_meanwhile_is_asked_again_at_once(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    world.announce()
+    world.conclude()
+    old = dict(world.net.files)
+    second = world.announce()
+    new = dict(world.net.files)
+    # The proof is of the log that has grown; the manifest of the moment before.
+    latest, proof = f"{world.history.place}/manifest/latest", f"{world.history.place}/proof/1"
+    world.net.files[latest] = old[latest]
+    world.net.files[proof] = world.history.log.proof(1, world.history.cosign(world.clock.now()))
+
+    async def first_shows_the_old(path: str, **_: object) -> object:
+        found = await fetch(path)
+        if path == proof:
+            world.net.files[latest] = new[latest]
+        return found
+
+    fetch = world.net.fetch
+    world.net.fetch = first_shows_the_old  # type: ignore[method-assign,assignment]
+    asyncio.run(world.drive(device, until=second.opens_at))
+    accepted = device.memberships[world.of.digest].session.accepted
+    assert accepted is not None
+    assert accepted.manifest.round_number == 2
+    device.close()
+
+
+def test_caps_decline_a_model_that_goes_too_far(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined(policy=TrustPolicy(caps=Caps(norm=Fraction(0))))
+    asyncio.run(world.play(device, 2))
+    device.flush()
+    # The first model is zero.
+    assert Counter(number for _, number, _ in world.opened()) == {1: BUDGET}
+    assert [sentence for *_, sentence in device.state.abstentions(world.of.digest)] == [
+        "the model's weights are larger than this device allows"
+    ]
+    device.close()
+
+
+# ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("away_ms", [0, 86_400_000])
+def test_ending_is_checked_and_its_model_computed(tmp_path: Path, away_ms: int) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+
+    async def scenario() -> None:
+        await world.play(device)
+        if away_ms:
+            # The last round goes by without it, and its proof is old when it comes back.
+            world.clock.advance(world.announce().accept_until - world.clock.now())
+            world.conclude()
+        world.history.now = world.clock.now()
+        world.history.end()
+        if away_ms:
+            world.clock.advance(away_ms)
+            world.history.cosign(world.clock.now())
+        await world.drive(device, until=world.clock.now() + 3_600_000)
+
+    asyncio.run(scenario())
+    membership = device.memberships[world.of.digest]
+    assert membership.ended
+    model, record = device.state.model(world.of.digest), device.state.record(world.of.digest)
+    assert world.history.ending is not None
+    assert model is not None
+    assert model.weights == world.history.ending.evaluation_weights
+    assert (world.folder / "models" / model.weights).exists()
+    assert record is not None
+    assert record.ending is not None
+    assert Envelope.from_bytes(record.ending).payload == world.history.ending.data
+    assert reasons(device.state, world) in ([], [(2, "LATE")])
+    device.close()
+
+
+# ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_experiment_without_a_log_is_refused_unless_it_is_a_test_or_the_person_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    with pytest.raises(BadInputError, match="has no log"):
+        world.joined(policy=TrustPolicy())
+    assert set(world.joined(policy=TrustPolicy(without_log=True)).memberships) == {world.of.digest}
+
+
+def test_experiment_of_unknown_witnesses_is_refused(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    own = frozenset({world.history.parties.witnesses[0].key.public})
+    with pytest.raises(BadInputError, match="too few of this experiment's witnesses"):
+        world.joined(policy=TrustPolicy(witnesses=own))
