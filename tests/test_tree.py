@@ -75,6 +75,10 @@ def test_import_contracts_hold(copied_source: Path) -> None:
                 ("coordinator", "relay"),
                 ("coordinator", "participant"),
                 ("coordinator", "estimator"),
+                ("coordinator", "auditor"),
+                ("auditor", "coordinator"),
+                ("auditor", "participant"),
+                ("auditor", "relay"),
                 ("runtime", "relay"),
                 ("runtime", "people"),
             )
@@ -139,6 +143,8 @@ def test_import_contracts_hold(copied_source: Path) -> None:
         pytest.param("sklearn", {"learning/_kernels/t.py": "import scipy"}, id="kernels import scipy"),
         pytest.param("estimator", {"estimator/t.py": "import urllib.request"}, id="the estimator goes online"),
         pytest.param("printing", {"people/t.py": "import typer"}, id="people talks to terminals"),
+        pytest.param("printing", {"auditor/t.py": "import rich"}, id="the auditor talks to terminals"),
+        pytest.param("sklearn", {"auditor/t.py": "import scipy"}, id="an auditor needs more than a device"),
         pytest.param(
             "acyclic",
             {"people/s.py": "import secvm.people.t", "people/t.py": "import secvm.people.s"},
