@@ -48,7 +48,7 @@ class _Published:
 def audit_files(
     files: PublicFiles,
     *,
-    now: int,
+    now: int | Callable[[], int],
     experiment: str | None = None,
     beacons: BeaconSource | None = None,
     snapshot: bool = False,
@@ -61,7 +61,8 @@ def audit_files(
     Parameters
     ----------
     now
-        Milliseconds: checkpoints must be fresh then, and windows over that are told to be.
+        Milliseconds, or who tells them, where the files are those of a running coordinator: checkpoints must be fresh
+        when they are read, and windows over that are told to be.
     experiment
         A digest, or its beginning; None audits all of them.
     beacons
@@ -80,6 +81,7 @@ def audit_files(
     BadInputError
         There is nothing to audit here, or it cannot be reached, or it is larger than allowed.
     """
+    time = now if callable(now) else lambda: now
     general = Findings()
     listed = listed_experiments(files, general)
     if listed is None and not is_digest(experiment):
@@ -95,7 +97,7 @@ def audit_files(
             one = _published(files, general, digest)
             if one is not None:
                 published[digest] = one
-    logged = _directory(files, general, [one.document for one in published.values()], now=now, snapshot=snapshot)
+    logged = _directory(files, general, [one.document for one in published.values()], now=time(), snapshot=snapshot)
     never_run: dict[str, str] = {}
     reports = []
     for digest in chosen:
@@ -113,7 +115,7 @@ def audit_files(
             envelope=one.envelope,
             files=files,
             findings=Findings(digest),
-            now=now,
+            time=time,
             snapshot=snapshot,
             models=models,
         )

@@ -33,6 +33,7 @@ class LogCheck:
         self._log = terms.log_key(subject.document.digest)
         #: The first checkpoint met of each size.
         self._met: dict[int, SignedCheckpoint] = {}
+        self._read_at = subject.now
         #: When a quorum had cosigned the experiment.
         self.committed_at: int | None = None
         self.first: bytes | None = None
@@ -43,6 +44,7 @@ class LogCheck:
         """The checkpoint of now, if it can be believed; what is wrong with it is told by ``check``."""
         try:
             data = self._files.get(f"{log_path(self._document.digest)}/checkpoint", most=MOST_LOG_BYTES)
+            self._read_at = self._subject.now
             return None if data is None else read_checkpoint(data, log=self._log)
         except RemoteProtocolError:
             return None
@@ -81,7 +83,7 @@ class LogCheck:
 
     def _check_quorum(self, signed: SignedCheckpoint) -> None:
         subject = self._subject
-        check_witnesses(self._findings, signed, self._terms, now=subject.now, snapshot=subject.snapshot, what="log")
+        check_witnesses(self._findings, signed, self._terms, now=self._read_at, snapshot=subject.snapshot, what="log")
 
     def _check_size(self, replay: Replay, signed: SignedCheckpoint) -> None:
         size, shown = signed.checkpoint.size, len(replay.entries)
@@ -185,18 +187,21 @@ class LogCheck:
         newest = index == len(replay.entries) - 1
         if newest:
             # Devices ask for this one, and take it only while it is fresh.
-            self._check_fresh(signed, what, number)
-        elif signed.checkpoint.size != index + 1:
-            where = "the experiment" if index == 0 else f"entry {index}"
-            self._findings.warn(f"the proof of {where} is not of the time when it was the newest entry of the log")
+            self._check_fresh(signed, what, index, number)
+        elif index > 0 and signed.checkpoint.size != index + 1:
+            # The experiment itself may have been logged together with its first round.
+            self._findings.warn(f"the proof of entry {index} is not of the time when it was the newest of the log")
         if number is not None and good:
             self._findings.passed(number, "logged")
 
-    def _check_fresh(self, signed: SignedCheckpoint, what: str, number: int | None) -> None:
+    def _check_fresh(self, signed: SignedCheckpoint, what: str, index: int, number: int | None) -> None:
         try:
             self._terms.check_quorum(signed, now=self._subject.now)
         except StaleCheckpointError:
-            if not self._subject.snapshot:
+            # Proofs are renewed while their entry is the newest, and the log may have grown since it was read.
+            again = self.newest()
+            grown = again is not None and again.checkpoint.size > index + 1
+            if not self._subject.snapshot and not grown:
                 check = "log" if number is None else "logged"
                 self._findings.fault(check, f"{what} is stale: {STALE}", round_number=number)
 

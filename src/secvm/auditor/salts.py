@@ -37,7 +37,7 @@ class SaltCheck:
     def __init__(self, subject: Subject, *, beacons: BeaconSource | None = None) -> None:
         """``beacons``: ask these as well; None takes what the coordinator serves."""
         self._document, self._files, self._findings = subject.document, subject.files, subject.findings
-        self._now, self._beacons = subject.now, beacons
+        self._subject, self._beacons = subject, beacons
 
     def check(self, *, committed_at: int | None, first_opening: int | None) -> SaltFound:
         """Where the salt comes from; ``committed_at`` is when a quorum had cosigned the experiment."""
@@ -118,4 +118,4 @@ class SaltCheck:
         except RemoteProtocolError:
             return True
         # A coordinator has an hour to fetch and show it.
-        return at is not None and at + 3_600_000 < self._now
+        return at is not None and at + 3_600_000 < self._subject.now

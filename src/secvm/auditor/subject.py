@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles
@@ -22,12 +23,17 @@ class Subject:
     envelope: bytes
     files: PublicFiles
     findings: Findings
-    #: Milliseconds.
-    now: int
+    #: What time it is, in milliseconds: an audit may take hours, and what it reads is of the moment when it is read.
+    time: Callable[[], int]
     #: The files are a copy of some time ago: nothing in them is fresh.
     snapshot: bool = False
     #: Also look at states and weights, which follow from the tallies.
     models: bool = True
+
+    @property
+    def now(self) -> int:
+        """Milliseconds."""
+        return self.time()
 
     def read(self, check: str, path: str, number: int | None, *, most: int = MOST_DOCUMENT_BYTES) -> bytes | None:
         """A file; None where there is none, and a fault where it is longer than it can be."""

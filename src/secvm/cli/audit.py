@@ -124,11 +124,11 @@ def _replay(where: str, experiment: str | None, *, live: bool, at: str | None, m
 
     clock = SystemClock()
     files, snapshot = open_files(where)
-    now = clock.now() if at is None else _instant(at)
+    instant = None if at is None else _instant(at)
     with progress("rounds replayed") as advance:
         return audit_files(
             files,
-            now=now,
+            now=clock.now if instant is None else instant,
             experiment=experiment,
             beacons=WebBeacons(clock) if live else None,
             snapshot=snapshot,

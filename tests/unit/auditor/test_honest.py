@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from secvm.auditor.audit import audit_files
+from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import ROUND_CHECKS
 from secvm.auditor.replay import RUNNING
 from secvm.auditor.report import NOT_SEEN
@@ -125,6 +127,47 @@ def test_experiment_without_a_log_is_replayed_and_that_is_told() -> None:
     assert report.ok
     assert any("no log" in warning for warning in report.warnings)
     assert report.experiments[0].log_size is None
+
+
+class Growing:
+    """Public files of a coordinator that goes on while they are read."""
+
+    def __init__(self, before: PublicHistory, after: PublicHistory, asked: int) -> None:
+        self._before, self._after, self._left = before, after, asked
+        self.asked = 0
+
+    def get(self, path: str, *, most: int) -> bytes | None:
+        self.asked += 1
+        return GivenFiles(self._now.files).get(path, most=most)
+
+    def now(self) -> int:
+        return self._now.now
+
+    @property
+    def _now(self) -> PublicHistory:
+        return self._before if self.asked <= self._left else self._after
+
+
+@pytest.mark.parametrize("how", ["one round", "two rounds", "the end", "a last round and the end", "renewed"])
+def test_coordinator_that_goes_on_while_it_is_audited_raises_no_alarm(how: str) -> None:
+    before = history(7, rounds=1)
+    after = before.branch()
+    if how == "renewed":
+        after.cosign(after.now + 1_800_000)
+    else:
+        after.conclude(after.draw_tally())
+        for _ in range({"two rounds": 2, "the end": 0}.get(how, 1)):
+            after.announce()
+            after.conclude(after.draw_tally())
+        if "the end" in how:
+            after.end()
+        else:
+            after.announce()
+    whole = Growing(before, after, 10**6)
+    audit_files(whole, now=whole.now)
+    for moment in range(whole.asked + 1):
+        files = Growing(before, after, moment)
+        assert told(audit_files(files, now=files.now)) == [], moment
 
 
 def test_two_experiments_of_one_coordinator_are_audited_together_or_one_alone() -> None:
