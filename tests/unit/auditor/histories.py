@@ -2,8 +2,12 @@
 
 import json
 import random
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from secvm.auditor.audit import audit_files
@@ -53,3 +57,69 @@ def listing(*histories: PublicHistory) -> bytes:
     """The list of a coordinator that runs them all."""
     listed = [{"digest": one.document.digest, "standing": "running", "title": one.document.title} for one in histories]
     return json.dumps({"experiments": listed}).encode()
+
+
+# ── elsewhere than in memory ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def lay_out(files: Mapping[str, bytes], folder: Path) -> Path:
+    """Public files as a coordinator's folder has them."""
+    for path, data in files.items():
+        if "/received/" in path:
+            # Receipts come from a coordinator's memory, and are never in its folder.
+            continue
+        parts = path.strip("/").split("/")
+        place = folder.joinpath(*parts, "index") if parts[:-1] == ["v1", "experiment"] else folder.joinpath(*parts)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+    return folder
+
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers with whatever a test says."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer: Callable[[str], Answer] = lambda _: (404, {}, b"")
+        self.asked: list[str] = []
+
+    def serve(self, files: Mapping[str, bytes]) -> None:
+        """From now on these, and nothing else."""
+        self.answer = lambda path: (200, {}, files[path]) if path in files else (404, {}, b"")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        status, headers, content = self.server.answer(self.path)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(files: Mapping[str, bytes]) -> Iterator[Server]:
+    """These files over HTTP."""
+    with Server() as running:
+        running.serve(files)
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()

@@ -1,8 +1,6 @@
 """Where an audit reads: folder, HTTP and memory give the same report; a server can neither fill it nor hold it up."""
 
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,70 +11,23 @@ from secvm.auditor.web import Limits, WebFiles
 from secvm.errors import BadInputError, MalformedMessageError
 from secvm.runtime.clock import SystemClock
 from secvm.testing.clock import ManualClock
-from tests.unit.auditor.histories import history
-
-Answer = tuple[int, dict[str, str], bytes]
-
-
-class _Server(ThreadingHTTPServer):
-    """Answers with whatever a test says."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answer: Callable[[str], Answer] = lambda _: (404, {}, b"")
-        self.asked: list[str] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)
-        status, headers, content = self.server.answer(self.path)
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+from tests.unit.auditor.histories import Answer, Server, history, lay_out, serving
 
 
 @pytest.fixture
-def server() -> Iterator[_Server]:
-    with _Server() as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
+def server() -> Iterator[Server]:
+    with serving({}) as running:
         yield running
-        running.shutdown()
-        thread.join()
-
-
-def lay_out(files: dict[str, bytes], folder: Path) -> Path:
-    """Public files as a coordinator's folder has them."""
-    for path, data in files.items():
-        parts = path.strip("/").split("/")
-        place = folder.joinpath(*parts, "index") if parts[:-1] == ["v1", "experiment"] else folder.joinpath(*parts)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
-    return folder
 
 
 @pytest.mark.parametrize("honest", [True, False])
-def test_folder_http_and_memory_give_the_same_report(server: _Server, tmp_path: Path, *, honest: bool) -> None:
+def test_folder_http_and_memory_give_the_same_report(server: Server, tmp_path: Path, *, honest: bool) -> None:
     made = history(rounds=2)
     # Receipts come from a coordinator's memory, and are never in its folder.
     files = {path: data for path, data in made.files.items() if "/received/" not in path}
     if not honest:
         del files[f"{made.place}/manifest/1"]
-    server.answer = lambda path: (200, {}, files[path]) if path in files else (404, {}, b"")
+    server.serve(files)
     readers = (
         GivenFiles(files),
         FolderFiles(lay_out(files, tmp_path)),
@@ -87,14 +38,14 @@ def test_folder_http_and_memory_give_the_same_report(server: _Server, tmp_path: 
     assert given["audit"] == ("ok" if honest else "failed")
 
 
-def test_redirects_are_not_followed(server: _Server) -> None:
+def test_redirects_are_not_followed(server: Server) -> None:
     server.answer = lambda _: (302, {"location": server.url + "/elsewhere"}, b"")
     with pytest.raises(BadInputError, match="status 302"):
         WebFiles(server.url, SystemClock()).get("/v1/experiments", most=100)
     assert "/elsewhere" not in server.asked
 
 
-def test_file_longer_than_it_may_be_is_refused_however_it_is_served(server: _Server, tmp_path: Path) -> None:
+def test_file_longer_than_it_may_be_is_refused_however_it_is_served(server: Server, tmp_path: Path) -> None:
     files = {"/v1/blob/x": b"y" * 101}
     server.answer = lambda path: (200, {}, files[path])
     for reader in (GivenFiles(files), FolderFiles(lay_out(files, tmp_path)), WebFiles(server.url, SystemClock())):
@@ -103,7 +54,7 @@ def test_file_longer_than_it_may_be_is_refused_however_it_is_served(server: _Ser
         assert reader.get("/v1/blob/x", most=101) == b"y" * 101
 
 
-def test_all_answers_together_have_a_limit(server: _Server) -> None:
+def test_all_answers_together_have_a_limit(server: Server) -> None:
     server.answer = lambda _: (200, {}, b"y" * 60)
     files = WebFiles(server.url, SystemClock(), limits=Limits(total_bytes=100))
     assert files.get("/a", most=100) == b"y" * 60
@@ -111,7 +62,7 @@ def test_all_answers_together_have_a_limit(server: _Server) -> None:
         files.get("/b", most=100)
 
 
-def test_audit_has_a_limit_of_time(server: _Server) -> None:
+def test_audit_has_a_limit_of_time(server: Server) -> None:
     server.answer = lambda _: (200, {}, b"")
     clock = ManualClock(0)
     files = WebFiles(server.url, clock, limits=Limits(audit_s=10))
@@ -129,14 +80,14 @@ class _RunningClock(ManualClock):
         return super().now()
 
 
-def test_answer_that_trickles_in_is_given_up(server: _Server) -> None:
+def test_answer_that_trickles_in_is_given_up(server: Server) -> None:
     server.answer = lambda _: (200, {}, b"y" * 2**20)
     files = WebFiles(server.url, _RunningClock(0), limits=Limits(answer_s=2))
     with pytest.raises(BadInputError, match="cannot reach"):
         files.get("/a", most=2**21)
 
 
-def test_answer_that_is_cut_off_is_asked_for_again(server: _Server) -> None:
+def test_answer_that_is_cut_off_is_asked_for_again(server: Server) -> None:
     served: list[int] = []
 
     def answer(_: str) -> Answer:
@@ -147,7 +98,7 @@ def test_answer_that_is_cut_off_is_asked_for_again(server: _Server) -> None:
     assert WebFiles(server.url, SystemClock()).get("/a", most=10) == b"whole"
 
 
-def test_server_that_fails_once_is_asked_again_and_one_that_always_fails_is_not_reached(server: _Server) -> None:
+def test_server_that_fails_once_is_asked_again_and_one_that_always_fails_is_not_reached(server: Server) -> None:
     server.answer = lambda _: (503 if len(server.asked) == 1 else 200, {}, b"x")
     assert WebFiles(server.url, SystemClock()).get("/a", most=1) == b"x"
     server.answer = lambda _: (500, {}, b"")
@@ -175,7 +126,7 @@ def test_path_out_of_the_folder_is_refused(tmp_path: Path) -> None:
             files.get(path, most=10)
 
 
-def test_server_that_is_no_coordinator_is_told_from_one_at_fault(server: _Server) -> None:
+def test_server_that_is_no_coordinator_is_told_from_one_at_fault(server: Server) -> None:
     with pytest.raises(BadInputError, match="no coordinator here"):
         audit_files(WebFiles(server.url, SystemClock()), now=0)
     server.answer = lambda _: (200, {}, b"<html>")

@@ -9,13 +9,12 @@ import pytest
 from secvm.cli.main import run
 from secvm.protocol.documents import digest_of
 from secvm.testing.public_history import PublicHistory
-from tests.unit.auditor.histories import history
-from tests.unit.auditor.test_files import lay_out
+from tests.unit.auditor.histories import history, lay_out
 
 
 def folder_of(made: PublicHistory, folder: Path) -> list[str]:
     """Its public folder, and the time at which it is audited."""
-    lay_out({path: data for path, data in made.files.items() if "/received/" not in path}, folder)
+    lay_out(made.files, folder)
     return [str(folder), "--at", datetime.fromtimestamp(made.now / 1000, UTC).isoformat()]
 
 
