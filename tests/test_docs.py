@@ -23,7 +23,14 @@ DOCUMENTS = sorted(
     ]
 )
 RECIPES = [
-    ROOT / name for name in ("README.md", "docs/learning.md", "docs/how-to/train-offline.md", "examples/README.md")
+    ROOT / name
+    for name in (
+        "README.md",
+        "docs/learning.md",
+        "docs/how-to/audit-an-experiment.md",
+        "docs/how-to/train-offline.md",
+        "examples/README.md",
+    )
 ]
 WITH_PYTHON = [ROOT / name for name in ("README.md", "docs/threat-model.md", "docs/how-to/train-offline.md")]
 

@@ -77,6 +77,10 @@ def test_import_contracts_hold(copied_source: Path) -> None:
                 ("coordinator", "estimator"),
                 ("coordinator", "witness"),
                 ("witness", "coordinator"),
+                ("coordinator", "auditor"),
+                ("auditor", "coordinator"),
+                ("auditor", "participant"),
+                ("auditor", "relay"),
                 ("runtime", "relay"),
                 ("runtime", "people"),
             )
@@ -151,6 +155,8 @@ def test_import_contracts_hold(copied_source: Path) -> None:
         pytest.param("sklearn", {"learning/_kernels/t.py": "import scipy"}, id="kernels import scipy"),
         pytest.param("estimator", {"estimator/t.py": "import urllib.request"}, id="the estimator goes online"),
         pytest.param("printing", {"people/t.py": "import typer"}, id="people talks to terminals"),
+        pytest.param("printing", {"auditor/t.py": "import rich"}, id="the auditor talks to terminals"),
+        pytest.param("sklearn", {"auditor/t.py": "import scipy"}, id="an auditor needs more than a device"),
         pytest.param(
             "acyclic",
             {"people/s.py": "import secvm.people.t", "people/t.py": "import secvm.people.s"},

@@ -178,7 +178,11 @@ def accept_ending(data: bytes, *, document: ExperimentDocument, last: AcceptedMa
 
 
 def _fault(ending: Ending, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
-    """Steps 3 to 5: the first thing that is wrong, or None."""
+    return next(iter(ending_faults(ending, document, before)), None)
+
+
+def ending_faults(ending: Ending, document: ExperimentDocument, before: RoundManifest | None) -> tuple[str, ...]:
+    """Steps 3 to 5: all that is wrong, in their order."""
     follows = before is not None and ending.round_number == before.round_number
     told = ending.last if ending.last is not None and ending.last.tally is not None else None
     checks = {
@@ -200,7 +204,7 @@ def _fault(ending: Ending, document: ExperimentDocument, before: RoundManifest |
         "its round was below the floor and not abandoned": told is None or sum(told.participants) >= document.floor,
         "it tells no root of the round's capsules": tells_root(told, document),
     }
-    return next((fault for fault, holds in checks.items() if not holds), None)
+    return tuple(fault for fault, holds in checks.items() if not holds)
 
 
-__all__ = ["Ending", "Why", "accept_ending", "make_ending"]
+__all__ = ["Ending", "Why", "accept_ending", "ending_faults", "make_ending"]

@@ -351,7 +351,13 @@ def read_relay_count(data: bytes, document: ExperimentDocument) -> RelayCount:
 
 
 def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
-    """Steps 3, 5 and 6: the first thing that is wrong, or None."""
+    return next(iter(manifest_faults(manifest, document, before)), None)
+
+
+def manifest_faults(
+    manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None
+) -> tuple[str, ...]:
+    """Steps 3, 5 and 6: all that is wrong, in their order."""
     windows = document.windows
     follows = before is not None and manifest.round_number == before.round_number + 1
     labels = len(document.experiment.labels)
@@ -381,7 +387,7 @@ def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundM
         "its quota is below the budget": manifest.quota >= document.budget,
         "it tells no root of the round's capsules": tells_root(manifest.last, document),
     }
-    return next((fault for fault, holds in checks.items() if not holds), None)
+    return tuple(fault for fault, holds in checks.items() if not holds)
 
 
 def tells_root(last: LastRound | None, document: ExperimentDocument) -> bool:
@@ -402,6 +408,7 @@ __all__ = [
     "accept_all",
     "last_round",
     "make_manifest",
+    "manifest_faults",
     "read_last",
     "read_relay_count",
     "read_tally",

@@ -1,0 +1,108 @@
+"""Where an auditor reads: a coordinator's public files, over HTTP (``web``), from a copied folder, or from memory.
+
+Whoever serves them is not trusted: every file is asked for with the most bytes that it can have, and what is longer is
+refused before it fills anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from secvm.errors import BadInputError, MalformedMessageError
+
+#: An envelope around the largest payload.
+MOST_DOCUMENT_BYTES = 2**20 + 2**12
+#: Checkpoints with all their signatures, proofs, tiles, records of beacons.
+MOST_LOG_BYTES = 2**18
+#: Lists for people.
+MOST_JSON_BYTES = 2**26
+#: A tile of entries: 256 lines, each after its length.
+MOST_TILE_BYTES = 2**16
+
+
+class PublicFiles(Protocol):
+    """A coordinator's public files (docs/protocol.md §19.2), by their paths."""
+
+    def get(self, path: str, *, most: int) -> bytes | None:
+        """The file at this path; None where there is none.
+
+        Raises
+        ------
+        MalformedMessageError
+            It is longer than ``most`` bytes.
+        BadInputError
+            Whoever serves them cannot be reached, or does not come to an end.
+        """
+        ...
+
+
+class GivenFiles:
+    """Files in memory: path to content."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+
+    def get(self, path: str, *, most: int) -> bytes | None:
+        data = self._files.get(path)
+        return None if data is None else checked_length(data, most)
+
+
+class FolderFiles:
+    """A coordinator's public folder, or a copy of it."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise BadInputError(f"there is no folder {folder}")
+        self._folder = folder
+        if not (folder / "v1").is_dir():
+            raise BadInputError(
+                f"{folder} is no public folder of a coordinator: it has no v1 in it",
+                next_step="The coordinator's settings name it under [public].",
+            )
+
+    def get(self, path: str, *, most: int) -> bytes | None:
+        parts = path.strip("/").split("/")
+        # Paths are ours, put together from digests and numbers; this is for whoever changes that one day.
+        if any(part in ("", ".", "..") or os.sep in part for part in parts):
+            raise MalformedMessageError("this is no path of a public file")
+        place = self._folder.joinpath(*parts)
+        # An experiment is a file among files that belong to it.
+        place = place / "index" if parts[:-1] == ["v1", "experiment"] else place
+        try:
+            if not place.is_file():
+                return None
+            with place.open("rb") as file:
+                return checked_length(file.read(most + 1), most)
+        except OSError as error:
+            raise BadInputError(f"cannot read {place}: {error.strerror or 'input/output error'}") from None
+
+
+def checked_length(data: bytes, most: int) -> bytes:
+    """These bytes, if they are no more than they may be."""
+    if len(data) > most:
+        raise MalformedMessageError("it is longer than such a file can be")
+    return data
+
+
+# ── where what is ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+EXPERIMENTS = "/v1/experiments"
+DIRECTORY = "/secvm/v1/directory"
+
+
+def experiment_path(digest: str, *below: object) -> str:
+    """A file of an experiment: its envelope, or what lies below."""
+    return "/".join(["/v1/experiment", digest, *map(str, below)])
+
+
+def log_path(digest: str) -> str:
+    """Where an experiment's log is."""
+    return f"/secvm/v1/{digest}"
+
+
+def blob_path(digest: str) -> str:
+    """Where a blob is."""
+    return f"/v1/blob/{digest}"

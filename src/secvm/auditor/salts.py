@@ -1,0 +1,121 @@
+"""Whose salt it is: fixed by public randomness after the experiment was logged, or drawn by its author.
+
+``protocol.salt`` gives a device the salt or an error. The auditor tells each fault by itself, and can fetch the records
+from the beacons' own servers as well: then it also sees a coordinator that serves none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from secvm.auditor.files import experiment_path
+from secvm.auditor.subject import Subject
+from secvm.crypto.beacon import BeaconSource, is_unsafe, round_time, salt_from, verify_beacon
+from secvm.crypto.beacon_records import MAX_RECORD_BYTES, BeaconOutput
+from secvm.errors import BeaconUnavailableError, RemoteProtocolError
+from secvm.protocol.experiment_document import Beacon, HashedBins
+
+VOCABULARY = "no salt: bins are the words of a public vocabulary"
+OWN = "drawn by whoever wrote the experiment: nobody can tell how often"
+PUBLIC = "fixed by public randomness after the experiment was logged"
+DEVELOPMENT = "fixed by a development beacon, which everybody can compute beforehand"
+WAITING = "not fixed yet: a beacon's round is still to come"
+UNKNOWN = "not known: what should fix it is missing or wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class SaltFound:
+    """The salt, as far as it follows."""
+
+    words: str
+    value: bytes | None = None
+
+
+class SaltCheck:
+    """The salt of one experiment."""
+
+    def __init__(self, subject: Subject, *, beacons: BeaconSource | None = None) -> None:
+        """``beacons``: ask these as well; None takes what the coordinator serves."""
+        self._document, self._files, self._findings = subject.document, subject.files, subject.findings
+        self._subject, self._beacons = subject, beacons
+
+    def check(self, *, committed_at: int | None, first_opening: int | None) -> SaltFound:
+        """Where the salt comes from; ``committed_at`` is when a quorum had cosigned the experiment."""
+        binning, found = self._document.binning, self._findings
+        if not isinstance(binning, HashedBins):
+            return SaltFound(VOCABULARY)
+        if binning.salt is not None:
+            found.warn("the experiment's salt was " + OWN)
+            return SaltFound(OWN, binning.salt)
+        if self._document.log is None:
+            found.fault("salt", "beacons are to fix the salt, and without a log nobody can tell what was known first")
+        outputs = []
+        for index, beacon in enumerate(binning.beacons):
+            output = self._output(index, beacon, started=first_opening is not None)
+            if output is None:
+                continue
+            if committed_at is not None and output.at <= committed_at:
+                found.fault("salt", f"round {beacon.round_number} of {beacon.chain} was known when it was logged")
+            if first_opening is not None and output.at > first_opening:
+                found.warn("round 1 opened before its salt could be known: nobody can have taken part then")
+            outputs.append(output.value)
+        if len(outputs) < len(binning.beacons):
+            return SaltFound(UNKNOWN if any(fault.check == "salt" for fault in found.faults) else WAITING)
+        unsafe = any(is_unsafe(beacon.chain) for beacon in binning.beacons)
+        proven = committed_at is not None and not any(fault.check == "salt" for fault in found.faults)
+        words = DEVELOPMENT if unsafe else PUBLIC if proven else UNKNOWN
+        return SaltFound(words, salt_from(outputs, binning.bins))
+
+    def _output(self, index: int, beacon: Beacon, *, started: bool) -> BeaconOutput | None:
+        """What a beacon gave, verified; None, and perhaps a fault, where that cannot be told."""
+        found, what = self._findings, f"round {beacon.round_number} of {beacon.chain}"
+        if is_unsafe(beacon.chain):
+            if self._document.test:
+                found.warn("the experiment's salt is " + DEVELOPMENT)
+            else:
+                found.fault("salt", "a development beacon is to fix the salt of an experiment that is no test")
+        record = self._record(index, what)
+        if record is None and (started or self._is_past(beacon)):
+            found.fault("salt", f"the record of {what}, which fixes the salt, is not served")
+        served = None if record is None else self._served(beacon, record, what)
+        fetched = self._fetched(beacon, what)
+        return served or fetched
+
+    def _record(self, index: int, what: str) -> bytes | None:
+        path = experiment_path(self._document.digest, "beacon", index)
+        try:
+            return self._files.get(path, most=MAX_RECORD_BYTES)
+        except RemoteProtocolError as fault:
+            self._findings.fault("salt", f"the record of {what} cannot be read: {fault}")
+            return None
+
+    def _served(self, beacon: Beacon, record: bytes, what: str) -> BeaconOutput | None:
+        try:
+            return self._verify(beacon, record)
+        except RemoteProtocolError as fault:
+            self._findings.fault("salt", f"what is served as {what} is not genuine: {fault}")
+            return None
+
+    def _fetched(self, beacon: Beacon, what: str) -> BeaconOutput | None:
+        if self._beacons is None:
+            return None
+        try:
+            return self._verify(beacon, self._beacons.fetch(beacon.chain, beacon.round_number))
+        except BeaconUnavailableError as error:
+            self._findings.leave_out(f"{what} from its own servers: {error}")
+        except RemoteProtocolError as fault:
+            self._findings.leave_out(f"{what} from its own servers: what came is not genuine ({fault})")
+        return None
+
+    def _verify(self, beacon: Beacon, record: bytes) -> BeaconOutput:
+        unsafe = is_unsafe(beacon.chain)
+        return verify_beacon(beacon.chain, beacon.round_number, record, allow_unsafe=unsafe and self._document.test)
+
+    def _is_past(self, beacon: Beacon) -> bool:
+        """Whether the round is known by now, as far as its number tells."""
+        try:
+            at = round_time(beacon.chain, beacon.round_number)
+        except RemoteProtocolError:
+            return True
+        # A coordinator has an hour to fetch and show it.
+        return at is not None and at + 3_600_000 < self._subject.now

@@ -1,0 +1,220 @@
+"""How rounds ended: each step taken again from its published tally, and counts held to what is signed beside them.
+
+"Step follows from the published tally" is the best verdict there is. It does not say that the tally is true: whether
+packages were invented, within what budget and relays allow, nobody sees from here.
+"""
+
+from __future__ import annotations
+
+from secvm.auditor.files import blob_path
+from secvm.auditor.subject import Shown, Subject
+from secvm.crypto.oblivious import decode_key_configurations
+from secvm.errors import InconsistentManifestError, RemoteProtocolError
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.blobs import decode_state, decode_tally
+from secvm.protocol.checkpoints import MAX_AHEAD_S
+from secvm.protocol.documents import digest_of
+from secvm.protocol.ending import Ending
+from secvm.protocol.evidence import Kind
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, read_relay_count
+from secvm.protocol.plausible import violations
+from secvm.protocol.recompute import Model, first_model, model_of, names_in, next_model, what_differs
+
+FOLLOWS = "step follows from the published tally"
+ABANDONED = "abandoned: state unchanged"
+
+
+class Steps:
+    """The models of one experiment, computed from zero."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        #: Steps that were taken again.
+        self.count = 0
+        #: How each round ended, as the document after it tells.
+        self.ended: dict[int, LastRound] = {}
+        self._model: Model = first_model(subject.document)
+        self._before: Shown | None = None
+        self._good_blobs: set[str] = set()
+
+    def conclude(self, number: int, before: Shown | None, after: Shown) -> str | None:
+        """Round ``number`` ended as the document after it says; 0: nothing was before. The verdict comes back.
+
+        ``before``: the round's own manifest; None where it is not shown.
+        """
+        found, told = self._subject.findings, after.told
+        if number == 0:
+            first = 1 if isinstance(told, RoundManifest) else None
+            self._expect(first, after, first_model(self._subject.document), ())
+            self._check_blobs(first, told)
+            return None
+        self._before = before
+        if told.last is not None:
+            self.ended[number] = told.last
+        counted, blob = self._counted(number, after)
+        started = None if before is None else before.manifest
+        if started is not None and self._subject.now + 1000 * MAX_AHEAD_S < started.accept_until:
+            found.fault("window", "how it ended was published before its window was over", round_number=number)
+        abandoned = told.last is not None and told.last.tally is None
+        if before is None:
+            found.leave_out(f"the step of round {number}: its manifest is not shown")
+            self._go_on_from(told)
+        elif abandoned or counted is not None:
+            self._step(number, after, counted, blob)
+        else:
+            self._go_on_from(told)
+        if abandoned:
+            found.passed(number, "floor", "counts")
+        self._check_blobs(number, told)
+        fault = found.first_fault(number)
+        follows = ABANDONED if abandoned else FOLLOWS
+        return follows if fault is None else f"at fault: {fault.sentence}"
+
+    def _counted(self, number: int, after: Shown) -> tuple[Tally | None, bytes | None]:
+        """The tally that a document names, held to what the document says beside it."""
+        found, last = self._subject.findings, after.told.last
+        if last is None:
+            return None, None
+        count = self._relay_count(number, last)
+        if last.tally is None:
+            return None, None
+        most = tally_bytes(self._subject.document) + 4096
+        blob = self._subject.read("step", blob_path(last.tally), number, most=most)
+        if blob is None:
+            if not found.has_failed(number, "step"):
+                found.fault("step", "its tally is named and not served", round_number=number)
+            return None, None
+        try:
+            tally = decode_tally(blob, digest=last.tally, experiment=self._subject.document.experiment)
+        except RemoteProtocolError as fault:
+            found.fault("step", f"its tally cannot be read: {fault}", round_number=number)
+            return None, None
+        counted = last_round(tally)
+        if (counted.cells, counted.participants) != (last.cells, last.participants):
+            evidence = self._subject.evidence(Kind.WRONG_COUNTS, documents=(after.envelope,), blobs=(blob,))
+            sentence = "counts were signed beside a tally that has others"
+            found.fault("counts", sentence, round_number=number, evidence=evidence)
+        found.passed(number, "counts", "floor")
+        self._judge_plausible(number, tally, count)
+        return tally, blob
+
+    def _relay_count(self, number: int, last: LastRound) -> RelayCount | None:
+        """What a relay has signed of the round, if that can be believed."""
+        found, document = self._subject.findings, self._subject.document
+        if last.relay_count is None:
+            if document.relays and last.tally is not None:
+                found.leave_out("tallies against relays' counts, where a round is told without one")
+            return None
+        try:
+            count = read_relay_count(last.relay_count, document)
+        except RemoteProtocolError as fault:
+            sentence = f"the relay's count beside it cannot be believed: {fault}"
+            found.fault("relay_count", sentence, round_number=number)
+            return None
+        found.passed(number, "relay_count")
+        return count
+
+    def _judge_plausible(self, number: int, tally: Tally, count: RelayCount | None) -> None:
+        """Whether so many people can have sent so much."""
+        found, document = self._subject.findings, self._subject.document
+        if len(document.relays) > 1:
+            found.leave_out("tallies against relays' counts: there are several relays, and each round tells one's")
+        for violation in violations(document, tally, count, key_id=self._key_id()):
+            sentence = violation.sentence[:1].lower() + violation.sentence[1:].rstrip(".")
+            if violation.whatever_people_send:
+                found.fault("plausible", sentence, round_number=number)
+            else:
+                # One client who is two people, or a device of its own making, brings this about as well.
+                found.doubt("plausible", sentence, round_number=number)
+        if count is not None and len(document.relays) == 1:
+            found.passed(number, "plausible")
+
+    def _key_id(self) -> int | None:
+        """Id of the gateway key of the round that is judged."""
+        manifest = None if self._before is None else self._before.manifest
+        if manifest is None:
+            return None
+        try:
+            configurations = decode_key_configurations(manifest.gateway_keys)
+        except RemoteProtocolError:
+            return None
+        return configurations[0].key_id if configurations else None
+
+    def _step(self, number: int, after: Shown, tally: Tally | None, blob: bytes | None) -> None:
+        before, state = self._before, self._model.state
+        assert before is not None
+        try:
+            model = next_model(self._subject.document, state, tally)
+        except InconsistentManifestError as fault:
+            blobs = () if blob is None else (state.to_bytes(), blob)
+            evidence = self._subject.evidence(Kind.WRONG_STEP, documents=(before.envelope, after.envelope), blobs=blobs)
+            self._subject.findings.fault(
+                "step", f"a model was signed although {fault}", round_number=number, evidence=evidence
+            )
+            self._go_on_from(after.told)
+            return
+        self.count += tally is not None
+        self._expect(number, after, model, () if blob is None else (blob,))
+
+    def _expect(self, number: int | None, after: Shown, model: Model, tally: tuple[bytes, ...]) -> None:
+        """The model that a document must name; what it names instead is a fault, and the audit goes on from that."""
+        differs, started = what_differs(after.told, model), self._model.state
+        self._model = model
+        if differs is None:
+            if number is not None and (after.told.last is not None or isinstance(after.told, Ending)):
+                self._subject.findings.passed(number, "step")
+            return
+        before = self._before
+        documents = (after.envelope,) if before is None else (before.envelope, after.envelope)
+        blobs = (started.to_bytes(), *tally) if tally else ()
+        evidence = self._subject.evidence(Kind.WRONG_STEP, documents=documents, blobs=blobs)
+        if after.told.last is None:
+            sentence = f"the first model is not zero: what was signed is {differs}"
+        else:
+            sentence = f"the model after it does not follow: what was signed is {differs}"
+        check = "step" if number is not None else "ending"
+        self._subject.findings.fault(check, sentence, round_number=number, evidence=evidence)
+        self._go_on_from(after.told)
+
+    def _go_on_from(self, told: RoundManifest | Ending) -> None:
+        """From what was signed, if it is served; else from what was computed."""
+        most = 2 * len(self._model.state.to_bytes()) + 4096
+        try:
+            data = self._subject.files.get(blob_path(told.state), most=most)
+            if data is not None:
+                state = decode_state(data, digest=told.state, experiment=self._subject.document.experiment)
+                self._model = model_of(self._subject.document, state)
+        except RemoteProtocolError:
+            pass
+
+    # ── blobs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_blobs(self, number: int | None, told: RoundManifest | Ending) -> None:
+        """States and weights are served under their digests."""
+        if not self._subject.models:
+            return
+        model = self._model
+        sizes = (len(part) for part in (model.state.to_bytes(), model.training.to_bytes(), model.evaluation.to_bytes()))
+        words = ("state", "training weights", "evaluation weights")
+        for word, digest, size in zip(words, names_in(told), sizes, strict=True):
+            if digest in self._good_blobs:
+                continue
+            data = self._subject.read("blobs", blob_path(digest), number, most=2 * size + 4096)
+            whose = "from which it starts" if told.last is None else "after it"
+            if data is None:
+                self._subject.findings.fault("blobs", f"not served: the {word} {whose}", round_number=number)
+            elif digest_of(data) != digest:
+                sentence = f"what is served as the {word} {whose} has another digest"
+                self._subject.findings.fault("blobs", sentence, round_number=number)
+            else:
+                self._good_blobs.add(digest)
+        if number is not None and told.last is not None:
+            self._subject.findings.passed(number, "blobs")
+
+
+def tally_bytes(document: ExperimentDocument) -> int:
+    """How many bytes the counts of this experiment's tallies have; told without making one."""
+    experiment = document.experiment
+    labels, models = len(experiment.labels), experiment.models.n_models
+    return 8 * (2 * models * (experiment.n_bins + 1) + labels + labels * labels)

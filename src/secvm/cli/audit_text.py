@@ -1,0 +1,111 @@
+"""Reports of audits for people. Whatever a server has written is shown without control characters, and shortened."""
+
+from __future__ import annotations
+
+import datetime as dt
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from secvm.auditor.explain import STILL_TO_CHECK, WATERMARK, Explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from secvm.auditor.findings import Fault
+    from secvm.auditor.report import ExperimentReport, Report, RoundReport
+
+_MOST_LETTERS = 200
+#: More rounds than this are shown in spans of the same verdict.
+_MANY_ROUNDS = 40
+
+
+def report_text(report: Report) -> str:
+    """The whole report."""
+    lines: list[str] = []
+    for one in report.experiments:
+        lines += [*_experiment(one), ""]
+    lines += _block("Something is wrong", [_fault(fault, report) for fault in report.faults])
+    never_run = [f"{digest}  {why}" for digest, why in report.never_run.items()]
+    lines += _block("Logged and never run", never_run)
+    lines += _block("Worth knowing", report.warnings)
+    lines += _block("Not checked, or not to be seen from outside", report.not_checked)
+    found = len(report.faults)
+    steps = f"{report.steps_replayed} step{'' if report.steps_replayed == 1 else 's'} replayed"
+    said = "nothing found" if not found else f"{found} fault{'' if found == 1 else 's'} found"
+    return "\n".join([*lines, f"{steps}; {said}."])
+
+
+def _experiment(one: ExperimentReport) -> Iterator[str]:
+    yield f"experiment {one.experiment}"
+    yield f"  title    {plain(one.title)}"
+    yield f"  standing {one.standing}, {len(one.rounds)} round{'' if len(one.rounds) == 1 else 's'}"
+    if one.log_size is not None:
+        when = "" if one.committed_at is None else f", first cosigned by a quorum at {_time(one.committed_at)}"
+        yield f"  log      {one.log_size} entries{when}"
+    yield f"  salt     {one.salt}"
+    if one.rounds:
+        yield "   round  verdict"
+        yield from _rounds(one.rounds)
+
+
+def _rounds(rounds: tuple[RoundReport, ...]) -> Iterator[str]:
+    if len(rounds) <= _MANY_ROUNDS:
+        for one in rounds:
+            yield f"  {one.number:>6}  {plain(one.verdict)}"
+        return
+    for verdict, found in groupby(rounds, key=lambda one: one.verdict):
+        span = list(found)
+        name = f"{span[0].number}" if len(span) == 1 else f"{span[0].number} to {span[-1].number}"
+        yield f"  {name:>6}  {plain(verdict)}"
+
+
+def _fault(fault: Fault, report: Report) -> str:
+    where = "" if fault.round_number is None else f"round {fault.round_number}: "
+    if fault.experiment is not None and len(report.experiments) > 1:
+        where = f"{fault.experiment[:16]} {where}"
+    proof = " [signed bytes prove it]" if fault.provable else ""
+    return f"{where}{plain(fault.sentence)}{proof}"
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """What a piece of evidence shows."""
+    finding = explanation.finding
+    lines = [
+        plain(finding.sentence),
+        "",
+        f"The file holds {explanation.what}.",
+        "Signatures were verified here, without asking anybody.",
+        "",
+        f"experiment  {finding.experiment}",
+        f"title       {plain(finding.title)}",
+        *(f"signed by   {plain(signer)}" for signer in explanation.signed_by),
+        "",
+        *_block("What you must still check yourself", list(STILL_TO_CHECK)),
+        WATERMARK,
+    ]
+    return "\n".join(lines)
+
+
+def _block(title: str, sentences: list[str]) -> list[str]:
+    if not sentences:
+        return []
+    return [f"{title}:", *(f"  - {plain(sentence)}" for sentence in _some(sentences)), ""]
+
+
+def _some(sentences: list[str]) -> Iterable[str]:
+    yield from sentences[:100]
+    if len(sentences) > 100:
+        yield f"and {len(sentences) - 100} more"
+
+
+def _time(instant: int) -> str:
+    try:
+        return dt.datetime.fromtimestamp(instant / 1000, dt.UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{instant} ms"
+
+
+def plain(text: str) -> str:
+    """Text of others, such that it changes no terminal."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return shown if len(shown) <= _MOST_LETTERS else shown[:_MOST_LETTERS] + "…"

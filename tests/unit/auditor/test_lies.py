@@ -1,0 +1,463 @@
+"""Every lie that can be seen from outside is found, told in the right words, and proved where it was signed."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from secvm.auditor.audit import audit_files
+from secvm.auditor.files import GivenFiles
+from secvm.auditor.findings import MOST_FAULTS
+from secvm.auditor.steps import FOLLOWS
+from secvm.crypto.beacon import LocalUnsafeBeacon
+from secvm.errors import BadInputError
+from secvm.learning.aggregate.descent import State
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.blobs import encode_tally
+from secvm.protocol.checkpoints import read_checkpoint
+from secvm.protocol.documents import digest_of
+from secvm.protocol.ending import Why
+from secvm.protocol.evidence import Kind, examine
+from secvm.protocol.log import experiment_entry, manifest_entry
+from secvm.protocol.manifest import RelayCount, last_round, read_relay_count
+from secvm.testing.parties import draw_key
+from secvm.testing.public_history import PublicHistory
+from tests.unit.auditor.histories import audited, history, rewritten, sentences, told
+
+
+def kinds(evidence: list[bytes]) -> set[Kind]:
+    """What each piece shows, by itself."""
+    return {examine(data).kind for data in evidence}
+
+
+# ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TooFar(PublicHistory):
+    """Takes the first round's step twice."""
+
+    def step(self, state: State, tally: Tally) -> State:
+        next_state = super().step(state, tally)
+        return super().step(next_state, tally) if len(self.manifests) == 1 else next_state
+
+
+def test_wrong_step_is_told_once_and_the_rounds_after_it_are_judged_by_themselves() -> None:
+    made = TooFar.drawn(random.Random(3))
+    made.play(3, abandoned=0)
+    made.end()
+    report = audited(made)
+    assert told(report) == [("step", 1)]
+    assert "does not follow: what was signed is another state" in sentences(report)
+    assert [one.verdict for one in report.rounds][1:] == [FOLLOWS, FOLLOWS]
+    assert report.rounds[0].verdict.startswith("at fault: ")
+    assert kinds(report.evidence) == {Kind.WRONG_STEP}
+    assert report.faults[0].provable
+
+
+def test_weights_that_are_not_of_the_state_are_found() -> None:
+    made = history(rounds=1)
+    made.conclude(made.draw_tally())
+    other = digest_of(b"other weights")
+    made.announce(evaluation_weights=other)
+    report = audited(made)
+    assert ("step", 2) in told(report)
+    assert "evaluation weights that are not the state's" in sentences(report)
+    assert Kind.WRONG_STEP in kinds(report.evidence)
+
+
+def test_first_model_that_is_not_zero_is_found() -> None:
+    made = PublicHistory.drawn(random.Random(5))
+    made.announce(training_weights=digest_of(b"something"))
+    report = audited(made)
+    assert ("step", 1) in told(report)
+    assert "the first model is not zero" in sentences(report)
+    assert kinds(report.evidence) == {Kind.WRONG_STEP}
+
+
+def test_abandoned_round_that_changed_the_state_is_found() -> None:
+    made = history(rounds=0)
+    made.conclude(None)
+    made.announce(state=digest_of(b"another"))
+    report = audited(made)
+    assert ("step", 1) in told(report)
+    assert "an abandoned round changed the state" in sentences(report)
+    assert kinds(report.evidence) <= {Kind.BAD_DOCUMENT, Kind.WRONG_STEP}
+    assert report.evidence
+
+
+def test_counts_beside_another_tally_are_found() -> None:
+    made = history(rounds=0)
+    last = made.conclude(made.draw_tally())
+    more = tuple(count + 1 for count in last.participants)
+    made.announce(last=replace(last, participants=more, relay_count=None))
+    report = audited(made)
+    assert ("counts", 1) in told(report)
+    assert kinds(report.evidence) == {Kind.WRONG_COUNTS}
+
+
+def test_tally_below_the_floor_is_found() -> None:
+    made = history(rounds=0)
+    few = made.document.experiment.empty_tally()
+    few.participants[0] = 1
+    last = last_round(few)
+    made.conclude(None)
+    blob = encode_tally(few)
+    made.files[f"/v1/blob/{digest_of(blob)}"] = blob
+    made.announce(last=last)
+    report = audited(made)
+    assert ("floor", 1) in told(report)
+    assert "below the floor" in sentences(report)
+    assert Kind.BAD_DOCUMENT in kinds(report.evidence)
+
+
+def test_forged_tally_within_the_budget_is_not_found_and_the_report_says_that_nobody_can() -> None:
+    made = history(rounds=0)
+    made.conclude(made.draw_tally())
+    made.end()
+    report = audited(made)
+    assert report.ok
+    assert any("invent packages" in sentence for sentence in report.not_checked)
+
+
+# ── relays' counts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"capsules": 1}, "the relay had 1 capsules"),
+        ({"epoch": 7}, "count is of epoch 7"),
+    ],
+)
+def test_tally_that_does_not_fit_the_relays_count_is_found(change: dict[str, int], said: str) -> None:
+    made = history(rounds=0, relays=1)
+    last = made.conclude(made.draw_tally())
+    assert last.relay_count is not None
+    count = replace(read_relay_count(last.relay_count, made.document), **change)
+    made.announce(last=replace(last, relay_count=count.to_signed_bytes(made.parties.relays[0])))
+    report = audited(made)
+    assert ("plausible", 1) in told(report)
+    assert said in sentences(report)
+
+
+def test_more_people_than_clients_are_doubted_and_no_fault_of_the_coordinators() -> None:
+    made = history(rounds=0, relays=1)
+    made.conclude(made.draw_tally(), clients=1)
+    last = made._last
+    assert last is not None
+    count = RelayCount(read_relay_count(last.relay_count or b"", made.document).epoch, 1, 10**6)
+    made.announce(last=replace(last, relay_count=count.to_signed_bytes(made.parties.relays[0])))
+    report = audited(made)
+    assert report.ok
+    assert any("the relay had 1 clients" in warning for warning in report.warnings)
+    assert report.rounds[0].checks["plausible"] == "doubtful"
+
+
+def test_relays_count_that_no_relay_signed_is_found() -> None:
+    made = history(rounds=0, relays=1)
+    last = made.conclude(made.draw_tally())
+    assert last.relay_count is not None
+    count = read_relay_count(last.relay_count, made.document)
+    made.announce(last=replace(last, relay_count=count.to_signed_bytes(draw_key(random.Random(1)))))
+    assert ("relay_count", 1) in told(audited(made))
+
+
+# ── windows and keys ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_shorter_window_is_found_and_proved() -> None:
+    made = history(rounds=1)
+    made.conclude(made.draw_tally())
+    manifest = made.make_manifest()
+    made.announce(closes_at=manifest.closes_at - 1000, accept_until=manifest.accept_until - 1000)
+    report = audited(made)
+    assert ("window", 3) in told(report)
+    assert kinds(report.evidence) == {Kind.BAD_DOCUMENT}
+
+
+def test_window_outside_the_hours_of_the_day_is_found() -> None:
+    made = PublicHistory.drawn(random.Random(6))
+    windows = replace(made.document.windows, hours=((5, 6),), time_zone="Asia/Kolkata")
+    made = rewritten(made, windows=windows)
+    made.announce()
+    assert ("hours", 1) in told(audited(made))
+    # One o'clock in London is half past six in Kolkata.
+    windows = replace(windows, hours=((6, 7),))
+    made = rewritten(made, windows=windows)
+    made.announce()
+    assert told(audited(made)) == []
+
+
+def test_time_zone_that_this_machine_does_not_know_is_told_and_no_fault() -> None:
+    made = PublicHistory.drawn(random.Random(6))
+    windows = replace(made.document.windows, time_zone="Nowhere/Atlantis")
+    made = rewritten(made, windows=windows)
+    made.announce()
+    report = audited(made)
+    assert report.ok
+    assert report.rounds[0].checks.get("hours") is None
+    assert any("time zone is not known" in sentence for sentence in report.not_checked)
+
+
+def test_gateway_key_of_an_earlier_round_is_found() -> None:
+    made = history(rounds=2)
+    made.conclude(made.draw_tally())
+    made.announce(gateway_keys=made.manifests[0].gateway_keys)
+    report = audited(made)
+    assert told(report) == [("gateway_key", 4)]
+    assert "that of round 1" in sentences(report)
+
+
+def test_quota_below_the_budget_is_found() -> None:
+    made = history(rounds=0)
+    made.conclude(made.draw_tally())
+    made.announce(quota=1)
+    assert ("quota", 2) in told(audited(made))
+
+
+def test_end_of_a_round_that_is_told_too_early_is_found() -> None:
+    made = history(rounds=2)
+    early = made.manifests[1].opens_at
+    assert ("window", 2) in told(audited(made, now=early))
+
+
+# ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_stale_checkpoint_is_found_and_in_a_copy_only_told() -> None:
+    made = history()
+    later = made.now + 1000 * (made.terms.freshness_s + 10)
+    report = audited(made, now=later)
+    assert ("log", None) in told(report)
+    assert "stale" in sentences(report)
+    copy = audited(made, now=later, snapshot=True)
+    assert copy.ok
+    assert any("old, as in any copy" in warning for warning in copy.warnings)
+
+
+def test_checkpoint_of_too_few_witnesses_is_found() -> None:
+    made = history(witnesses=5)
+    signed = made.log.checkpoint()
+    lines = [made.parties.witnesses[0].key for _ in range(5)]
+    note = signed.cosigned(
+        *(signed.checkpoint.cosign(key, name="w0.example", time_s=made.now // 1000 - i) for i, key in enumerate(lines))
+    )
+    files = {**made.files, f"{made.log_place}/checkpoint": note.data}
+    report = audited(made, files)
+    assert "no quorum: too few witnesses" in sentences(report)
+
+
+def test_round_that_is_shown_and_not_logged_is_found() -> None:
+    made = history(rounds=2)
+    made.conclude(made.draw_tally())
+    manifest = made.make_manifest()
+    made.show(manifest, manifest.signed([made.parties.coordinator]))
+    report = audited(made)
+    assert ("logged", 4) in told(report)
+    assert "not in the log" in sentences(report)
+
+
+def test_entry_that_is_logged_and_not_shown_is_found() -> None:
+    made = history(rounds=1)
+    made.log.append(manifest_entry("ab" * 32))
+    made.cosign()
+    report = audited(made)
+    assert ("log", None) in told(report)
+    assert "only 3 of their documents are shown" in sentences(report)
+
+
+def test_log_that_holds_another_document_is_found_and_proved() -> None:
+    made = history(rounds=1)
+    liar = made.branch()
+    liar.log = made.log.branch(2)
+    liar.log.append(manifest_entry("cd" * 32))
+    signed = liar.log.checkpoint()
+    note = signed.cosigned(
+        *(signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in made.parties.witnesses)
+    )
+    liar.show_checkpoint(note)
+    del liar.files[f"{liar.place}/proof/2"]
+    report = audited(liar)
+    assert ("log", None) in told(report)
+    assert "does not hold the documents" in sentences(report)
+    assert kinds(report.evidence) == {Kind.NOT_IN_LOG}
+
+
+def test_fork_between_a_proof_and_the_checkpoint_is_found_and_proved() -> None:
+    made = history(rounds=1)
+    files = dict(made.files)
+    other = made.branch()
+    other.log = made.log.branch(2)
+    other.log.append(manifest_entry("cd" * 32))
+    signed = other.log.checkpoint()
+    note = signed.cosigned(
+        *(signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in made.parties.witnesses)
+    )
+    files[f"{made.log_place}/checkpoint"] = note.data
+    report = audited(made, files)
+    assert "the log was forked" in sentences(report)
+    assert Kind.FORKED_LOG in kinds(report.evidence)
+    assert read_checkpoint(note.data, log=made.log.note_key).checkpoint.size == 3
+
+
+def test_two_manifests_for_one_round_are_found_and_proved() -> None:
+    made = history(rounds=1)
+    other = replace(made.manifests[-1], quota=made.manifests[-1].quota + 1)
+    files = {**made.files, f"{made.place}/manifest/latest": other.signed([made.parties.coordinator])}
+    report = audited(made, files)
+    assert told(report) == [("chain", 2)]
+    assert kinds(report.evidence) == {Kind.TWO_DOCUMENTS}
+
+
+def test_latest_that_is_an_old_one_is_found() -> None:
+    made = history(rounds=2)
+    files = {**made.files, f"{made.place}/manifest/latest": made.files[f"{made.place}/manifest/1"]}
+    assert "manifest/latest is of round 1" in sentences(audited(made, files))
+
+
+def test_withheld_manifest_is_told_and_the_others_are_still_judged() -> None:
+    made = history(rounds=3, seed=4)
+    files = {path: data for path, data in made.files.items() if path != f"{made.place}/manifest/2"}
+    report = audited(made, files)
+    assert told(report)[0] == ("chain", 2)
+    assert report.rounds[1].verdict.startswith("at fault")
+    assert report.rounds[2].verdict in (FOLLOWS, "abandoned: state unchanged")
+
+
+def test_manifest_after_the_ending_is_found_and_proved() -> None:
+    made = history(rounds=1)
+    made.conclude(made.draw_tally())
+    early = PublicHistory.end(made.branch(), Why.STOPPED)
+    later = made.announce()
+    files = {**made.files, f"{made.place}/ending": early.signed([made.parties.coordinator])}
+    report = audited(made, files)
+    assert later.round_number == 3
+    assert ("ending", None) in told(report)
+    assert Kind.TWO_DOCUMENTS in kinds(report.evidence)
+
+
+# ── salt ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_beacon_that_was_known_when_the_experiment_was_logged_is_found() -> None:
+    made = PublicHistory.drawn(random.Random(2), beacons=1)
+    beacon = made.document.binning.beacons[0]  # type: ignore[union-attr]
+    late = rewritten(made, now=1000 * (beacon.round_number + 5))
+    assert told(audited(late)) == [("salt", None)]
+    assert "was known when it was logged" in sentences(audited(late))
+
+
+def test_beacon_that_is_still_to_come_is_no_fault_before_the_first_round() -> None:
+    made = PublicHistory.drawn(random.Random(2), beacons=1)
+    files = {path: data for path, data in made.files.items() if "/beacon/" not in path}
+    report = audited(made, files)
+    assert report.ok
+    assert report.experiments[0].salt.startswith("not fixed yet")
+
+
+def test_live_records_replace_what_is_not_served_and_that_is_a_fault_all_the_same() -> None:
+    made = history(beacons=1)
+    files = {path: data for path, data in made.files.items() if "/beacon/" not in path}
+    report = audited(made, files, beacons=LocalUnsafeBeacon())
+    assert told(report) == [("salt", None)]
+    assert report.experiments[0].salt_value == audited(made).experiments[0].salt_value
+
+
+def test_development_beacon_in_an_experiment_that_is_no_test_is_found() -> None:
+    made = PublicHistory.drawn(random.Random(2), beacons=1)
+    real = rewritten(made, test=False)
+    assert "no test" in sentences(audited(real))
+
+
+# ── the directory ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_experiment_that_is_shown_and_not_in_the_directory_is_found() -> None:
+    made = history()
+    other = rewritten(made, now=made.now, title="Another")
+    place = "/secvm/v1/directory"
+    files = {**made.files, **{path: data for path, data in other.files.items() if path.startswith(place)}}
+    report = audited(made, files)
+    assert ("directory", None) in told(report)
+    assert "does not stand in the directory" in sentences(report)
+    assert dict(report.never_run) == {other.document.digest: "logged, and not listed"}
+
+
+def test_directory_that_is_not_served_is_found() -> None:
+    made = history()
+    files = {path: data for path, data in made.files.items() if "/directory/" not in path}
+    assert told(audited(made, files)) == [("directory", None)]
+
+
+def test_experiment_twice_in_the_directory_is_found() -> None:
+    made = history()
+    made.directory.append(experiment_entry(made.document.digest))
+    signed = made.directory.cosigned(list(made.parties.witnesses), time_s=lambda _: made.now // 1000)
+    files = {f"/secvm/v1/directory/{path}": data for path, data in made.directory.files(signed).items()}
+    assert told(audited(made, {**made.files, **files})) == [("directory", None)]
+
+
+# ── what is told to people ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("lie", ["participants", "cells", "experiment", "nonsense"])
+def test_status_that_tells_another_story_is_found(lie: str) -> None:
+    made = history(rounds=0)
+    last = made.conclude(made.draw_tally())
+    made.announce()
+    labels = made.document.experiment.labels
+    told_round = {
+        "number": 1,
+        "participants": dict(zip(labels, last.participants, strict=True)),
+        "cells": [list(row) for row in last.cells],
+    }
+    content = {"experiment": made.document.digest, "rounds": [told_round]}
+    path = f"{made.place}/status"
+    assert audited(made, {**made.files, path: json.dumps(content).encode()}).ok
+    if lie == "participants":
+        told_round["participants"] = dict.fromkeys(labels, 99)
+    elif lie == "cells":
+        told_round["cells"] = [[99 for _ in labels] for _ in labels]
+    elif lie == "experiment":
+        content["experiment"] = "ab" * 32
+    data = b"[" if lie == "nonsense" else json.dumps(content).encode()
+    assert told(audited(made, {**made.files, path: data})) == [("status", None)]
+
+
+# ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Echo:
+    """Whatever is asked for, garbage is served."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self._files = files
+        self.asked = 0
+
+    def get(self, path: str, *, most: int) -> bytes | None:
+        self.asked += 1
+        return self._files.get(path, b"garbage"[:most])
+
+
+def test_server_that_serves_garbage_for_ever_is_left_soon() -> None:
+    made = PublicHistory.drawn(random.Random(1))
+    endless = rewritten(made, rounds=2**20 - 1)
+    files = Echo({path: data for path, data in endless.files.items() if "manifest" not in path})
+    report = audit_files(files, now=endless.now)
+    assert len(report.experiments[0].findings.faults) <= MOST_FAULTS
+    assert files.asked < 3 * MOST_FAULTS
+    assert any("so much is wrong" in sentence for sentence in report.not_checked)
+
+
+def test_experiment_with_tallies_too_large_is_not_begun() -> None:
+    made = history()
+    with pytest.raises(BadInputError, match="more than may be read here"):
+        audited(made, most_tally_bytes=8)
+
+
+def test_list_of_very_many_experiments_is_not_followed() -> None:
+    listed = [{"digest": f"{i:064x}", "standing": "running", "title": ""} for i in range(2**14 + 1)]
+    files = {"/v1/experiments": json.dumps({"experiments": listed}).encode()}
+    with pytest.raises(BadInputError, match="lists more than"):
+        audit_files(GivenFiles(files), now=0)
