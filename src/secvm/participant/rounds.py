@@ -41,6 +41,8 @@ class Rounds(Protocol):
             What was served convicts the server.
         RemoteProtocolError
             It cannot be believed; nothing has changed.
+        OverLimitError
+            There is more to fetch than may be fetched today.
         """
         ...
 
