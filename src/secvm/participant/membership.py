@@ -17,7 +17,7 @@ from secvm.learning.individual.dice import Dice
 from secvm.participant.declining import why_not
 from secvm.participant.evidence import as_file
 from secvm.participant.polling import Polling
-from secvm.participant.rounds import News, Rounds, UnloggedRounds
+from secvm.participant.rounds import News, RoundCounts, Rounds, UnloggedRounds
 from secvm.participant.state import Model, Record, RoundHistory, Status
 from secvm.participant.surroundings import Now, Surroundings
 from secvm.participant.transport import SendResult
@@ -63,17 +63,6 @@ class Due:
 
     package_id: int
     capsule: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RoundCounts:
-    """How far a device is in a round, or was."""
-
-    round_number: int
-    waiting: int
-    acknowledged: int
-    lost: int
-    done: bool
 
 
 class Membership:

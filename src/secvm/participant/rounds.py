@@ -29,6 +29,17 @@ class News:
     ending: Ending | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RoundCounts:
+    """How far a device is in a round, or was."""
+
+    round_number: int
+    waiting: int
+    acknowledged: int
+    lost: int
+    done: bool
+
+
 class Rounds(Protocol):
     """One experiment's rounds."""
 
