@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from secvm.crypto.signing import Envelope
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, StaleRoundError
+from secvm.participant.device import Limits
 from secvm.participant.state import DeviceState
 from secvm.participant.surroundings import TrustPolicy
 from secvm.protocol.evidence import Kind, examine
@@ -141,6 +142,32 @@ def test_death_at_each_moment_of_an_asking_changes_nothing(tmp_path: Path, power
         at += 1
     # Manifest, tally and proof, two moments each; two commits or more.
     assert moments >= 10
+
+
+def test_newcomer_catches_up_within_the_limit_of_traffic(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    world.history.play(6, abandoned=0)
+    world.clock.advance(world.history.now - world.clock.now())
+    manifest = world.announce()
+    device = world.joined(limits=Limits(daily_bytes=100_000))
+    asyncio.run(world.drive(device, until=manifest.accept_until))
+    device.flush()
+    assert world.net.seen == []
+    assert reasons(device.state, world) == [(0, "DECLINED")]
+    assert world.asked("/v1/blob/") == []
+    device.close()
+
+
+def test_model_of_another_round_is_never_computed_with(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    asyncio.run(world.play(device, 2))
+    rounds = device.memberships[world.of.digest]._rounds
+    first, second = world.history.manifests
+    assert asyncio.run(rounds.weights(second, world.clock.now)) is not None
+    with pytest.raises(StaleRoundError, match="not the newest"):
+        asyncio.run(rounds.weights(first, world.clock.now))
+    device.close()
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────
