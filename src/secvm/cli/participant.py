@@ -240,7 +240,11 @@ def resume(
         ./secvm participant resume 3fa9… --config device.toml
     """
     experiment = _set(experiment, Status.JOINED, config, folder)
-    emit({"experiment": experiment, "status": Status.JOINED.value}, output_format, text="Resumed.")
+    state = open_state(config, folder)
+    held = state.evidence(experiment)
+    state.close()
+    text = "Resumed." if not held else "Your device holds evidence against the server, and goes on sending nothing."
+    emit({"experiment": experiment, "status": Status.JOINED.value}, output_format, text=text)
 
 
 @app.command()

@@ -34,12 +34,19 @@ class Held:
 
 
 def as_file(abstain: Abstain, experiment: bytes) -> Abstain:
-    """With the signed documents that a session saw put into one file; ``experiment`` is the document's envelope."""
+    """With the signed documents that a session saw put into one file; ``experiment`` is the document's envelope.
+
+    What shows nothing to others is not kept: another experiment's manifest in the place of this one's, say.
+    """
     kind = _KINDS.get(abstain.reason)
     if kind is None or not abstain.evidence:
         return abstain
-    file = Evidence(kind=kind, experiment=experiment, documents=abstain.evidence)
-    return replace(abstain, evidence=(file.to_bytes(),))
+    file = Evidence(kind=kind, experiment=experiment, documents=abstain.evidence).to_bytes()
+    try:
+        examine(file)
+    except RemoteProtocolError:
+        return replace(abstain, evidence=())
+    return replace(abstain, evidence=(file,))
 
 
 def evidence_of(state: DeviceState, records: list[Record]) -> list[Held]:

@@ -29,7 +29,7 @@ PARALLEL_JOBS = 256
 _DRAIN_S = 5.0
 #: After so many askings in a row that brought no manifest the log says so.
 _UNANSWERED = 5
-_COUNTED = ("devices", "ended", "abstaining", "waiting", "acknowledged", "lost")
+_COUNTED = ("devices", "ended", "abstaining", "distrusting", "waiting", "acknowledged", "lost")
 _COUNTED_PER_ROUND = ("joined", "done", "waiting", "acknowledged", "lost")
 
 
@@ -90,6 +90,7 @@ class Host:
                 one["devices"] += 1
                 one["ended"] += membership.ended
                 one["abstaining"] += membership.abstains
+                one["distrusting"] += membership.distrusts
                 for counts in membership.counts():
                     row = one["rounds"].setdefault(counts.round_number, dict.fromkeys(_COUNTED_PER_ROUND, 0))
                     row["joined"] += 1

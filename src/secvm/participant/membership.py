@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from secvm.errors import CheatingError, LocalProtocolError, RemoteProtocolError, SecVMError
+from secvm.errors import CheatingError, LocalProtocolError, OverLimitError, RemoteProtocolError, SecVMError
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import Dice
 from secvm.participant.declining import why_not
 from secvm.participant.evidence import as_file
 from secvm.participant.polling import Polling
-from secvm.participant.rounds import News, Rounds, UnloggedRounds
+from secvm.participant.rounds import News, RoundCounts, Rounds, UnloggedRounds
 from secvm.participant.state import Model, Record, RoundHistory, Status
 from secvm.participant.surroundings import Now, Surroundings
 from secvm.participant.transport import SendResult
@@ -65,17 +65,6 @@ class Due:
     capsule: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class RoundCounts:
-    """How far a device is in a round, or was."""
-
-    round_number: int
-    waiting: int
-    acknowledged: int
-    lost: int
-    done: bool
-
-
 class Membership:
     """A device's part in one experiment."""
 
@@ -102,7 +91,7 @@ class Membership:
             self._watching = Watching(around, document, logged)
         self._pending: list[Finished | tuple[int, Abstain]] = []
         #: What was last noted about a server that could not be believed: once is enough.
-        self._noted: tuple[int, str] | None = None
+        self._noted: tuple[int, Abstain] | None = None
         self._dirty = False
         self._outbox: deque[Due] = deque()
         self._tick_at = self._compute_at = NEVER
@@ -213,7 +202,9 @@ class Membership:
     def sent(self, due: Due, result: SendResult, now: int) -> None:
         """What became of a capsule."""
         if result.acknowledged:
-            if self._watching is not None:
+            accepted = self.session.accepted
+            # What is acknowledged later may have come too late to be counted.
+            if self._watching is not None and accepted is not None and now < accepted.manifest.accept_until:
                 self._watching.acknowledged(due.capsule)
             self.tell(SendSucceeded(due.package_id), now)
         else:
@@ -239,6 +230,12 @@ class Membership:
     def abstains(self) -> bool:
         """Whether the newest round that it knows goes on without it."""
         return self.session.phase is Phase.IDLE and self._round > 0 and self._round not in self.rounds
+
+    @property
+    def distrusts(self) -> bool:
+        """Whether it takes no part because of what it has seen of the server."""
+        missing = self._watching is not None and self._watching.distrust is not None
+        return missing or self.session.phase is Phase.STOPPED
 
     @property
     def unanswered(self) -> int:
@@ -351,9 +348,10 @@ class Membership:
 
     def _note(self, abstain: Abstain) -> None:
         """Keep why, once."""
-        if self._noted != (self._round, abstain.sentence) and not self.left:
-            self._noted = (self._round, abstain.sentence)
-            self._pending.append((self._round, abstain))
+        noted = (self._round, abstain)
+        if self._noted != noted and not self.left:
+            self._noted = noted
+            self._pending.append(noted)
 
     async def _poll(self, now: Now) -> None:
         before = self.session.accepted
@@ -362,9 +360,10 @@ class Membership:
         except CheatingError as fault:
             self.tell(Distrusted(str(fault), fault.evidence), now())
             return
-        except RemoteProtocolError as fault:
+        except (RemoteProtocolError, OverLimitError) as fault:
             # Nothing has changed: it is asked again, and no round is joined meanwhile.
-            self._note(Abstain(Reason.BAD_MANIFEST, str(fault)))
+            ours = isinstance(fault, OverLimitError)
+            self._note(Abstain(Reason.DECLINED if ours else Reason.BAD_MANIFEST, str(fault)))
             self._poll_at = self._polling.again(now())
             return
         if not self._asks:

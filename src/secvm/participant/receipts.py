@@ -21,7 +21,7 @@ too much: many buckets, and no relay's count that says how many capsules there w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from secvm.errors import MalformedMessageError, RemoteProtocolError
 from secvm.participant.surroundings import Now, Surroundings
@@ -87,11 +87,26 @@ class Receipts:
         self._book.put_acknowledged(self._document.digest, self._acknowledged)
         self._acknowledged = set()
 
+    def settle(self, documents: Sequence[RoundManifest | Ending]) -> None:
+        """What is believed now tells how rounds ended; in their order, inside a transaction."""
+        self.write()
+        digest, newest = self._document.digest, 0
+        for told in documents:
+            ends = isinstance(told, Ending)
+            newest = told.round_number + ends
+            last = told.last
+            if last is not None:
+                root = None if last.tally is None else last.received_root
+                self._book.settle(digest, newest - 1, root=root, capsules=_capsules(last, self._document))
+        late = self._book.drop_before(digest, newest - _ROUNDS_KEPT)
+        if late:
+            self._book.count(digest, UNCHECKED, late)
+
     # ── afterwards ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def plan(self, until: int, *, now: int) -> None:
         """Give everything that can be looked for a moment before ``until``, or soon where that has passed."""
-        self._until = until if until > now else now + self._spread
+        self._until = until
         owed = {one.digest for one in self._book.owed(self._document.digest)}
         self._moments = {digest: at for digest, at in self._moments.items() if digest in owed}
         for digest in sorted(owed - set(self._moments)):
@@ -152,7 +167,8 @@ class Receipts:
         return check_bucket(bytes.fromhex(owed.root), index, receipt.bucket, receipt.path)
 
     def _draw(self, digest: bytes, now: int) -> None:
-        until = self._until if self._until > now else now + self._spread
+        # Never crowded into what little is left: who is not answered would ask ever more often.
+        until = max(self._until, now + self._spread)
         (self._moments[digest],) = spread(1, Window(opens_at=now, closes_at=until), self._around.words)
 
     def _tried(self, owed: Owed, now: int) -> str | None:
@@ -178,29 +194,11 @@ class Receipts:
             self._book.count(self._document.digest, name)
 
 
-def settle(book: TrustBook, document: ExperimentDocument, manifests: Iterable[bytes], ending: Ending | None) -> None:
-    """What is believed now tells how rounds ended; inside a transaction. ``manifests`` are payloads, in their order."""
-    digest, newest = document.digest, 0
-    for told in (RoundManifest.from_bytes(payload) for payload in manifests):
-        newest = told.round_number
-        _settle_one(book, document, told.round_number - 1, told.last)
-    if ending is not None:
-        newest = ending.round_number + 1
-        _settle_one(book, document, ending.round_number, ending.last)
-    late = book.drop_before(digest, newest - _ROUNDS_KEPT)
-    if late:
-        book.count(digest, UNCHECKED, late)
+def _capsules(last: LastRound, document: ExperimentDocument) -> int | None:
+    """The relay's count of capsules. Only where there is one relay does it cover all of them."""
+    if last.relay_count is None or len(document.relays) != 1:
+        return None
+    return read_relay_count(last.relay_count, document).capsules
 
 
-def _settle_one(book: TrustBook, document: ExperimentDocument, round_number: int, last: LastRound | None) -> None:
-    if last is None:
-        return
-    root = None if last.tally is None else last.received_root
-    capsules = None
-    # Only where there is one relay does its count cover all capsules.
-    if last.relay_count is not None and len(document.relays) == 1:
-        capsules = read_relay_count(last.relay_count, document).capsules
-    book.settle(document.digest, round_number, root=root, capsules=capsules)
-
-
-__all__ = ["MAX_TRIES", "Receipts", "settle"]
+__all__ = ["MAX_TRIES", "Receipts"]

@@ -29,6 +29,17 @@ class News:
     ending: Ending | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RoundCounts:
+    """How far a device is in a round, or was."""
+
+    round_number: int
+    waiting: int
+    acknowledged: int
+    lost: int
+    done: bool
+
+
 class Rounds(Protocol):
     """One experiment's rounds."""
 
@@ -41,6 +52,8 @@ class Rounds(Protocol):
             What was served convicts the server.
         RemoteProtocolError
             It cannot be believed; nothing has changed.
+        OverLimitError
+            There is more to fetch than may be fetched today.
         """
         ...
 

@@ -12,12 +12,14 @@ Tallies are fetched once for all, like weights (``models``): a digest names the 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from secvm.crypto.notes import NoteKey
 from secvm.learning.aggregate.tally import Tally
 from secvm.participant.transport import Transport
+from secvm.protocol.blobs import encode_tally
 from secvm.protocol.checking import Checking
 from secvm.protocol.checkpoints import SignedCheckpoint
 from secvm.protocol.documents import digest_of
@@ -36,14 +38,17 @@ class _Remembered(Generic[Value]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._found: dict[tuple[object, ...], Value] = {}
+        #: Long replays run in threads of their own.
+        self._lock = threading.Lock()
 
     def get(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
         known = self._found.get(key)
         if known is None:
             known = make()
-            while len(self._found) >= self._most:
-                del self._found[next(iter(self._found))]
-            self._found[key] = known
+            with self._lock:
+                while len(self._found) >= self._most:
+                    del self._found[next(iter(self._found))]
+                self._found[key] = known
         return known
 
 
@@ -56,8 +61,8 @@ class SharedChecks(Checking):
         self._times = _Remembered[dict[NoteKey, int]](_SMALL)
         self._tallies = _Remembered[Tally](_LARGE)
         self._models = _Remembered[Model](_LARGE)
-        #: Digests of tallies that this has read itself.
-        self._read: dict[int, tuple[Tally, str]] = {}
+        #: Digests of tallies that this has read itself, by the tally.
+        self._read = _Remembered[tuple[Tally, str]](_LARGE)
         self._blobs: dict[str, bytes] = {}
         self._on_the_way: dict[str, asyncio.Future[bytes | None]] = {}
 
@@ -84,9 +89,8 @@ class SharedChecks(Checking):
         # The digest that is asked for goes in as well: bytes that do not have it are refused below, every time.
         key = (document.digest, digest, digest_of(data))
         found = self._tallies.get(key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document))
-        if len(self._read) > _LARGE:
-            self._read.clear()
-        self._read[id(found)] = (found, digest)
+        # While it is in here nothing else has its number.
+        self._read.get((id(found),), lambda: (found, digest))
         return found
 
     def first(self, document: ExperimentDocument) -> Model:
@@ -99,9 +103,8 @@ class SharedChecks(Checking):
     def following(self, document: ExperimentDocument, model: Model, tally: Tally | None) -> Model:
         if tally is None:
             return super().following(document, model, None)
-        found, digest = self._read.get(id(tally), (None, None))
-        if found is not tally:
-            return super().following(document, model, tally)
+        found, digest = self._read.get((id(tally),), lambda: (tally, digest_of(encode_tally(tally))))
+        assert found is tally
         key = (document.digest, "after", model.names[0], digest)
         return self._models.get(key, lambda: super(SharedChecks, self).following(document, model, tally))
 

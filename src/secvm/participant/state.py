@@ -39,7 +39,7 @@ from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
 from secvm.participant.trust_book import TABLES as TRUST_TABLES
-from secvm.participant.trust_book import TrustBook
+from secvm.participant.trust_book import TAKES_PART, TrustBook
 from secvm.protocol.events import Abstain, Finished
 from secvm.protocol.session import Changes, WaitingRow
 
@@ -301,7 +301,10 @@ class DeviceState:
 
     def put_model(self, digest: str, model: Model) -> None:
         """The model that this device believes now."""
-        self._db.execute("INSERT OR REPLACE INTO model VALUES (?, ?, ?)", (digest, model.round_number, model.weights))
+        self._db.execute(
+            f"INSERT OR REPLACE INTO model SELECT ?, ?, ? WHERE {TAKES_PART}",
+            (digest, model.round_number, model.weights, digest),
+        )
 
     def put_ending(self, digest: str, envelope: bytes) -> None:
         """The experiment is over."""

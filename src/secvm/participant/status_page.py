@@ -28,6 +28,7 @@ _HELP = {
     "devices": "Devices of this process, once for each experiment they take part in.",
     "ended": "Those whose experiment is over.",
     "abstaining": "Those that abstain from the round of now.",
+    "distrusting": "Those that take no part because of what they have seen of the server.",
     "waiting": "Packages that are scheduled and not acknowledged.",
     "acknowledged": "Packages that were acknowledged, of rounds that are still remembered.",
     "lost": "Packages whose window ended before they were acknowledged, of the same rounds.",

@@ -33,7 +33,7 @@ CREATE TABLE distrust (experiment TEXT PRIMARY KEY, sentence TEXT NOT NULL) WITH
 """
 
 #: Another process may have forgotten the experiment meanwhile; then nothing of it comes back.
-_TAKES_PART = "EXISTS (SELECT 1 FROM experiment WHERE digest = ? AND status IN ('joined', 'paused'))"
+TAKES_PART = "EXISTS (SELECT 1 FROM experiment WHERE digest = ? AND status IN ('joined', 'paused'))"
 #: What is counted, by name.
 STEPS, REFETCHED, UNANSWERED = "steps", "refetched", "unanswered"
 RECEIPTS, MISSING, UNCHECKED = "receipts", "missing", "unchecked"
@@ -70,7 +70,7 @@ class TrustBook:
     def put_trusted(self, experiment: str, header: bytes, state: bytes) -> None:
         """From now on this is believed."""
         self._db.execute(
-            f"INSERT OR REPLACE INTO trusted SELECT ?, ?, ? WHERE {_TAKES_PART}",
+            f"INSERT OR REPLACE INTO trusted SELECT ?, ?, ? WHERE {TAKES_PART}",
             (experiment, header, state, experiment),
         )
 
@@ -79,7 +79,7 @@ class TrustBook:
     def put_chosen(self, experiment: str, round_number: int, digests: Iterable[bytes]) -> None:
         """These capsules of a round are to be asked for, once they are acknowledged."""
         self._db.executemany(
-            f"INSERT OR IGNORE INTO receipt (experiment, round, digest) SELECT ?, ?, ? WHERE {_TAKES_PART}",
+            f"INSERT OR IGNORE INTO receipt (experiment, round, digest) SELECT ?, ?, ? WHERE {TAKES_PART}",
             [(experiment, round_number, digest, experiment) for digest in digests],
         )
 

@@ -10,22 +10,26 @@ One asking (docs/protocol.md §22; ``protocol.trusted_rounds`` decides):
  6. what is believed now is on the disk; then the device goes on with it.
 
 The log may grow while this goes on; then it begins again, a few times. What was fetched is kept in memory until the
-next asking, so that a newcomer with a bad network comes on; when something in it does not fit, all of it goes.
+next asking, so that a newcomer with a bad network comes on; when something in it does not fit, all of it goes. Nobody
+catches up beyond the person's limit of traffic for a day: the rest comes tomorrow.
+
+**What this tells.** Each fetch is sealed and goes through a relay. But whoever answers may see from which round on a
+burst of them asks: that somebody was away so long, or is new. It does not see who.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Sequence
 
 from secvm.crypto.signing import Envelope
-from secvm.errors import RemoteProtocolError, StaleRoundError
+from secvm.errors import OverLimitError, RemoteProtocolError, StaleRoundError
 from secvm.learning.weights import Weights
-from secvm.participant.receipts import settle
 from secvm.participant.rounds import News
 from secvm.participant.state import Model
 from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.participant.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
 from secvm.participant.trust_book import STEPS
 from secvm.protocol.ending import Ending
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -63,6 +67,8 @@ class LoggedRounds:
             known_witnesses=around.policy.witnesses,
             checking=around.checks,
         )
+        #: Told how rounds ended, inside the transaction that stores what is believed now.
+        self.settle: Callable[[Sequence[RoundManifest | Ending]], None] = lambda _documents: None
         #: What an asking that did not come to its end has fetched.
         self._manifests: dict[int, bytes] = {}
         self._tallies: dict[str, bytes] = {}
@@ -109,6 +115,9 @@ class LoggedRounds:
 
     async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:  # noqa: ARG002
         """See ``Rounds``: computed here, from the state that is believed."""
+        last = self.trusted.last
+        if last is None or last.manifest.digest != manifest.digest:
+            raise StaleRoundError("the round to be computed is not the newest one that is believed")
         model = self.trusted.model()
         self._shelve(model)
         return model.training, model.evaluation
@@ -143,6 +152,7 @@ class LoggedRounds:
     async def _fetch_manifests(self, numbers: list[int], now: Now) -> bool:
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]
+            self._check_traffic(len(some) * MOST_DOCUMENT_BYTES, now)
             found = await asyncio.gather(
                 *(self._around.fetch(f"{self._path}/manifest/{number}", now) for number in some)
             )
@@ -159,6 +169,8 @@ class LoggedRounds:
         most = 8 * sum(part.size for part in parts) + _HEADER_BYTES
         for start in range(0, len(digests), _AT_ONCE):
             some = digests[start : start + _AT_ONCE]
+            if len(digests) > 1:
+                self._check_traffic(len(some) * most, now)
             found = await asyncio.gather(
                 *(around.checks.fetch_tally(digest, around.transport, most=most) for digest in some)
             )
@@ -168,6 +180,10 @@ class LoggedRounds:
                     return False
                 self._tallies[digest] = data
         return True
+
+    def _check_traffic(self, count: int, now: Now) -> None:
+        if not self._around.traffic.allows(count, now()):
+            raise OverLimitError
 
     def _forget_fetched(self) -> None:
         self._manifests, self._tallies = {}, {}
@@ -186,7 +202,8 @@ class LoggedRounds:
         with state.writing(durable=True):
             state.trust.put_trusted(digest, kept.header(), kept.state)
             state.trust.count(digest, STEPS, checked.steps)
-            settle(state.trust, self._document, [_payload(one) for one in served.manifests], checked.ending)
+            ended = () if checked.ending is None else (checked.ending,)
+            self.settle([*(RoundManifest.from_bytes(_payload(one)) for one in served.manifests), *ended])
             if checked.ending is not None and served.ending is not None:
                 state.put_ending(digest, served.ending)
                 state.put_model(digest, Model(checked.ending.round_number, checked.ending.evaluation_weights))

@@ -32,6 +32,7 @@ class Watching:
         self._around, self._document, self._rounds = around, document, rounds
         self._refetching = Refetching(around.words, around.policy.refetches)
         self._receipts = Receipts(around, document, spread_ms=1000 * document.windows.grace_s or _SHORTEST_MS)
+        rounds.settle = self._receipts.settle
         #: Why no round is joined for now.
         self.distrust: str | None = None
         self.reread()

@@ -21,6 +21,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world.fill()
     (tmp_path / "device.toml").write_text(
         f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["https://relay.example/r"]\n'
+        "[trust]\nwithout_log = true\n"
     )
 
     def in_memory(_: ParticipantSettings) -> Transport:
@@ -57,6 +58,16 @@ def test_join_pause_resume_forget(world: World, capsys: pytest.CaptureFixture[st
     assert command(world, "join", digest, "--yes") == 2
     assert command(world, "resume", digest) == 2
     assert SECRET not in "".join(capsys.readouterr())
+
+
+def test_experiment_without_a_log_is_joined_only_where_the_settings_say_so(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = world.folder.with_name("device.toml")
+    config.write_text(config.read_text().replace("without_log = true", ""))
+    assert command(world, "join", world.of.digest, "--yes") == 2
+    assert "without_log = true" in capsys.readouterr().err
+    assert status(world) is None
 
 
 def test_once_joined_the_first_digits_name_an_experiment(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,7 @@ def test_many_devices_send_their_budget_each_and_are_counted(tmp_path: Path) -> 
         "devices": 5,
         "ended": 0,
         "abstaining": 0,
+        "distrusting": 0,
         "waiting": 0,
         "acknowledged": 5 * BUDGET,
         "lost": 0,

@@ -2,24 +2,30 @@
 
 import asyncio
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.participant.host import Host
 from secvm.participant.main import make_clock, open_devices, serve
 from secvm.participant.settings import ParticipantSettings
+from secvm.participant.surroundings import TrustPolicy
+from secvm.protocol.recompute import Caps
 from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
 from secvm.runtime.settings import read_settings
 from secvm.testing.transport import MemoryTransport
 from tests.unit.participant.world import BUDGET, EXPERIMENT, START, World
-from tests.unit.protocol.helpers import document
+from tests.unit.protocol.helpers import LOG, WITNESSES, document
 
+#: A key, but none that cosigns.
+PLAIN_KEY = NoteKey("log.example", LOG.public).to_text()
 TEST_OF = document(experiment=EXPERIMENT, test=True, relays=())
 
 
@@ -59,11 +65,35 @@ def test_settings_of_a_person_are_short(tmp_path: Path) -> None:
         ({"relay": {"urls": ["https://r.example"], "colour": 1}}, "relay.colour"),
         ({"relay": {"urls": ["https://r.example"]}, "traffic": {"daily_bytes": 0}}, "traffic.daily_bytes"),
         ({"relay": {"urls": ["https://r.example"]}, "testing": {"count": 5}}, "belong to people"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"colour": 1}}, "trust.colour"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"witnesses": ["w.example"]}}, "keys of witnesses"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"witnesses": [PLAIN_KEY]}}, "keys of witnesses"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"witnesses": []}}, "trust.witnesses"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"norm_cap": "-1"}}, "trust.norm_cap"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"refetches": 99}}, "trust.refetches"),
     ],
 )
 def test_bad_settings_are_one_sentence(tmp_path: Path, tables: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         settings_of(tmp_path, **tables)
+
+
+def test_what_a_device_demands_stands_in_its_settings(tmp_path: Path) -> None:
+    relay = {"urls": ["https://relay.example/r"]}
+    assert settings_of(tmp_path, relay=relay).policy() == TrustPolicy()
+    key = NoteKey("w.example", WITNESSES[0].public, SignatureKind.COSIGNATURE)
+    trust = {"witnesses": [key.to_text()], "norm_cap": "2.5", "bias_cap": "7/3", "refetches": 0, "receipts": 5}
+    settings = settings_of(
+        tmp_path, relay=relay, trust={**trust, "without_log": True}, testing={"unsafe_beacons": True}
+    )
+    assert settings.policy() == TrustPolicy(
+        witnesses=frozenset({WITNESSES[0].public}),
+        caps=Caps(norm=Fraction(5, 2), bias=Fraction(7, 3)),
+        refetches=0,
+        receipts=5,
+        without_log=True,
+        unsafe_beacons=True,
+    )
 
 
 def test_steered_clock_is_for_tests(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from pathlib import Path
@@ -247,3 +248,46 @@ def test_whole_round_through_a_relay_over_sockets(tmp_path: Path) -> None:
     capsules = [body for method, path, _, body in relay.requests if path == "/r" and method == "POST"]
     assert len(capsules) == len(set(capsules)) == BUDGET
     assert len({len(capsule) for capsule in capsules}) == 1
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_fresh_fetch_takes_a_connection_of_its_own(monkeypatch: pytest.MonkeyPatch, direct: bool) -> None:
+    ports: list[int] = []
+    handle = TinyRelay.handle
+
+    async def noted(self: TinyRelay, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        if request.path != "/r/keys":
+            ports.append(request.transport.get_extra_info("peername")[1])
+        return await handle(self, request)
+
+    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
+        relay.files["/v1/experiments"] = b"{}"
+        for fresh in (False, True, False, True):
+            found = await transport.fetch("/v1/experiments", fresh=fresh)
+            assert found is not None
+            assert found.content == b"{}"
+
+    monkeypatch.setattr(TinyRelay, "handle", noted)
+    over_sockets(scenario, direct=direct)
+    usual, first, again, second = ports
+    assert usual == again
+    assert len({usual, first, second}) == 3
+
+
+def test_fresh_fetch_takes_another_relay_where_there_are_several() -> None:
+    async def scenario() -> None:
+        session = http_session(1)
+        transport = RelayTransport(session, [f"http://relay{i}.example/r" for i in range(3)], os.urandom)
+        found = Counter[int]()
+        for _ in range(600):
+            before = transport._took
+            transport._took = transport._next_relay(other=True)
+            assert transport._took != before
+            found[(transport._took - before) % 3] += 1
+        assert min(found.values()) > 220
+        alone = RelayTransport(session, ["http://relay.example/r"], os.urandom)
+        assert alone._next_relay(other=True) == 0
+        await session.close()
+
+    asyncio.run(scenario())

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from secvm.crypto.signing import Envelope
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, StaleRoundError
+from secvm.participant.device import Limits
 from secvm.participant.state import DeviceState
 from secvm.participant.surroundings import TrustPolicy
 from secvm.protocol.evidence import Kind, examine
@@ -66,7 +67,7 @@ def test_absences_restarts_and_abandoned_rounds_refuse_nothing(tmp_path: Path, s
 
     asyncio.run(scenario())
     device.flush()
-    told = {number for number, reason in reasons(device.state, world) if reason not in ("LATE",)}
+    told = {number for number, reason in reasons(device.state, world) if reason != "LATE"}
     assert told == set()
     assert sorted(Counter(number for _, number, _ in world.opened())) == expected
     assert device.state.evidence(world.of.digest) == []
@@ -99,7 +100,7 @@ def test_newcomer_with_a_bad_network_comes_on(tmp_path: Path) -> None:
     device = world.joined()
 
     async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at - LEAD_MS // 4)
+        await world.drive(device, until=manifest.opens_at - 65_000)
         assert device.memberships[world.of.digest].session.accepted is None
         world.net.files[path] = kept
         await world.drive(device, until=manifest.accept_until)
@@ -141,6 +142,32 @@ def test_death_at_each_moment_of_an_asking_changes_nothing(tmp_path: Path, power
         at += 1
     # Manifest, tally and proof, two moments each; two commits or more.
     assert moments >= 10
+
+
+def test_newcomer_catches_up_within_the_limit_of_traffic(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    world.history.play(6, abandoned=0)
+    world.clock.advance(world.history.now - world.clock.now())
+    manifest = world.announce()
+    device = world.joined(limits=Limits(daily_bytes=100_000))
+    asyncio.run(world.drive(device, until=manifest.accept_until))
+    device.flush()
+    assert world.net.seen == []
+    assert reasons(device.state, world) == [(0, "DECLINED")]
+    assert world.asked("/v1/blob/") == []
+    device.close()
+
+
+def test_model_of_another_round_is_never_computed_with(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    asyncio.run(world.play(device, 2))
+    rounds = device.memberships[world.of.digest]._rounds
+    first, second = world.history.manifests
+    assert asyncio.run(rounds.weights(second, world.clock.now)) is not None
+    with pytest.raises(StaleRoundError, match="not the newest"):
+        asyncio.run(rounds.weights(first, world.clock.now))
+    device.close()
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -211,14 +238,16 @@ def test_what_cannot_be_believed_is_noted_once_and_asked_again(tmp_path: Path, m
         await world.drive(device, until=manifest.opens_at - 20_000)
         device.flush()
         assert len(world.net.seen) == sent
-        assert len(world.asked("latest")) > 3
+        assert len(world.asked("latest")) >= 3
         assert reasons(device.state, world) == ([] if missing == "proof/3" else [(2, "BAD_MANIFEST")])
         files.update(kept)
         world.history.cosign(world.clock.now())
         await world.drive(device, until=manifest.accept_until)
 
     asyncio.run(scenario())
-    assert device.memberships[world.of.digest].session.phase is not Phase.STOPPED
+    accepted = device.memberships[world.of.digest].session.accepted
+    assert accepted is not None
+    assert accepted.manifest.round_number == 3
     assert device.state.evidence(world.of.digest) == []
     device.close()
 

@@ -1,0 +1,165 @@
+"""What many devices share: the same question has the same answer, and another question never gets it."""
+
+import asyncio
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.errors import CheatingError, EquivocationError, RemoteProtocolError
+from secvm.participant.device import Device
+from secvm.participant.shared_checks import SharedChecks
+from secvm.participant.state import DeviceState
+from secvm.participant.vault import Vault
+from secvm.protocol import checking as checking_module
+from secvm.protocol.checking import Checking
+from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.recompute import next_model
+from secvm.protocol.trusted_rounds import Served, TrustedRounds
+from secvm.testing.public_history import PublicHistory
+from tests.unit.participant.logged_world import LoggedWorld
+from tests.unit.participant.world import BUDGET, FEATURES
+
+
+def history_of(seed: int, rounds: int = 3) -> PublicHistory:
+    history = PublicHistory.drawn(random.Random(seed))
+    history.play(rounds)
+    history.announce()
+    return history
+
+
+def believe_all(history: PublicHistory, checking: Checking) -> TrustedRounds:
+    trusted = TrustedRounds(history.document, history.envelope, checking=checking)
+    trusted.believe(trusted.check(history.served(trusted), now=history.now))
+    return trusted
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sharing_comes_to_the_same_as_checking_alone(seed: int) -> None:
+    shared, history = SharedChecks(), history_of(seed)
+    alone = believe_all(history, Checking())
+    for _ in range(3):
+        trusted = believe_all(history, shared)
+        assert trusted.trusted == alone.trusted
+        assert trusted.model().names == alone.model().names
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 5), part=st.sampled_from(["manifest", "proof", "tally"]), at=st.integers(0, 10**6))
+def test_changed_byte_is_refused_however_much_is_known_already(seed: int, part: str, at: int) -> None:
+    shared, history = SharedChecks(), history_of(seed)
+    believe_all(history, shared)
+    trusted = TrustedRounds(history.document, history.envelope, checking=shared)
+    served = history.served(trusted)
+    changed = _changed(served, part, at)
+    if changed is None:
+        return
+    with pytest.raises(RemoteProtocolError):
+        trusted.check(changed, now=history.now)
+    # And whoever is served the truth afterwards believes it.
+    trusted.believe(trusted.check(served, now=history.now))
+
+
+def _changed(served: Served, part: str, at: int) -> Served | None:
+    def flip(data: bytes) -> bytes:
+        i = at % len(data)
+        return data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :]
+
+    told: dict[str, Any] = {"manifests": served.manifests, "proof": served.proof, "tallies": served.tallies}
+    if part == "manifest":
+        told["manifests"] = (*served.manifests[:-1], flip(served.manifests[-1]))
+    elif part == "proof":
+        # A byte of the hashes or of the checkpoint's text; a line of an unknown witness would be passed over.
+        cut = served.proof.index(b"\n\n") + len(LogProof.from_bytes(served.proof).checkpoint.split(b"\n\n")[0])
+        told["proof"] = flip(served.proof[:cut]) + served.proof[cut:]
+    elif not served.tallies:
+        return None
+    else:
+        name = min(served.tallies)
+        told["tallies"] = {**served.tallies, name: flip(served.tallies[name])}
+    return Served(**told)
+
+
+def test_wrong_model_is_not_believed_because_another_device_computed_the_right_one() -> None:
+    shared, honest = SharedChecks(), history_of(3, rounds=1)
+    believe_all(honest, shared)
+
+    class Liar(PublicHistory):
+        def step(self, state: Any, tally: Any) -> Any:
+            return super().step(super().step(state, tally), tally)
+
+    liar = Liar.drawn(random.Random(3))
+    liar.announce()
+    liar.conclude(liar.draw_tally())
+    liar.announce()
+    trusted = TrustedRounds(liar.document, liar.envelope, checking=shared)
+    with pytest.raises(CheatingError, match="does not follow"):
+        trusted.check(liar.served(trusted), now=liar.now)
+
+
+def test_second_manifest_is_told_apart_also_when_both_are_known() -> None:
+    shared, history = SharedChecks(), history_of(1, rounds=0)
+    first = history.files[f"{history.place}/manifest/1"]
+    (manifest,) = history.manifests
+    changed = replace(manifest, quota=manifest.quota + 1).signed([history.parties.coordinator])
+    one = shared.accept(first, document=history.document)
+    two = shared.accept(changed, document=history.document)
+    assert shared.accept(first, document=history.document, last=one) is one
+    for data, last in ((changed, one), (first, two)):
+        with pytest.raises(EquivocationError):
+            shared.accept(data, document=history.document, last=last)
+
+
+def test_tally_that_was_not_read_here_is_computed_anew() -> None:
+    shared, history = SharedChecks(), history_of(2, rounds=0)
+    model = shared.first(history.document)
+    tally, other = history.draw_tally(), history.draw_tally()
+    for one in (tally, other, tally):
+        expected = next_model(history.document, model.state, one)
+        assert shared.following(history.document, model, one).names == expected.names
+
+
+def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, shared = LoggedWorld(tmp_path), SharedChecks()
+    steps: list[object] = []
+
+    def counted(*told: Any) -> Any:
+        steps.append(told)
+        return next_model(*told)
+
+    monkeypatch.setattr(checking_module, "next_model", counted)
+    devices = []
+    for number in range(5):
+        folder = tmp_path / f"{number}"
+        device = Device(DeviceState(folder), world.net, now=world.clock.now, random_bytes=os.urandom, checks=shared)
+        with Vault(folder) as vault:
+            vault.put("words", FEATURES)
+            vault.set_label(world.of.digest, "a")
+            device.join(world.of.digest, world.history.envelope, vault)
+        devices.append(device)
+
+    async def rounds() -> None:
+        for _ in range(3):
+            manifest = world.announce()
+            while world.clock.now() < manifest.accept_until:
+                until = min(world.clock.now() + 5000, manifest.accept_until)
+                for device in devices:
+                    while jobs := device.wake():
+                        for job in jobs:
+                            await device.carry_out(job)
+                world.clock.advance(until - world.clock.now())
+            world.conclude()
+
+    asyncio.run(rounds())
+    assert len(world.net.arrived) == 3 * 5 * BUDGET
+    assert len(steps) == 2
+    blobs = [path for path, _ in world.net.fetches if "/v1/blob/" in path]
+    assert len(blobs) == 2
+    for device in devices:
+        assert device.state.trust.checks(world.of.digest)["steps"] == 2
+        device.close()
