@@ -77,7 +77,7 @@ def demo(
         result = run_demo(plan, show)
     write_atomically(report, report_page(result).encode())
     emit(result.summary(), output_format, text=_as_text(result))
-    if result.checks.lost or result.checks.counted_twice or not result.checks.bit_exact:
+    if not result.checks.as_they_should_be:
         note("secvm: this is not as it should be; the page tells more")
         raise typer.Exit(EXIT_NOT_AS_IT_SHOULD_BE)
 
@@ -161,6 +161,13 @@ def _as_text(result: DemoResult) -> str:
         )
     rows += [
         ("offline", "the same bytes" if checks.bit_exact else "OTHER BYTES than offline"),
+        (
+            "audit",
+            f"{checks.audit}: {checks.steps_replayed} steps follow from the published tallies,"
+            f" {result.witnesses} witnesses cosigned"
+            if not checks.faults
+            else f"FAILED: {checks.faults[0]}",
+        ),
         ("privacy", f"no formal guarantee; label attack on all rounds: AUC {result.leakage.auc:.2f} (page: why)"),
         ("report", f"{result.report}  ({result.seconds:.0f} s)"),
     ]

@@ -23,7 +23,7 @@ def simulate(
 ) -> None:
     """Kill real processes at random moments until something breaks.
 
-    Coordinator, relay and devices are killed with SIGKILL and started again, over and over. What comes out must be,
+    Witnesses, coordinator, relay and devices are killed with SIGKILL and started again, over and over. What comes out must be,
     byte for byte, what comes out undisturbed. Ends with 1 at the first difference, and says how to see it again.
     Example:
 
@@ -66,6 +66,7 @@ def simulate(
                     f" {given_up} given up in time,"
                     f" {'the same' if same else 'another'} tally"
                 )
+            note(f"forks that witnesses kept: {outcome.forks}; faults: {'; '.join(outcome.faults) or 'none'}")
             note(f"./secvm dev simulate --minutes 0 --seed {current} --participants {participants} --rounds {rounds}")
             raise typer.Exit(1)
     told = ", ".join(f"{name} {count}" for name, count in sorted(done.items()))

@@ -7,12 +7,15 @@ people, dice and attendance, byte for byte.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from secvm.auditor.audit import audit_files
+from secvm.auditor.web import WebFiles
 from secvm.crypto.signing import Envelope
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import Population
@@ -26,6 +29,7 @@ from secvm.participant.state import DeviceState
 from secvm.protocol.blobs import decode_tally
 from secvm.protocol.ending import Ending
 from secvm.protocol.manifest import RoundManifest, read_relay_count
+from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation, HostOf, Pace
 
 #: A long lead: devices ask for a manifest again and again until somebody is there to answer.
@@ -48,15 +52,19 @@ class Outcome:
     given_up: list[int]
     tallies: list[Tally | None] = field(repr=False)
     expected_tallies: list[Tally | None] = field(repr=False)
+    #: What an auditor found from outside afterwards, and forks that witnesses have kept: two trees of one size.
+    faults: list[str]
+    forks: int
 
     @property
     def right(self) -> bool:
-        """Whether disturbing changed nothing: the same bytes, and every scheduled package counted once.
+        """Whether disturbing changed nothing: the same bytes, every scheduled package counted once, one log.
 
         What devices *know* to be acknowledged is no part of it. One that dies between an answer and its next note of
         answers, and comes back after the window, does not know of them; they count all the same.
         """
-        return self.state == self.expected and self.tallies == self.expected_tallies and self.counted == self.scheduled
+        same = self.state == self.expected and self.tallies == self.expected_tallies
+        return same and self.counted == self.scheduled and not self.faults and not self.forks
 
     @property
     def unnoted(self) -> int:
@@ -119,6 +127,7 @@ def run_disturbed(
         federation.clock.meanwhile = None
         reached = federation.patiently(lambda: federation.public(f"/v1/blob/{state}"), "the last state")
         digest = federation.digest
+        faults, forks = _from_outside(federation)
     scheduled, acknowledged = [0] * rounds, [0] * rounds
     here = np.zeros((rounds, participants), dtype=np.bool_)
     for number in range(participants):
@@ -142,7 +151,19 @@ def run_disturbed(
         further_codes=crowd.further_codes,
     )
     expected = [replay.advance(row).tally for row in here]
-    return Outcome(reached, replay.state, scheduled, acknowledged, counted, given_up, tallies, expected)
+    return Outcome(reached, replay.state, scheduled, acknowledged, counted, given_up, tallies, expected, faults, forks)
+
+
+def _from_outside(federation: Federation) -> tuple[list[str], int]:
+    """What an auditor finds, and how many forks the witnesses have kept as evidence."""
+    seen = [
+        json.loads(federation.patiently(lambda name=name: federation.answer(name, "/v1/seen"), name))  # type: ignore[misc]
+        for name in federation.witness_names
+    ]
+    report = audit_files(
+        WebFiles(federation.coordinator_url, SystemClock()), now=federation.clock.now, experiment=federation.digest
+    )
+    return [fault.sentence for fault in report.faults], sum(len(one["forks"]) for one in seen)
 
 
 def _tally(federation: Federation, digest: str, experiment: Experiment) -> Tally:

@@ -172,6 +172,11 @@ class Federation:
         return f"http://127.0.0.1:{self._ports[RELAY]}{RELAY_PATH}"
 
     @property
+    def coordinator_url(self) -> str:
+        """Where everybody reads what is public."""
+        return f"http://127.0.0.1:{self._ports[COORDINATOR]}"
+
+    @property
     def digest(self) -> str:
         assert self.document is not None
         return self.document.digest
@@ -202,11 +207,15 @@ class Federation:
             return True
         return False
 
+    def answer(self, name: str, path: str) -> bytes | None:
+        """What a process has at this path, or none."""
+        with contextlib.suppress(OSError):
+            return self.ask(name, "GET", path)
+        return None
+
     def public(self, path: str) -> bytes | None:
         """A public file of the coordinator, or none."""
-        with contextlib.suppress(OSError):
-            return self.ask(COORDINATOR, "GET", path)
-        return None
+        return self.answer(COORDINATOR, path)
 
     def counts(self, number: int) -> RoundCounts:
         """What all hosts say about a round. Of one that does not answer, what it said last."""

@@ -28,6 +28,7 @@ def a_result(**changes: Any) -> DemoResult:
     told: dict[str, Any] = {
         "participants": 340,
         "hosts": 2,
+        "witnesses": 3,
         "rounds": 3,
         "budget": 16,
         "bins": 600,
@@ -40,7 +41,7 @@ def a_result(**changes: Any) -> DemoResult:
         "tested_on": 5000,
         "final": score(np.array([[2700, 300], [340, 1660]])),
         "central_accuracy": 0.8642,
-        "checks": Checks(16320, 16320, 0, bit_exact=True),
+        "checks": Checks(16320, 16320, 0, bit_exact=True, faults=(), steps_replayed=3),
         "leakage": Leakage(q=0.18, summed=(1.9, 1.9, 5.25)),
         "seconds": 61.26,
         "arrivals": (810, 790, 820, 800),

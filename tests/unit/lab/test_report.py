@@ -98,16 +98,25 @@ def test_the_summary_has_its_keys_in_their_order() -> None:
         "lost",
         "counted_twice",
         "bit_exact_with_offline",
+        "witnesses",
+        "audit",
+        "steps_replayed",
         "seconds",
         "report",
     ]
 
 
 def test_what_went_wrong_is_shown_as_wrong() -> None:
-    checks = Checks(packages_sent=100, packages_counted=98, counted_twice=1, bit_exact=False)
+    faults = ("the log was forked: <two> trees",)
+    checks = Checks(
+        packages_sent=100, packages_counted=98, counted_twice=1, bit_exact=False, faults=faults, steps_replayed=2
+    )
     assert checks.lost == 3
+    assert checks.audit == "failed"
+    assert not checks.as_they_should_be
     page = report_page(a_result(checks=checks))
-    assert page.count('<li class="no">') == 3
+    assert page.count('<li class="no">') == 4
+    assert "&lt;two&gt; trees" in page
     assert "differ from" in page
 
 

@@ -131,7 +131,19 @@ def _checks(result: DemoResult) -> str:
     )
     same = "equal" if checks.bit_exact else "differ from"
     exact = f"The bytes of the last state {same} those of the offline estimator."
-    items = [(checks.lost == 0, complete), (checks.counted_twice == 0, once), (checks.bit_exact, exact)]
+    audited = (
+        f"An auditor read what is public and found no fault: {number(checks.steps_replayed)} steps follow from the"
+        f" published tallies, in a log that {result.witnesses} witnesses cosigned. Whether the tallies are true nobody"
+        " can see from outside."
+        if not checks.faults
+        else f"An auditor found: {'; '.join(checks.faults)}."
+    )
+    items = [
+        (checks.lost == 0, complete),
+        (checks.counted_twice == 0, once),
+        (checks.bit_exact, exact),
+        (not checks.faults, audited),
+    ]
     shown = "".join(f'<li class="{"yes" if good else "no"}">{html.escape(text)}</li>' for good, text in items)
     return f'<ul class="checks">{shown}</ul>'
 

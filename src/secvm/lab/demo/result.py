@@ -59,6 +59,19 @@ class Checks:
     packages_counted: int
     counted_twice: int
     bit_exact: bool
+    #: What an auditor found from outside, in sentences; nothing: no fault. And how many steps it played again.
+    faults: tuple[str, ...]
+    steps_replayed: int
+
+    @property
+    def audit(self) -> str:
+        """The auditor's verdict: "ok" says that nothing was found, and no more."""
+        return "failed" if self.faults else "ok"
+
+    @property
+    def as_they_should_be(self) -> bool:
+        """All of them."""
+        return not self.lost and not self.counted_twice and self.bit_exact and not self.faults
 
     @property
     def lost(self) -> int:
@@ -72,6 +85,7 @@ class DemoResult:
 
     participants: int
     hosts: int
+    witnesses: int
     rounds: int
     budget: int
     bins: int
@@ -124,6 +138,9 @@ class DemoResult:
             "lost": self.checks.lost,
             "counted_twice": self.checks.counted_twice,
             "bit_exact_with_offline": self.checks.bit_exact,
+            "witnesses": self.witnesses,
+            "audit": self.checks.audit,
+            "steps_replayed": self.checks.steps_replayed,
             "seconds": round(self.seconds, 1),
             "report": self.report,
         }

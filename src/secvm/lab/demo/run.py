@@ -2,7 +2,8 @@
 
 The rounds happen in other processes; this one makes the people, steers the clock, looks at what is public, and now and
 then decides for a device to miss a round, as its person would with ``secvm participant pause``. When all is over it
-reads from the devices' own books in which rounds each took part, plays the same rounds offline, and compares.
+audits the coordinator from outside, as anybody can, reads from the devices' own books in which rounds each took part,
+plays the same rounds offline, and compares.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.auditor.audit import audit_files
+from secvm.auditor.report import Report
+from secvm.auditor.web import WebFiles
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
@@ -36,6 +40,7 @@ from secvm.participant.state import DeviceState, Status
 from secvm.protocol.blobs import decode_tally, decode_weights
 from secvm.protocol.ending import Ending
 from secvm.protocol.manifest import RoundManifest
+from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
 
 #: Parts of a window in which arrivals are counted.
@@ -91,6 +96,8 @@ def run_demo(plan: Plan, watch: Watch) -> DemoResult:
             federation.begin(plan.specification(experiment))
             played = _Play(plan, federation, crowd, experiment, further, watch)
             played.rounds()
+            watch(Progress("auditing from outside", plan.rounds, plan.rounds))
+            played.audit()
             watch(Progress("ending processes", plan.rounds, plan.rounds))
         attendance = _attendance(folder / "devices", federation.digest, len(crowd), plan.rounds)
         watch(Progress("playing it again offline", plan.rounds, plan.rounds))
@@ -129,6 +136,7 @@ class _Play:
         self._sent: list[int] = []
         self._arrivals = np.zeros(PARTS, dtype=np.int64)
         self._state = b""
+        self._report: Report | None = None
 
     def rounds(self) -> None:
         """All of them."""
@@ -163,6 +171,13 @@ class _Play:
             )
         served = federation.public(f"/v1/blob/{self._published[-1].state}")
         self._state = served or b""
+
+    def audit(self) -> None:
+        """As anybody can: from what the coordinator shows, while it runs."""
+        federation = self._federation
+        self._report = audit_files(
+            WebFiles(federation.coordinator_url, SystemClock()), now=federation.clock.now, experiment=federation.digest
+        )
 
     def _change_attendance(self, *, last: bool) -> None:
         """People who pause now miss the next round; those who missed this one are back for it."""
@@ -200,6 +215,7 @@ class _Play:
     def result(self, replay: Replay, central: float) -> DemoResult:
         """Everything put together."""
         plan, federation = self._plan, self._federation
+        assert self._report is not None
         counted_by_round = {line["round"]: line["packages"] for line in federation.told(COORDINATOR, "round-tallied")}
         tallies = [one.tally for one in self._published]
         lines = []
@@ -223,6 +239,7 @@ class _Play:
         return DemoResult(
             participants=len(self._crowd),
             hosts=plan.hosts,
+            witnesses=len(federation.witness_names),
             rounds=plan.rounds,
             budget=self._experiment.budget or 0,
             bins=plan.bins,
@@ -235,7 +252,14 @@ class _Play:
             tested_on=len(self._crowd.further_codes),
             final=score(replay.further_cells()),
             central_accuracy=central,
-            checks=Checks(sent, counted, twice, bit_exact=bool(self._state) and self._state == replay.state),
+            checks=Checks(
+                sent,
+                counted,
+                twice,
+                bit_exact=bool(self._state) and self._state == replay.state,
+                faults=tuple(fault.sentence for fault in self._report.faults),
+                steps_replayed=self._report.steps_replayed,
+            ),
             leakage=replay.leakage(),
             seconds=0.0,
             arrivals=tuple(self._arrivals.tolist()),
