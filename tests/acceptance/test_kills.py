@@ -71,21 +71,6 @@ def test_killed_at_random_everybody_ends_in_the_bytes_of_the_undisturbed_run(tmp
         assert acknowledged <= scheduled
 
 
-def test_repro_devices_killed_just_before_the_close_forget_answers_and_lose_nothing(tmp_path: Path) -> None:
-    # `dev simulate` once called this "other bytes": it asked that every device had noted every answer.
-    found: list[Federation] = []
-
-    def kill_devices() -> None:
-        for name in found[0].host_names:
-            found[0].kill(name)
-            found[0].restart(name)
-
-    outcome = run_disturbed(tmp_path, participants=10, rounds=1, disturb=found.append, before_closing=kill_devices)
-    assert sum(outcome.acknowledged) < sum(outcome.scheduled)
-    assert outcome.unnoted == sum(outcome.scheduled) - sum(outcome.acknowledged)
-    assert outcome.right
-
-
 def test_windows_that_close_on_the_killed_lose_nothing_acknowledged_and_refuse_what_is_late(tmp_path: Path) -> None:
     disturbing = Disturbing(11, holds_time=lambda federation: not federation.window_open)
     late: list[bytes] = []

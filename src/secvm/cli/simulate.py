@@ -23,8 +23,9 @@ def simulate(
 ) -> None:
     """Kill real processes at random moments until something breaks.
 
-    Witnesses, coordinator, relay and devices are killed with SIGKILL and started again, over and over. What comes out must be,
-    byte for byte, what comes out undisturbed. Ends with 1 at the first difference, and says how to see it again.
+    Witnesses, coordinator, relay and devices are killed with SIGKILL and started again, over and over. What comes out
+    must be, byte for byte, what comes out undisturbed. Ends with 1 at the first difference, and says how to see it
+    again.
     Example:
 
     \b
