@@ -317,6 +317,14 @@ def test_latest_that_is_an_old_one_is_found() -> None:
     assert "manifest/latest is of round 1" in sentences(audited(made, files))
 
 
+def test_manifest_under_the_address_of_another_round_is_found() -> None:
+    made = history(rounds=2)
+    files = {**made.files, f"{made.place}/manifest/2": made.files[f"{made.place}/manifest/1"]}
+    report = audited(made, files)
+    assert told(report)[0] == ("chain", 2)
+    assert "under its address stands the manifest of round 1" in sentences(report)
+
+
 def test_withheld_manifest_is_told_and_the_others_are_still_judged() -> None:
     made = history(rounds=3, seed=4)
     files = {path: data for path, data in made.files.items() if path != f"{made.place}/manifest/2"}
