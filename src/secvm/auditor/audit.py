@@ -11,38 +11,21 @@ Everything is looked at, whatever was found before. The time comes in: an audit 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from secvm.auditor.directory import DirectoryCheck, Listed, is_digest, listed_experiments, newest_terms
-from secvm.auditor.files import MOST_DOCUMENT_BYTES, MOST_JSON_BYTES, PublicFiles, experiment_path
+from secvm.auditor.directory import DirectoryCheck, Listed, is_digest, listed_experiments
+from secvm.auditor.experiment_audit import ExperimentAudit, OnRound
+from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import EnoughError, Findings
-from secvm.auditor.log_check import LogCheck
-from secvm.auditor.receipts_check import check_receipts
-from secvm.auditor.replay import Replay
-from secvm.auditor.report import ExperimentReport, Report, RoundReport
-from secvm.auditor.salts import UNKNOWN, SaltCheck
+from secvm.auditor.report import ExperimentReport, Report
 from secvm.auditor.steps import tally_bytes
 from secvm.auditor.subject import Subject
 from secvm.crypto.beacon import BeaconSource
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.manifest import LastRound
 
 #: A million bins in eight models. Larger ones are replayed when the auditor says so.
 MOST_TALLY_BYTES = 2**28
-#: How often the log may grow while it is read.
-_LOOKS = 4
-
-OnRound = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Published:
-    document: ExperimentDocument
-    envelope: bytes
 
 
 def audit_files(
@@ -89,56 +72,62 @@ def audit_files(
             "there is no coordinator here: it lists no experiments", next_step="Is it a relay's, or lacks it a path?"
         )
     listed = listed or {}
-    published = {digest: one for digest in listed if (one := _published(files, general, digest)) is not None}
     chosen = _choose(listed, experiment)
+    reports: dict[str, ExperimentReport] = {}
+    never_run: dict[str, str] = {}
+    try:
+        published = _published(files, general, listed, chosen)
+        for document, _ in published.values():
+            _check_size(document, most_tally_bytes)
+        directory = _directory(files, general, [document for document, _ in published.values()], time(), snapshot)
+        for digest, (document, envelope) in published.items():
+            subject = Subject(
+                document=document,
+                envelope=envelope,
+                files=files,
+                findings=Findings(digest),
+                time=time,
+                snapshot=snapshot,
+                models=models,
+            )
+            audit = ExperimentAudit(subject, beacons=beacons, on_round=on_round)
+            reports[digest] = audit.audit(directory.get(_log_of(document)), listed.get(digest))
+        for logged in directory.values():
+            never_run |= _never_run(files, general, logged, listed, reports)
+    except EnoughError:
+        general.leave_out("the rest: so much is wrong that the audit stopped")
+    if not reports and not general.faults:
+        raise BadInputError("there is no experiment to audit here")
+    return Report(tuple(reports.values()), general, never_run)
+
+
+def _check_size(document: ExperimentDocument, most: int) -> None:
+    """Before anything of that size is made: whoever wrote the experiment may want to fill the memory."""
+    size = tally_bytes(document)
+    if size > most:
+        raise BadInputError(
+            f"a tally of the experiment {document.digest[:16]} has {-(-size // 2**20)} MiB, more than may be read here",
+            next_step="Say --largest-tally to read larger ones.",
+        )
+
+
+def _published(
+    files: PublicFiles, general: Findings, listed: Mapping[str, Listed], chosen: list[str]
+) -> dict[str, tuple[ExperimentDocument, bytes]]:
+    """Documents and envelopes of the chosen experiments, those that are served and of their digests."""
+    found = {}
     for digest in chosen:
         if digest not in listed:
             general.warn("the experiment is not in the coordinator's list")
-            one = _published(files, general, digest)
-            if one is not None:
-                published[digest] = one
-    logged = _directory(files, general, [one.document for one in published.values()], now=time(), snapshot=snapshot)
-    never_run: dict[str, str] = {}
-    reports = []
-    for digest in chosen:
-        if digest not in published:
-            continue
-        one = published[digest]
-        size = tally_bytes(one.document)
-        if size > most_tally_bytes:
-            raise BadInputError(
-                f"a tally of the experiment {digest[:16]} has {-(-size // 2**20)} MiB, more than may be read here",
-                next_step="Say --largest-tally to read larger ones.",
-            )
-        subject = Subject(
-            document=one.document,
-            envelope=one.envelope,
-            files=files,
-            findings=Findings(digest),
-            time=time,
-            snapshot=snapshot,
-            models=models,
-        )
-        auditor = _Auditor(subject, beacons=beacons, on_round=on_round)
-        reports.append(auditor.audit(logged, listed.get(digest)))
-    if logged is not None:
-        never_run = _never_run(files, general, logged, published, {one.experiment: one for one in reports}, chosen)
-    if not reports and not general.faults:
-        raise BadInputError("there is no experiment to audit here")
-    return Report(tuple(reports), general, never_run)
-
-
-def _published(files: PublicFiles, general: Findings, digest: str) -> _Published | None:
-    """An experiment's document, if it is served and of this digest."""
-    try:
-        envelope = files.get(experiment_path(digest), most=MOST_DOCUMENT_BYTES)
-        if envelope is None:
-            general.fault("list", f"the experiment {digest[:16]} is listed, and its document is not served")
-            return None
-        return _Published(read_published(envelope, digest=digest), envelope)
-    except RemoteProtocolError as fault:
-        general.fault("list", f"the document of the experiment {digest[:16]} cannot be believed: {fault}")
-        return None
+        try:
+            envelope = files.get(experiment_path(digest), most=MOST_DOCUMENT_BYTES)
+            if envelope is None:
+                general.fault("list", f"the document of the experiment {digest[:16]} is not served")
+            else:
+                found[digest] = (read_published(envelope, digest=digest), envelope)
+        except RemoteProtocolError as fault:
+            general.fault("list", f"the document of the experiment {digest[:16]} cannot be believed: {fault}")
+    return found
 
 
 def _choose(listed: Mapping[str, Listed], experiment: str | None) -> list[str]:
@@ -154,168 +143,53 @@ def _choose(listed: Mapping[str, Listed], experiment: str | None) -> list[str]:
     return found
 
 
+#: Whose log it is: its name and key.
+_Log = tuple[str, bytes] | None
+
+
+def _log_of(document: ExperimentDocument) -> _Log:
+    return None if document.log is None else (document.log.name, document.log.key.data)
+
+
 def _directory(
-    files: PublicFiles, general: Findings, documents: list[ExperimentDocument], *, now: int, snapshot: bool
-) -> list[str] | None:
-    terms = newest_terms(documents)
-    if terms is None:
-        return None
-    if len({(one.log.name, one.log.key) for one in documents if one.log is not None}) > 1:
+    files: PublicFiles, general: Findings, documents: list[ExperimentDocument], now: int, snapshot: bool
+) -> dict[_Log, list[str]]:
+    """The experiments in the directory, by the log that it is of; there is one directory, that of the newest terms."""
+    newest = next((document for document in reversed(documents) if document.log is not None), None)
+    if newest is None or newest.log is None:
+        return {}
+    if any(document.log is not None and _log_of(document) != _log_of(newest) for document in documents):
         general.leave_out("directories of earlier logs: this coordinator has changed its log's name or key")
-    return DirectoryCheck(terms, files, general, now=now, snapshot=snapshot).digests()
+    digests = DirectoryCheck(newest.log, files, general, now=now, snapshot=snapshot).digests()
+    return {} if digests is None else {_log_of(newest): digests}
+
+
+def _is_served(files: PublicFiles, path: str) -> bool:
+    try:
+        return files.get(path, most=MOST_DOCUMENT_BYTES) is not None
+    except RemoteProtocolError:
+        return True
 
 
 def _never_run(
     files: PublicFiles,
     general: Findings,
     logged: list[str],
-    published: Mapping[str, _Published],
+    listed: Mapping[str, Listed],
     reports: Mapping[str, ExperimentReport],
-    chosen: list[str],
 ) -> dict[str, str]:
     """Experiments of the directory that had no round, and why each is named."""
     found = {}
     for digest in logged:
-        if digest not in published:
-            found[digest] = "logged, and not listed"
-        elif digest in reports:
-            if not reports[digest].rounds:
-                found[digest] = "logged, and without a round so far"
-        elif digest not in chosen and files.get(experiment_path(digest, "manifest", 1), most=2**21) is None:
-            found[digest] = "logged, and without a round so far"
+        if digest in reports:
+            without = not reports[digest].rounds
+        else:
+            without = not _is_served(files, experiment_path(digest, "manifest", 1))
+        if without:
+            found[digest] = "logged, and without a round so far" if digest in listed else "logged, and not listed"
     if found:
         general.warn(
             f"{len(found)} of {len(logged)} experiments in the directory have no round:"
             " whoever logs many can run the one whose salt pleases"
         )
     return found
-
-
-class _Auditor:
-    """One experiment."""
-
-    def __init__(self, subject: Subject, *, beacons: BeaconSource | None, on_round: OnRound) -> None:
-        self._subject, self._beacons = subject, beacons
-        self._document, self._findings = subject.document, subject.findings
-        digest, planned = subject.document.digest, subject.document.rounds
-        self._replay = Replay(subject, on_round=lambda: on_round(digest, self._replay.last_round, planned))
-        self._log_size: int | None = None
-        self._committed_at: int | None = None
-        self._salt_words = UNKNOWN
-        self._salt: bytes | None = None
-
-    def audit(self, logged: list[str] | None, listed: Listed | None) -> ExperimentReport:
-        document, found, replay = self._document, self._findings, self._replay
-        try:
-            self._look(logged)
-            replay.check_latest()
-            check_receipts(self._subject, replay.steps.ended)
-            if listed is not None:
-                self._check_listed(listed)
-            self._check_status()
-        except EnoughError:
-            found.leave_out("the rest: so much is wrong that the audit stopped")
-        rounds = tuple(self._round(number) for number in range(1, replay.last_round + 1))
-        ending = replay.ending
-        return ExperimentReport(
-            experiment=document.digest,
-            title=document.title,
-            standing="running" if ending is None else ending.why.value,
-            rounds=rounds,
-            steps_replayed=replay.steps.count,
-            salt=self._salt_words,
-            salt_value=None if self._salt is None else self._salt.hex(),
-            log_size=self._log_size,
-            committed_at=self._committed_at,
-            findings=found,
-        )
-
-    def _look(self, logged: list[str] | None) -> None:
-        document, found, replay = self._document, self._findings, self._replay
-        if document.test:
-            found.warn("the experiment is marked as a test: no people, and laxer rules")
-        replay.follow()
-        if document.log is None:
-            found.warn("the experiment has no log: nobody can tell whether all are told the same")
-            found.leave_out("log, witnesses, proofs: the experiment names none")
-        else:
-            if logged is not None and document.digest not in logged:
-                found.fault("directory", "the experiment is shown, and does not stand in the directory of experiments")
-            check = LogCheck(self._subject, document.log)
-            signed = check.newest()
-            for _ in range(_LOOKS):
-                if signed is None or signed.checkpoint.size <= len(replay.entries):
-                    break
-                # The log has grown since the documents were read.
-                replay.follow()
-            self._log_size = check.check(replay, signed)
-            self._committed_at = check.committed_at
-        self._check_salt()
-
-    def _check_salt(self) -> None:
-        windows = self._replay.closed_at
-        first = windows[1] - 1000 * self._document.windows.length_s if 1 in windows else None
-        check = SaltCheck(self._subject, beacons=self._beacons)
-        salt = check.check(committed_at=self._committed_at, first_opening=first)
-        self._salt_words, self._salt = salt.words, salt.value
-
-    def _round(self, number: int) -> RoundReport:
-        found, verdict = self._findings, self._replay.verdicts[number]
-        # What was found later, of the log say, is a fault of the round as well.
-        fault = found.first_fault(number)
-        if fault is not None:
-            verdict = f"at fault: {fault.sentence}"
-        return RoundReport(self._document.digest, number, verdict, found.marks.get(number, {}))
-
-    # ── what is told to people ───────────────────────────────────────────────────────────────────────────────────────
-
-    def _check_listed(self, listed: Listed) -> None:
-        ending, standing = self._replay.ending, listed.standing[:40]
-        if listed.title != self._document.title:
-            self._findings.fault("list", "the list gives the experiment another title than its document")
-        if ending is not None and standing != ending.why.value:
-            self._findings.warn(f"the list calls the experiment {standing!r}, and its ending says {ending.why.value}")
-        if ending is None and standing in ("finished", "stopped"):
-            self._findings.warn(f"the list calls the experiment {standing}, and no ending is shown")
-
-    def _check_status(self) -> None:
-        """The page of numbers is computed from what is signed, and must not tell another story."""
-        found = self._findings
-        try:
-            data = self._subject.files.get(experiment_path(self._document.digest, "status"), most=MOST_JSON_BYTES)
-        except RemoteProtocolError as fault:
-            found.fault("status", f"the status cannot be read: {fault}")
-            return
-        if data is None:
-            found.leave_out("the status, which is for people and unsigned: it is not served")
-            return
-        try:
-            told = {one["number"]: one for one in json.loads(data)["rounds"]}
-            named = json.loads(data)["experiment"]
-        except (ValueError, LookupError, TypeError, RecursionError):
-            found.fault("status", "the status, which is for people and unsigned, cannot be read")
-            return
-        if named != self._document.digest:
-            found.fault("status", "the status is of another experiment")
-        for number, last in self._replay.steps.ended.items():
-            if number in told and not _same_counts(told[number], last, self._document):
-                sentence = f"the status tells other counts of round {number} than those that were signed"
-                found.fault("status", sentence)
-
-
-def _same_counts(told: Mapping[str, Any], last: LastRound, document: ExperimentDocument) -> bool:
-    """Whether the numbers for people are the signed ones; of a round that is not told yet nothing is."""
-    participants = told.get("participants")
-    if last.tally is None:
-        return participants is None and told.get("cells") is None
-    labels = document.experiment.labels
-    if participants is not None and participants != dict(zip(labels, last.participants, strict=True)):
-        return False
-    cells = told.get("cells")
-    if cells is None:
-        return True
-    accuracy = told.get("accuracy")
-    hits = sum(row[i] for i, row in enumerate(last.cells))
-    of = sum(map(sum, last.cells))
-    said = (accuracy.get("hits"), accuracy.get("of")) if isinstance(accuracy, dict) else (hits, of)
-    return bool(cells == [list(row) for row in last.cells]) and said == (hits, of)

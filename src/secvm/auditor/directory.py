@@ -8,7 +8,6 @@ and does not stand there was kept from those who count.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secvm.auditor.files import DIRECTORY, EXPERIMENTS, MOST_JSON_BYTES, MOST_LOG_BYTES, PublicFiles
@@ -17,7 +16,6 @@ from secvm.auditor.log_check import check_tiles, check_witnesses, fetch_tile
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.protocol.checkpoints import SignedCheckpoint, read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log import EntryKind, LogEntry, LogTerms
 from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle
 
@@ -116,8 +114,3 @@ class DirectoryCheck:
             self._findings.fault("directory", f"the directory's entries cannot be read: {fault}")
             return None
         return entries
-
-
-def newest_terms(documents: Sequence[ExperimentDocument]) -> LogTerms | None:
-    """Whose directory it is: the terms of the experiment that was listed last."""
-    return next((document.log for document in reversed(documents) if document.log is not None), None)

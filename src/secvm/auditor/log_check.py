@@ -20,6 +20,8 @@ from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.salt import committed_at
 from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle, tiles_of, write_bundle, write_tile
 
+_MOST_KEPT_BYTES = 2**25
+
 STALE = "too few witnesses have cosigned it lately: it may be an old view"
 
 
@@ -33,6 +35,7 @@ class LogCheck:
         self._log = terms.log_key(subject.document.digest)
         #: The first checkpoint met of each size.
         self._met: dict[int, SignedCheckpoint] = {}
+        self._kept_bytes = 0
         self._read_at = subject.now
         #: When a quorum had cosigned the experiment.
         self.committed_at: int | None = None
@@ -96,6 +99,16 @@ class LogCheck:
             sentence = f"the log has {size} entries, and only {shown} of their documents are shown"
             self._findings.fault("log", sentence)
 
+    def _remember(self, signed: SignedCheckpoint) -> SignedCheckpoint:
+        """The checkpoint of this size that was met first; of very many large ones only some are kept."""
+        found = self._met.setdefault(signed.checkpoint.size, signed)
+        if found is signed:
+            self._kept_bytes += len(signed.data)
+        while self._kept_bytes > _MOST_KEPT_BYTES and len(self._met) > 1:
+            oldest = next(iter(self._met))
+            self._kept_bytes -= len(self._met.pop(oldest).data)
+        return found
+
     # ── every checkpoint is a beginning of one tree ──────────────────────────────────────────────────────────────────
 
     def _complete(self, replay: Replay, signed: SignedCheckpoint | None) -> list[LogEntry]:
@@ -124,7 +137,7 @@ class LogCheck:
         """A signed checkpoint is a beginning of the tree, and no other of its size was signed."""
         found = signed.checkpoint
         check = "log" if round_number is None else "logged"
-        other = self._met.setdefault(found.size, signed)
+        other = self._remember(signed)
         if other.checkpoint.root != found.root:
             evidence = self._subject.evidence(Kind.FORKED_LOG, checkpoints=(other.data, signed.data))
             sentence = f"the log was forked: it signed two different trees of {found.size} entries"
@@ -231,7 +244,7 @@ class LogCheck:
         found = signed.checkpoint
         if found.size <= tree.size and found.root != tree.root(found.size):
             self._findings.fault("first", "the first checkpoint is of another tree than the log's")
-        other = self._met.setdefault(found.size, signed)
+        other = self._remember(signed)
         if other.checkpoint.root != found.root:
             evidence = self._subject.evidence(Kind.FORKED_LOG, checkpoints=(other.data, signed.data))
             self._findings.fault("first", "the log was forked at its first checkpoint", evidence=evidence)

@@ -24,6 +24,9 @@ from secvm.protocol.recompute import Model, first_model, model_of, names_in, nex
 FOLLOWS = "step follows from the published tally"
 ABANDONED = "abandoned: state unchanged"
 
+#: So many rounds' ends are kept, to compare them with what people are told.
+_MOST_KEPT = 4096
+
 
 class Steps:
     """The models of one experiment, computed from zero."""
@@ -52,6 +55,7 @@ class Steps:
         self._before = before
         if told.last is not None:
             self.ended[number] = told.last
+            self.ended.pop(number - _MOST_KEPT, None)
         counted, blob = self._counted(number, after)
         started = None if before is None else before.manifest
         if started is not None and self._subject.now + 1000 * MAX_AHEAD_S < started.accept_until:

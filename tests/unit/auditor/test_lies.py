@@ -23,7 +23,8 @@ from secvm.protocol.log import experiment_entry, manifest_entry
 from secvm.protocol.manifest import RelayCount, last_round, read_relay_count
 from secvm.testing.parties import draw_key
 from secvm.testing.public_history import PublicHistory
-from tests.unit.auditor.histories import audited, history, rewritten, sentences, told
+from secvm.testing.random_experiments import START
+from tests.unit.auditor.histories import audited, history, listing, rewritten, sentences, told
 
 
 def kinds(evidence: list[bytes]) -> set[Kind]:
@@ -316,6 +317,14 @@ def test_latest_that_is_an_old_one_is_found() -> None:
     assert "manifest/latest is of round 1" in sentences(audited(made, files))
 
 
+def test_manifest_under_the_address_of_another_round_is_found() -> None:
+    made = history(rounds=2)
+    files = {**made.files, f"{made.place}/manifest/2": made.files[f"{made.place}/manifest/1"]}
+    report = audited(made, files)
+    assert told(report)[0] == ("chain", 2)
+    assert "under its address stands the manifest of round 1" in sentences(report)
+
+
 def test_withheld_manifest_is_told_and_the_others_are_still_judged() -> None:
     made = history(rounds=3, seed=4)
     files = {path: data for path, data in made.files.items() if path != f"{made.place}/manifest/2"}
@@ -335,6 +344,49 @@ def test_manifest_after_the_ending_is_found_and_proved() -> None:
     assert later.round_number == 3
     assert ("ending", None) in told(report)
     assert Kind.TWO_DOCUMENTS in kinds(report.evidence)
+
+
+def test_first_checkpoint_of_another_tree_is_found() -> None:
+    made = history(rounds=1)
+    other = made.log.branch(1)
+    other.append(manifest_entry("cd" * 32))
+    signed = other.checkpoint()
+    lines = [signed.checkpoint.cosign(one.key, name=one.name, time_s=START // 1000) for one in made.parties.witnesses]
+    files = {**made.files, f"{made.place}/first": other.proof(0, signed.cosigned(*lines))}
+    report = audited(made, files)
+    assert {check for check, _ in told(report)} == {"first"}
+    assert "another tree" in sentences(report)
+    # Both are signed by the log: a fork.
+    assert kinds(report.evidence) == {Kind.FORKED_LOG}
+
+
+def test_proof_of_another_time_is_told_and_no_fault() -> None:
+    made = history(rounds=2)
+    signed = read_checkpoint(made.files[f"{made.log_place}/checkpoint"], log=made.log.note_key)
+    files = {**made.files, f"{made.place}/proof/1": made.log.proof(1, signed)}
+    report = audited(made, files)
+    assert report.ok
+    assert any("proof of entry 1 is not of the time" in warning for warning in report.warnings)
+
+
+def test_witnesses_who_saw_the_end_of_a_round_before_it_closed_are_told() -> None:
+    made = history(rounds=1)
+    signed = made.log.checkpoint()
+    early = made.manifests[0].opens_at // 1000
+    lines = [signed.checkpoint.cosign(one.key, name=one.name, time_s=early) for one in made.parties.witnesses]
+    files = {**made.files, f"{made.place}/proof/2": made.log.proof(2, signed.cosigned(*lines))}
+    report = audited(made, files, snapshot=True)
+    assert report.ok
+    assert any("before its window had closed" in warning for warning in report.warnings)
+
+
+def test_window_at_a_time_that_no_calendar_has_is_found() -> None:
+    made = history(rounds=0)
+    made.conclude(made.draw_tally())
+    late, windows = 2**52, made.document.windows
+    closes_at = late + 1000 * windows.length_s
+    made.announce(opens_at=late, closes_at=closes_at, accept_until=closes_at + 1000 * windows.grace_s)
+    assert ("hours", 2) in told(audited(made))
 
 
 # ── salt ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -398,6 +450,28 @@ def test_experiment_twice_in_the_directory_is_found() -> None:
     assert told(audited(made, {**made.files, **files})) == [("directory", None)]
 
 
+def test_experiment_that_is_not_listed_is_audited_by_its_digest_and_that_is_told() -> None:
+    made = history(rounds=1)
+    files = {path: data for path, data in made.files.items() if path != "/v1/experiments"}
+    report = audited(made, files, experiment=made.document.digest)
+    assert report.ok
+    assert report.steps_replayed == 1
+    assert any("not in the coordinator's list" in warning for warning in report.warnings)
+
+
+def test_experiment_under_an_earlier_key_of_the_log_is_not_looked_for_in_the_new_directory() -> None:
+    old = history(rounds=1, beacons=0)
+    renewed = replace(old.parties, log=draw_key(random.Random(77)))
+    terms = replace(old.terms, key=renewed.log.public)
+    fresh = tuple(replace(one, seen={}) for one in old.parties.witnesses)
+    document = replace(old.document, title="Another", log=terms)
+    new = PublicHistory(old.dice, document, replace(renewed, witnesses=fresh), now=old.now)
+    files = {**old.files, **new.files, "/v1/experiments": listing(old, new)}
+    report = audited(new, files)
+    assert told(report) == []
+    assert any("has changed its log's name or key" in sentence for sentence in report.not_checked)
+
+
 # ── what is told to people ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -454,6 +528,14 @@ def test_experiment_with_tallies_too_large_is_not_begun() -> None:
     made = history()
     with pytest.raises(BadInputError, match="more than may be read here"):
         audited(made, most_tally_bytes=8)
+
+
+def test_list_of_many_experiments_that_are_not_served_is_left_soon() -> None:
+    listed = [{"digest": f"{i:016x}" + 48 * "0", "standing": "running", "title": ""} for i in range(2 * MOST_FAULTS)]
+    files = {"/v1/experiments": json.dumps({"experiments": listed}).encode()}
+    report = audit_files(GivenFiles(files), now=0)
+    assert len(report.faults) == MOST_FAULTS
+    assert any("so much is wrong" in sentence for sentence in report.not_checked)
 
 
 def test_list_of_very_many_experiments_is_not_followed() -> None:
