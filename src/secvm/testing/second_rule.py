@@ -13,7 +13,6 @@ from fractions import Fraction
 from secvm.learning.experiment import Experiment
 
 Rows = list[list[int]]
-Vectors = dict[str, list[list[float]]] | dict[str, Rows]
 _ONE = 2**32
 
 
@@ -198,9 +197,7 @@ def _sum(values: list[float]) -> float:
 def swift_weights(step: int, rows: Floats) -> tuple[Rows, Fraction]:
     """Mantissas and unit of ``weights`` or ``average``, §3.4."""
     largest = max(abs(value) for row in rows for value in row)
-    if step == 0:
-        return [[0] * len(row) for row in rows], Fraction(1)
-    if largest == 0.0:
+    if step == 0 or largest == 0.0:
         return [[0] * len(row) for row in rows], Fraction(1)
     e = math.frexp(largest)[1] - 31
     while True:
