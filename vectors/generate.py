@@ -20,6 +20,7 @@ from typing import Any
 import generate_beacons  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_trusted  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
 from secvm.crypto import binary_http, kem, oblivious
@@ -1195,6 +1196,7 @@ FILES: dict[str, Callable[[], JSON]] = (
     | generate_protocol.FILES
     | generate_log.FILES
     | generate_beacons.FILES
+    | generate_trusted.FILES
 )
 
 

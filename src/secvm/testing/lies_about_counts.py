@@ -64,7 +64,9 @@ def leave_out(scene: Scene, liar: Liar, mine: Sequence[bytes]) -> Told:
         manifest = replace(manifest, last=replace(manifest.last, received_root=None))
     liar.add(manifest)
     told = (number, tuple(mine))
-    return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant, acknowledged=told)
+    # That a bucket is whole, and without one capsule, nobody else can see.
+    visible = variant != "not in its bucket"
+    return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant, acknowledged=told, visible=visible)
 
 
 def relay_count_that_cannot_be(scene: Scene) -> Told:

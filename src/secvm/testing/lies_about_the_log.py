@@ -57,7 +57,7 @@ def stale_checkpoint(scene: Scene) -> Told:
         lines += [line for time_s in times for line in lines_of(signed, [one], time_s=time_s)]
     files = dict(liar.files)
     files[_proof_path(liar)] = liar.log.proof(signed.checkpoint.size - 1, signed.cosigned(*lines))
-    return Told(files=files, now=liar.now, public=files, variant=variant)
+    return Told(files=files, now=liar.now, public=files, variant=variant, visible=True)
 
 
 def replayed_proof(scene: Scene) -> Told:

@@ -85,7 +85,9 @@ def rewritten_past(scene: Scene) -> Told:
     at = scene.dice.randrange(len(scene.pasts))
     liar = Liar.after(scene.pasts[at], forking=True)
     for number in range(at, len(scene.pasts)):
-        liar.add(replace(liar.make_manifest(), gateway_keys=scene.history.manifests[number].gateway_keys))
+        manifest = replace(liar.make_manifest(), gateway_keys=scene.history.manifests[number].gateway_keys)
+        # The round itself is told differently, and with it all that follows.
+        liar.add(replace(manifest, quota=manifest.quota + 1) if number == at else manifest)
         abandoned = liar.manifests[-1].last is not None and scene.dice.random() < 0.2
         liar.conclude(None if abandoned else liar.draw_tally())
     variant = scene.dice.choice(["fork", "beside", "only the past"])
@@ -96,7 +98,8 @@ def rewritten_past(scene: Scene) -> Told:
         for number in range(at + 1, len(scene.pasts) + 1):
             path = f"{honest.place}/manifest/{number}"
             files[path] = liar.files[path]
-        return Told(files=files, now=honest.now, public=files, variant=variant, honest=honest.manifests[-1])
+        newest = honest.manifests[-1]
+        return Told(files=files, now=honest.now, public=files, variant=variant, honest=newest, visible=True)
     liar.announce()
     files = dict(liar.files)
     if variant == "beside":
@@ -117,7 +120,7 @@ def two_manifests(scene: Scene) -> Told:
     if variant == "after the first":
         scene.follow(honest)
         files = {**honest.files, **_as_newest(honest, second)}
-        return Told(files=files, now=honest.now, public=files, variant=variant)
+        return Told(files=files, now=honest.now, public=files, variant=variant, visible=True)
     # Witnesses have nothing against a log in which a round stands twice: they do not read entries.
     liar = Liar.after(honest)
     if variant == "both logged" and not scene.newcomer:
@@ -125,13 +128,14 @@ def two_manifests(scene: Scene) -> Told:
     liar.add(second)
     proof = liar.log.proof(second.round_number + 1, liar.cosign())
     files = {**liar.files, f"{liar.place}/proof/{second.round_number}": proof}
-    return Told(files=files, now=liar.now, public=files, variant=variant)
+    return Told(files=files, now=liar.now, public=files, variant=variant, visible=True)
 
 
 def forked_log(scene: Scene) -> Told:
     """The log is forked: two trees of one size, both signed."""
     honest = _announced(scene)
     fork = Liar.after(scene.history, forking=True)
+    fork.now = honest.now
     fork.add(replace(honest.manifests[-1], quota=honest.manifests[-1].quota + 1))
     variant = scene.dice.choice(["seen in the window", "instead of a round", "grown"])
     public = dict(honest.files)
@@ -195,7 +199,8 @@ def _to_one(
     if way == "beside":
         files |= _log_files(honest)
     seen = files if way == "to all" else dict(honest.files)
-    return Told(files=files, now=honest.now, public=seen, variant=f"{variant}, {way}")
+    visible = way == "to all"
+    return Told(files=files, now=honest.now, public=seen, variant=f"{variant}, {way}", visible=visible)
 
 
 def _log_files(history: PublicHistory) -> dict[str, bytes]:

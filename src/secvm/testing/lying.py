@@ -165,6 +165,8 @@ class Told:
     variant: str
     #: The honest newest manifest: where the victim ends up with exactly this one, the lie has changed nothing.
     honest: RoundManifest | None = None
+    #: Whether an outsider sees this variant in what is public, although others of the same lie cannot be seen.
+    visible: bool = False
     #: The experiment that a newcomer joins, where it is another one than the scene's.
     stage: PublicHistory | None = None
     #: The digest under which it joins; None: the history's.

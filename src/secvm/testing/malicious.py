@@ -31,7 +31,7 @@ class Lie:
 
     name: str
     tell: Callable[[Scene], Told]
-    #: Whether somebody who takes no part sees it in what is public, in every variant.
+    #: Whether somebody who takes no part sees it in what is public, in every variant. Of others see ``Told.visible``.
     visible_from_outside: bool
     #: Whether a device sees it.
     detected: bool = True

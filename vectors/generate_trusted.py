@@ -1,0 +1,429 @@
+"""The vectors of what a device checks, and of evidence. Written by generate.py."""
+# ruff: noqa: INP001  (beside the package, not a part of it)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.merkle import Frontier, Tree, leaf_hash
+from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.signing import SigningKey
+from secvm.learning.aggregate.descent import Pegasos, State, Swift
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.thinning import Thinning
+from secvm.protocol.blobs import encode_tally
+from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.ending import Ending, Why, make_ending
+from secvm.protocol.evidence import Evidence, Kind, entry_of, first_frontier
+from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
+from secvm.protocol.log import LogTerms, Witness, experiment_entry
+from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.received import received_root
+from secvm.protocol.trusted_rounds import Served, TrustedRounds, tallies_named
+
+JSON = dict[str, Any]
+COORDINATOR, RELAY, LOG = (SigningKey(bytes([i]) * 32) for i in (1, 3, 5))
+STRANGER = SigningKey(bytes([4]) * 32)
+WITNESSES = [SigningKey(bytes([i]) * 32) for i in (11, 12, 13)]
+START = 1_767_225_600_000
+LENGTH_S, GRACE_S, LEAD_S = 600, 60, 60
+PERIOD_MS = 1000 * (LENGTH_S + GRACE_S + LEAD_S)
+EXPERIMENTS = {
+    "pegasos": Experiment(n_bins=3, labels=("a", "b", "c"), budget=5, rule=Pegasos(lambda_=Fraction(1, 100))),
+    "swift": Experiment(
+        n_bins=3, labels=("a", "b"), budget=5, rule=Swift(), thinning=Thinning(rho=Fraction(2)),
+        class_weights=(Fraction(1), Fraction(3, 2)),
+    ),
+}  # fmt: skip
+
+
+@dataclass
+class History:
+    """A coordinator with a log, and all that it has published."""
+
+    document: ExperimentDocument
+    manifests: list[RoundManifest] = field(default_factory=list)
+    ending: Ending | None = None
+    tallies: dict[str, bytes] = field(default_factory=dict)
+    states: list[State] = field(default_factory=list)
+    tree: Tree = field(default_factory=Tree)
+    last: LastRound | None = None
+
+    def __post_init__(self) -> None:
+        self.envelope = publish(self.document, keys=(COORDINATOR,))
+        self.state = self.document.experiment.start()
+        self.tree.append(leaf_hash(experiment_entry(self.document.digest).to_bytes()))
+
+    @property
+    def now(self) -> int:
+        return START + (len(self.manifests) - 1) * PERIOD_MS - 30_000
+
+    def announce(self, **changes: Any) -> None:
+        number = len(self.manifests) + 1
+        opens_at = START + (number - 1) * PERIOD_MS
+        key = GatewayKey(opens_at // PERIOD_MS % 256, X25519PrivateKey(bytes([number]) * 32))
+        rule = self.document.experiment.rule
+        made = make_manifest(
+            self.document,
+            opens_at=opens_at,
+            state=self.state.to_bytes(),
+            training_weights=rule.training_weights(self.state).to_bytes(),
+            evaluation_weights=rule.evaluation_weights(self.state).to_bytes(),
+            gateway_keys=encode_key_configurations([key.configuration]),
+            before=self.manifests[-1] if self.manifests else None,
+            last=self.last,
+        )
+        made = replace(made, **changes)
+        self.manifests.append(made)
+        self.states.append(self.state)
+        self.tree.append(leaf_hash(entry_of(made).to_bytes()))
+
+    def conclude(self, tally: Tally | None) -> None:
+        root = received_root(b"").hex()
+        if tally is None:
+            self.last = last_round(None, received_root=root)
+            return
+        packages = sum(int(part.sum()) for part in (tally.plus, tally.minus, tally.participants, tally.cells))
+        epoch = self.manifests[-1].opens_at // PERIOD_MS
+        count = RelayCount(epoch, clients=20, capsules=packages).to_signed_bytes(RELAY)
+        self.last = last_round(tally, relay_count=count, received_root=root)
+        assert self.last.tally is not None
+        self.tallies[self.last.tally] = encode_tally(tally)
+        self.state = self.document.experiment.step(self.state, tally)
+
+    def end(self) -> None:
+        rule = self.document.experiment.rule
+        self.ending = make_ending(
+            self.document,
+            why=Why.FINISHED,
+            state=self.state.to_bytes(),
+            training_weights=rule.training_weights(self.state).to_bytes(),
+            evaluation_weights=rule.evaluation_weights(self.state).to_bytes(),
+            before=self.manifests[-1],
+            last=self.last,
+        )
+        self.tree.append(leaf_hash(entry_of(self.ending).to_bytes()))
+
+    def checkpoint(self, size: int, now: int, witnesses: tuple[int, ...] = (0, 2)) -> SignedCheckpoint:
+        terms = self.document.log
+        assert terms is not None
+        log = terms.log_key(self.document.digest)
+        made = Checkpoint(log.name, size, self.tree.root(size))
+        lines = [made.cosign(WITNESSES[i], name=f"w{i}.example", time_s=now // 1000 - i) for i in witnesses]
+        return read_checkpoint(made.sign(LOG), log=log).cosigned(*lines)
+
+    def proof(self, index: int, signed: SignedCheckpoint) -> bytes:
+        path = self.tree.inclusion_proof(index, signed.checkpoint.size)
+        return LogProof(index, path, signed.data).to_bytes()
+
+    def served(self, first: int) -> Served:
+        """From this round on."""
+        told: list[RoundManifest | Ending] = [*self.manifests[first - 1 :]]
+        told += [] if self.ending is None else [self.ending]
+        return Served(
+            manifests=tuple(one.signed([COORDINATOR]) for one in self.manifests[first - 1 :]),
+            proof=self.proof(self.tree.size - 1, self.checkpoint(self.tree.size, self.now)),
+            tallies={name: self.tallies[name] for name in tallies_named(told)},
+            ending=None if self.ending is None else self.ending.signed([COORDINATOR]),
+        )
+
+
+def history(name: str, rounds: int, **changes: Any) -> History:
+    """So many rounds, the third of them abandoned; the last is announced and open."""
+    experiment = EXPERIMENTS[name]
+    told: dict[str, Any] = {
+        "title": name,
+        "question": "",
+        "experiment": experiment,
+        "features": FeaturesWanted(source="words", description=""),
+        "binning": HashedBins(bins=experiment.n_bins, salt=bytes(16)),
+        "windows": Windows(length_s=LENGTH_S, grace_s=GRACE_S, first_opening=START),
+        "floor": 2,
+        "train_share": Fraction(1, 2),
+        "rounds": 9,
+        "coordinator_keys": (COORDINATOR.public,),
+        "relays": (Relay(url="https://relay.example/", key=RELAY.public),),
+        "log": LogTerms(
+            name="log.example",
+            key=LOG.public,
+            witnesses=tuple(Witness(f"w{i}.example", key.public) for i, key in enumerate(WITNESSES)),
+            quorum=2,
+            freshness_s=3600,
+        ),
+    }
+    made = History(ExperimentDocument(**{**told, **changes}))
+    for number in range(1, rounds + 1):
+        made.announce()
+        if number < rounds:
+            made.conclude(None if number == 3 else counted(made, number))
+    return made
+
+
+def counted(of: History, number: int) -> Tally:
+    """A tally of four people, another for each round."""
+    experiment = of.document.experiment
+    empty = experiment.empty_tally()
+    labels = len(experiment.labels)
+    plus, minus = empty.plus.copy(), empty.minus.copy()
+    for model in range(experiment.models.n_models):
+        for column in range(experiment.n_bins + 1):
+            plus[model, column] = (number + model + column) % 2
+            minus[model, column] = (number + column) % 2
+    people = np.array([2, 1, 1][:labels], dtype=np.int64)
+    return Tally(plus=plus, minus=minus, participants=people, cells=np.eye(labels, dtype=np.int64))
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def look(of: History, first: int) -> JSON:
+    """What is served to a device that needs rounds from the first on, and what it keeps then."""
+    device = TrustedRounds(of.document, of.envelope)
+    checked = device.check(of.served(1), now=of.now)
+    trusted = checked.trusted
+    served = of.served(first)
+    return {
+        "now": of.now,
+        "manifests": [one.hex() for one in served.manifests],
+        "ending": None if served.ending is None else served.ending.hex(),
+        "proof": served.proof.decode(),
+        "tallies": {name: blob.hex() for name, blob in served.tallies.items()},
+        "size": trusted.frontier.size,
+        "hashes": [found.hex() for found in trusted.frontier.hashes],
+        "state": checked.model.names[0],
+        "training_weights": checked.model.names[1],
+        "evaluation_weights": checked.model.names[2],
+    }
+
+
+def ended(name: str) -> History:
+    """Five rounds and the ending."""
+    made = history(name, 5)
+    made.conclude(counted(made, 5))
+    made.end()
+    return made
+
+
+def trusted() -> JSON:
+    """Honest histories, looked at round by round, over gaps, and by newcomers."""
+    return {
+        "description": "What devices are served, look after look, and what they keep; each history is believed.",
+        "histories": [
+            {
+                "experiment": history(name, 1).envelope.hex(),
+                "looks": [look(history(name, number), first) for number, first in plan] + tail,
+            }
+            for name in EXPERIMENTS
+            for plan, tail in (
+                ([(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)], [look(ended(name), 6)]),
+                ([(2, 1), (5, 3)], []),
+                ([(5, 1)], []),
+                ([], [look(ended(name), 1)]),
+            )
+        ],
+    }
+
+
+def bad_trusted() -> JSON:
+    """What a device that believes round 2 is served instead of rounds 3 and 4."""
+    of = history("pegasos", 4)
+    good = of.served(3)
+
+    def with_checkpoint(signed: SignedCheckpoint) -> Served:
+        return replace(good, proof=of.proof(signed.checkpoint.size - 1, signed))
+
+    def changed(**changes: Any) -> Served:
+        """The fourth manifest with these changes, logged and cosigned like the honest one."""
+        other = history("pegasos", 3)
+        other.conclude(None)
+        other.announce(**changes)
+        return other.served(3)
+
+    fork = history("pegasos", 4)
+    fork.tree = Tree(fork.tree.node(0, i) for i in (0, 1, 2, 4, 3))
+    late = of.checkpoint(5, of.now - 3_700_000)
+    cases: dict[str, tuple[str, Served]] = {
+        "no proof": ("malformed", replace(good, proof=b"")),
+        "a manifest is missing": ("malformed", replace(good, manifests=good.manifests[1:])),
+        "the tally is missing": ("malformed", replace(good, tallies={})),
+        "a tally of other bytes": ("malformed", replace(good, tallies=dict.fromkeys(good.tallies, b"tally"))),
+        "the manifest is signed by a stranger": (
+            "signature",
+            replace(good, manifests=(good.manifests[0], of.manifests[3].signed([STRANGER]))),
+        ),
+        "one witness": ("signature", with_checkpoint(of.checkpoint(5, of.now, (1,)))),
+        "one witness, twice": ("signature", with_checkpoint(of.checkpoint(5, of.now, (1, 1)))),
+        "cosigned more than an hour ago": ("stale", with_checkpoint(late)),
+        "cosigned in two minutes": ("stale", with_checkpoint(of.checkpoint(5, of.now + 120_000))),
+        "the log of the round before": ("proof", with_checkpoint(of.checkpoint(4, of.now))),
+        "a log that has grown": (
+            "stale round",
+            replace(good, manifests=good.manifests[:1]),
+        ),
+        "a fork of the log": ("not-in-log", replace(good, proof=fork.proof(4, fork.checkpoint(5, of.now)))),
+        "another state": ("bad-document", changed(state="ab" * 32)),
+        "a window that is too short": ("bad-document", changed(closes_at=of.manifests[3].closes_at - 1)),
+        "a quota below the budget": ("bad-document", changed(quota=4)),
+        "another manifest before it": ("bad-document", changed(previous="ab" * 32)),
+    }
+    two = history("pegasos", 2)
+    for what, told in {"training weights": "training_weights", "evaluation weights": "evaluation_weights"}.items():
+        other = history("pegasos", 2)
+        other.conclude(counted(other, 2))
+        other.announce(**{told: "ab" * 32})
+        cases[f"{what} that are not the state's"] = ("wrong-step", other.served(3))
+    other = history("pegasos", 2)
+    other.conclude(counted(other, 2))
+    other.state = replace(other.state, step=7)
+    other.announce()
+    cases["a state with another number of steps"] = ("wrong-step", other.served(3))
+    other = history("pegasos", 2)
+    other.conclude(counted(other, 2))
+    assert other.last is not None
+    other.last = replace(other.last, participants=(3, 1, 1))
+    other.announce()
+    cases["counts that the tally does not have"] = ("wrong-counts", other.served(3))
+    other = history("pegasos", 2)
+    other.conclude(counted(other, 2))
+    assert other.last is not None
+    epoch = other.manifests[-1].opens_at // PERIOD_MS
+    other.last = replace(other.last, relay_count=RelayCount(epoch, 20, 3).to_signed_bytes(RELAY))
+    other.announce()
+    cases["more packages than the relay had capsules"] = ("wrong-counts", other.served(3))
+    second = replace(two.manifests[1], quota=9)
+    cases["a second manifest for the round"] = (
+        "two-documents",
+        replace(good, manifests=(second.signed([COORDINATOR]), *good.manifests)),
+    )
+    return {
+        "description": "What is refused by a device that has taken `believed`, and at `now` took `good`.",
+        "experiment": of.envelope.hex(),
+        "believed": look(two, 1),
+        "now": of.now,
+        "good": write(good),
+        "cases": [{"why": why, "fault": fault, **write(served)} for why, (fault, served) in cases.items()],
+    }
+
+
+def write(served: Served) -> JSON:
+    """What is served, as vectors write it."""
+    return {
+        "manifests": [one.hex() for one in served.manifests],
+        "ending": None if served.ending is None else served.ending.hex(),
+        "proof": served.proof.decode(),
+        "tallies": {name: blob.hex() for name, blob in served.tallies.items()},
+    }
+
+
+def pieces() -> dict[str, Evidence]:
+    """One piece of evidence of each kind, and more."""
+    of = history("swift", 3)
+    sign = [COORDINATOR]
+    one, two, three = of.manifests
+    own: dict[str, Any] = {"experiment": of.envelope}
+    blob = of.tallies[three.last.tally or ""] if three.last is not None else b""
+    state = of.states[1].to_bytes()
+    wrong = replace(three, training_weights="ab" * 32)
+    fork = Tree([of.tree.node(0, 0), leaf_hash(entry_of(replace(one, quota=9)).to_bytes())])
+    honest, other = of.checkpoint(2, of.now, ()), of.checkpoint(1, of.now, ())
+    log = honest.checkpoint
+    forked = Checkpoint(log.origin, 2, fork.root()).sign(LOG)
+    assert three.last is not None
+    few = replace(three, last=replace(three.last, participants=(3, 1)))
+    return {
+        "two manifests for round 1": Evidence(
+            kind=Kind.TWO_DOCUMENTS, documents=(one.signed(sign), replace(one, quota=9).signed(sign)), **own
+        ),
+        "a manifest that its experiment forbids": Evidence(
+            kind=Kind.BAD_DOCUMENT, documents=(replace(one, quota=1).signed(sign),), **own
+        ),
+        "a manifest that does not continue": Evidence(
+            kind=Kind.BAD_DOCUMENT,
+            documents=(one.signed(sign), replace(two, previous="ab" * 32).signed(sign)),
+            **own,
+        ),
+        "a step that does not follow": Evidence(
+            kind=Kind.WRONG_STEP, documents=(two.signed(sign), wrong.signed(sign)), blobs=(state, blob), **own
+        ),
+        "a first model that is not zero": Evidence(
+            kind=Kind.WRONG_STEP, documents=(replace(one, state="ab" * 32).signed(sign),), **own
+        ),
+        "counts that the tally does not have": Evidence(
+            kind=Kind.WRONG_COUNTS, documents=(few.signed(sign),), blobs=(blob,), **own
+        ),
+        "two trees of one size": Evidence(kind=Kind.FORKED_LOG, checkpoints=(honest.data, forked), **own),
+        "a log without its first round": Evidence(
+            kind=Kind.NOT_IN_LOG,
+            documents=(one.signed(sign),),
+            checkpoints=(other.data, forked),
+            frontier=first_frontier(of.document),
+            **own,
+        ),
+    }
+
+
+def evidence() -> JSON:
+    """Files that convict."""
+    return {
+        "description": "Each `file` shows, by itself, what its `kind` says, of the experiment of this digest.",
+        "cases": [
+            {
+                "why": why,
+                "kind": piece.kind.value,
+                "experiment": history("swift", 3).document.digest,
+                "file": piece.to_bytes().decode(),
+            }
+            for why, piece in pieces().items()
+        ],
+    }
+
+
+def bad_evidence() -> JSON:
+    """Files that show nothing."""
+    of = history("swift", 3)
+    sign = [COORDINATOR]
+    one, two, three = of.manifests
+    found = pieces()
+    step, twice, fork = (
+        found[name] for name in ("a step that does not follow", "two manifests for round 1", "two trees of one size")
+    )
+    note = of.checkpoint(2, of.now, ()).data
+    absent = found["a log without its first round"]
+    cases = {
+        "the same manifest twice": replace(twice, documents=twice.documents[:1] * 2),
+        "manifests of two rounds": replace(twice, documents=(one.signed(sign), two.signed(sign))),
+        "one manifest": replace(twice, documents=twice.documents[:1]),
+        "a manifest by a stranger": replace(
+            twice, documents=(one.signed(sign), replace(one, quota=9).signed([STRANGER]))
+        ),
+        "a step that follows": replace(step, documents=(two.signed(sign), three.signed(sign))),
+        "a step without its tally": replace(step, blobs=step.blobs[:1]),
+        "another tally": replace(step, blobs=(step.blobs[0], step.blobs[0])),
+        "a manifest that is right": replace(
+            found["a manifest that its experiment forbids"], documents=(one.signed(sign),)
+        ),
+        "one tree": replace(fork, checkpoints=(note, note)),
+        "trees of two sizes": replace(fork, checkpoints=(note, of.checkpoint(3, of.now, ()).data)),
+        "a log that holds it": replace(absent, checkpoints=(absent.checkpoints[0], note)),
+        "a tree that nobody signed": replace(absent, frontier=Frontier(1, (bytes(32),))),
+        "no parts": Evidence(kind=Kind.NOT_IN_LOG, experiment=of.envelope),
+        "a part too many": replace(twice, blobs=(b"mark",)),
+        "another experiment": replace(twice, experiment=history("pegasos", 1).envelope),
+    }
+    return {
+        "description": "No `file` shows anything.",
+        "cases": [{"why": why, "file": piece.to_bytes().decode()} for why, piece in cases.items()],
+    }
+
+
+FILES: dict[str, Callable[[], JSON]] = {
+    maker.__name__: maker for maker in (trusted, bad_trusted, evidence, bad_evidence)
+}
