@@ -59,6 +59,8 @@ class Receipts:
         #: Digests that were chosen and are not acknowledged yet; and those that are, but not written yet.
         self._chosen = self._book.chosen(document.digest)
         self._acknowledged: set[bytes] = set()
+        #: What was looked for and need not be any more, not written yet.
+        self._settled: dict[bytes, tuple[Owed, str]] = {}
         self._moments: dict[bytes, int] = {}
         self._until = 0
 
@@ -80,12 +82,17 @@ class Receipts:
     @property
     def unwritten(self) -> bool:
         """Whether ``write`` has something to do."""
-        return bool(self._acknowledged)
+        return bool(self._acknowledged or self._settled)
 
     def write(self) -> None:
-        """Write what was acknowledged, inside a transaction."""
-        self._book.put_acknowledged(self._document.digest, self._acknowledged)
-        self._acknowledged = set()
+        """Write what was acknowledged and what was found, inside a transaction. Lost, it is only looked for again."""
+        experiment = self._document.digest
+        if self._acknowledged:
+            self._book.put_acknowledged(experiment, self._acknowledged)
+        for owed, name in self._settled.values():
+            self._book.drop(experiment, owed)
+            self._book.count(experiment, name)
+        self._acknowledged, self._settled = set(), {}
 
     def settle(self, documents: Sequence[RoundManifest | Ending]) -> None:
         """What is believed now tells how rounds ended; in their order, inside a transaction."""
@@ -107,9 +114,9 @@ class Receipts:
     def plan(self, until: int, *, now: int) -> None:
         """Give everything that can be looked for a moment before ``until``, or soon where that has passed."""
         self._until = until
-        owed = {one.digest for one in self._book.owed(self._document.digest)}
+        owed = self._owed()
         self._moments = {digest: at for digest, at in self._moments.items() if digest in owed}
-        for digest in sorted(owed - set(self._moments)):
+        for digest in sorted(set(owed) - set(self._moments)):
             self._draw(digest, now)
 
     @property
@@ -121,7 +128,7 @@ class Receipts:
         """Look for the one that is due. A sentence comes back where this device should take no part any more."""
         digest = min(self._moments, key=lambda one: self._moments[one])
         at = self._moments.pop(digest)
-        owed = next((one for one in self._book.owed(self._document.digest) if one.digest == digest), None)
+        owed = self._owed().get(digest)
         if owed is None:
             return None
         if at + GRACE_MS < now():
@@ -131,7 +138,7 @@ class Receipts:
         try:
             bucket = await self._bucket(owed, now)
         except _TellsTooMuchError:
-            self._settle(owed, UNCHECKED)
+            self._settled[digest] = (owed, UNCHECKED)
             return None
         except RemoteProtocolError:
             return self._tried(owed, now())
@@ -143,7 +150,7 @@ class Receipts:
                 return None
             return self._tried(owed, now())
         if digest in bucket:
-            self._settle(owed, RECEIPTS)
+            self._settled[digest] = (owed, RECEIPTS)
             return None
         return self._missing(owed, _LEFT_OUT)
 
@@ -166,6 +173,10 @@ class Receipts:
             raise MalformedMessageError("the receipt is of another number of buckets")
         return check_bucket(bytes.fromhex(owed.root), index, receipt.bucket, receipt.path)
 
+    def _owed(self) -> dict[bytes, Owed]:
+        found = self._book.owed(self._document.digest)
+        return {one.digest: one for one in found if one.digest not in self._settled}
+
     def _draw(self, digest: bytes, now: int) -> None:
         # Never crowded into what little is left: who is not answered would ask ever more often.
         until = max(self._until, now + self._spread)
@@ -187,11 +198,6 @@ class Receipts:
             self._book.drop(self._document.digest, owed)
             self._book.count(self._document.digest, MISSING)
         return told
-
-    def _settle(self, owed: Owed, name: str) -> None:
-        with self._around.state.writing(durable=False):
-            self._book.drop(self._document.digest, owed)
-            self._book.count(self._document.digest, name)
 
 
 def _capsules(last: LastRound, document: ExperimentDocument) -> int | None:

@@ -7,6 +7,7 @@ restarts, and until the person resumes the device joins no further round.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from secvm.errors import CheatingError, RemoteProtocolError
@@ -33,6 +34,8 @@ class Watching:
         self._refetching = Refetching(around.words, around.policy.refetches)
         self._receipts = Receipts(around, document, spread_ms=1000 * document.windows.grace_s or _SHORTEST_MS)
         rounds.settle = self._receipts.settle
+        #: Fresh looks by what became of them, not written yet.
+        self._counted = Counter[str]()
         #: Why no round is joined for now.
         self.distrust: str | None = None
         self.reread()
@@ -58,11 +61,14 @@ class Watching:
     @property
     def unwritten(self) -> bool:
         """Whether ``write`` has something to do."""
-        return self._receipts.unwritten
+        return self._receipts.unwritten or bool(self._counted)
 
     def write(self) -> None:
         """Write what has changed, inside a transaction of the state."""
         self._receipts.write()
+        for name, count in self._counted.items():
+            self._around.state.trust.count(self._document.digest, name, count)
+        self._counted.clear()
 
     def believed(self, now: int) -> None:
         """Something new is believed, or a device has started: there may be capsules to look for."""
@@ -94,8 +100,7 @@ class Watching:
             refetching.stop()
         answered, unanswered = refetching.answered - before[0], refetching.unanswered - before[1]
         if answered or unanswered:
-            with self._around.state.writing(durable=False):
-                self._around.state.trust.count(digest, REFETCHED if answered else UNANSWERED)
+            self._counted[REFETCHED if answered else UNANSWERED] += 1
         if found is None and unanswered and refetching.blind:
             found = Abstain(Reason.UNSEEN, Reason.UNSEEN.value)
         return found

@@ -21,6 +21,7 @@ from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
 from secvm.runtime.settings import read_settings
 from secvm.testing.transport import MemoryTransport
+from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET, EXPERIMENT, START, World
 from tests.unit.protocol.helpers import LOG, WITNESSES, document
 
@@ -129,6 +130,37 @@ def test_people_of_a_test_get_a_folder_each_and_join_once(tmp_path: Path) -> Non
     assert first == second
     assert len(first) == 3
     assert sorted(path.name for path in (tmp_path / "devices").iterdir()) == ["000004", "000005", "000006"]
+
+
+def test_people_of_a_test_wait_for_the_beacons_and_share_what_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secvm.participant.main._EVERY_S", 0)
+    world = LoggedWorld(tmp_path, beacons=2)
+    testing = {"people": str(people_file(tmp_path, 3)), "count": 3, "join": [world.of.digest]}
+
+    def settings(**more: bool) -> ParticipantSettings:
+        return settings_of(tmp_path, relay={"urls": ["https://r.example"]}, testing={**testing, **more})
+
+    async def scenario() -> None:
+        joining = asyncio.create_task(
+            open_devices(settings(unsafe_beacons=True), world.net, world.clock, asyncio.Event())
+        )
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not joining.done()
+        assert world.asked("/beacon/") == []
+        world.clock.advance(3_600_000)
+        with pytest.raises(BadInputError, match="beacon for development"):
+            await open_devices(settings(), world.net, world.clock, asyncio.Event())
+        devices = await joining
+        records = [device.state.record(world.of.digest) for device in devices]
+        assert len({record.salt for record in records if record is not None} - {None}) == 1
+        assert len({id(device._around.checks) for device in devices}) == 1
+        for device in devices:
+            device.close()
+
+    asyncio.run(scenario())
 
 
 def test_people_of_a_test_join_no_real_experiment(tmp_path: Path) -> None:

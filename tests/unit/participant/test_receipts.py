@@ -21,10 +21,12 @@ from tests.unit.participant.world import BUDGET, Fate
 
 
 def checks(device: Device, world: LoggedWorld) -> dict[str, int]:
+    device.flush()
     return device.state.trust.checks(world.of.digest)
 
 
 def rows(device: Device) -> list[Any]:
+    device.flush()
     return device.state._db.execute("SELECT round, digest, acknowledged, root FROM receipt").fetchall()
 
 

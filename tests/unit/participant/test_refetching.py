@@ -41,6 +41,7 @@ def test_each_window_has_its_looks_and_they_are_counted(tmp_path: Path) -> None:
     assert len(found) == 6
     for window in windows:
         assert sum(window.opens_at <= at < window.closes_at for at in found) == 3
+    device.flush()
     assert device.state.trust.checks(world.of.digest)["refetched"] == 6
     assert reasons(device, world) == []
     device.close()
@@ -115,6 +116,7 @@ def test_no_answer_is_asked_once_more_and_noted_but_stops_nothing(tmp_path: Path
     assert len(looks(world)) == 4
     assert world.distinct(1) == BUDGET
     assert reasons(device, world) == ["UNSEEN"]
+    device.flush()
     assert device.state.trust.checks(world.of.digest)["unanswered"] == 2
     device.close()
 
@@ -134,6 +136,7 @@ def test_answer_to_the_second_asking_is_enough(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     assert reasons(device, world) == []
+    device.flush()
     assert device.state.trust.checks(world.of.digest)["refetched"] >= 1
     device.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from secvm.participant.device import Device
 from secvm.participant.state import DeviceState, Status
+from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET, START, Crash, Fate, World
 
 #: (what, how long it lasts in milliseconds, or at which moment from now on the device dies)
@@ -138,3 +140,57 @@ def test_overdue_packages_are_drawn_anew_over_what_is_left(tmp_path: Path) -> No
     # Not in one burst.
     assert len(set(times)) > BUDGET // 2
     assert times[-1] - times[0] > 10_000
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32),
+    deaths=st.lists(st.tuples(st.integers(0, 60), st.booleans()), min_size=1, max_size=8),
+)
+def test_deaths_over_rounds_of_a_log_refuse_nothing_and_accuse_nobody(
+    seed: int, deaths: list[tuple[int, bool]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = LoggedWorld(Path(folder), seed)
+        device, left = world.joined(), list(deaths)
+
+        async def live(until: int) -> None:
+            nonlocal device
+            if left and world.points.left is None:
+                world.points.left, cut = left.pop()
+            else:
+                cut = False
+            try:
+                await world.drive(device, until=until)
+            except Crash:
+                if cut:
+                    world.cut_power(device)
+                else:
+                    device.state.close()
+                device = world.start()
+                await live(until)
+
+        async def scenario() -> None:
+            for number in range(4):
+                if number:
+                    world.conclude()
+                manifest = world.announce()
+                await live(manifest.accept_until)
+            world.points.left = None
+            world.conclude()
+            world.history.now = world.clock.now()
+            world.history.end()
+            await world.drive(device, until=world.clock.now() + 1_000_000)
+
+        asyncio.run(scenario())
+        device.flush()
+        state, digest = device.state, world.of.digest
+        assert device.memberships[digest].ended
+        assert state.evidence(digest) == []
+        assert state.trust.distrust(digest) is None
+        assert {reason for _, reason, _ in state.abstentions(digest)} <= {"LATE", "OVER"}
+        sent = Counter(number for _, number, _ in world.opened())
+        assert set(sent.values()) == {BUDGET}
+        assert {one.round_number for one in state.history(digest)} == set(sent)
+        device.close()
