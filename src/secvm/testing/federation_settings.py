@@ -157,6 +157,8 @@ class FederationSettings:
                 "relay": {"urls": [relay_url]},
                 "traffic": {"daily_bytes": 10**12},
                 "status": {"listen": f"127.0.0.1:{self._ports[name]}"},
+                # One of each and not two: hundreds of devices share a machine of two cores here.
+                "trust": {"refetches": 1, "receipts": 1},
                 "testing": {
                     "clock": str(self._folder / "clock"),
                     "seed": self._seed,
