@@ -81,6 +81,8 @@ class LoggedRounds:
         try:
             return await self._ask(now)
         except _LogGrewError as grew:
+            # A log does not grow that often: something that was fetched is not what it should be.
+            self._forget_fetched()
             raise StaleRoundError(str(grew)) from None
 
     async def _ask(self, now: Now) -> News | None:

@@ -10,9 +10,11 @@ import pytest
 
 from secvm.participant.device import Device
 from secvm.participant.inspection import as_text, inspect
+from secvm.participant.membership import Due
 from secvm.participant.receipts import MAX_TRIES, Receipts
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.transport import SendResult
 from secvm.protocol.receipts import encode_bits
 from secvm.protocol.received import side_by_side
 from secvm.protocol.session import WaitingRow
@@ -202,6 +204,20 @@ def test_what_was_not_acknowledged_is_not_asked_for(tmp_path: Path) -> None:
     asyncio.run(two_rounds(world, device, without=0))
     assert checks(device, world)["receipts"] == BUDGET - 3
     assert device.state.trust.distrust(world.of.digest) is None
+    device.close()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_is_acknowledged_after_the_round_may_have_come_too_late(tmp_path: Path, late: bool) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined(policy=TrustPolicy(receipts=BUDGET))
+    manifest = world.announce()
+    asyncio.run(world.drive(device, until=manifest.opens_at))
+    membership = device.memberships[world.of.digest]
+    package_id, waiting = next(iter(membership.session._waiting.items()))
+    at = manifest.accept_until - (not late)
+    membership.sent(Due(package_id, waiting.capsule), SendResult(acknowledged=True), at)
+    assert [acknowledged for *_, acknowledged, _ in rows(device)].count(1) == (not late)
     device.close()
 
 

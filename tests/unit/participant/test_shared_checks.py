@@ -121,7 +121,11 @@ def test_tally_that_was_not_read_here_is_computed_anew() -> None:
     tally, other = history.draw_tally(), history.draw_tally()
     for one in (tally, other, tally):
         expected = next_model(history.document, model.state, one)
-        assert shared.following(history.document, model, one).names == expected.names
+        found = shared.following(history.document, model, one)
+        assert found.names == expected.names
+        # The same tally from another state.
+        again = next_model(history.document, found.state, one)
+        assert shared.following(history.document, found, one).names == again.names
 
 
 def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,28 @@ def test_death_at_each_moment_of_an_asking_changes_nothing(tmp_path: Path, power
     assert moments >= 10
 
 
+def test_repro_what_does_not_fit_is_fetched_anew(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    world.history.play(3, abandoned=0)
+    world.clock.advance(world.history.now - world.clock.now())
+    manifest = world.announce()
+    path = f"{world.history.place}/manifest/2"
+    kept, world.net.files[path] = world.net.files[path], world.net.files[f"{world.history.place}/manifest/1"]
+    device = world.joined()
+
+    async def scenario() -> None:
+        while not world.asked("/manifest/2"):
+            await world.drive(device, until=world.clock.now() + 1000)
+        world.net.files[path] = kept
+        await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    accepted = device.memberships[world.of.digest].session.accepted
+    assert accepted is not None
+    assert accepted.manifest.round_number == 4
+    device.close()
+
+
 def test_newcomer_catches_up_within_the_limit_of_traffic(tmp_path: Path) -> None:
     world = LoggedWorld(tmp_path)
     world.history.play(6, abandoned=0)
