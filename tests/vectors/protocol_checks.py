@@ -309,7 +309,7 @@ def check_sealed_requests(content: JSON) -> None:
         assert read_problem(told.content) is problem if problem else told.content == b""
     for case in content["fetch_answers"]:
         body, answer = bytes.fromhex(case["content"]), bytes.fromhex(case["answer"])
-        assert len(answer) % 1024 == 0
+        assert len(answer) % 4096 == 0
         assert fetch_answer(case["status"], body, case["date"]) == answer
         assert read_answer(answer) == Answer(case["status"], body, case["date"])
 

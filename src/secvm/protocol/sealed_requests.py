@@ -4,7 +4,9 @@ Every request with a package has the same bytes but for the package itself, so t
 slicing. A stranger's may be written in any way that RFC 9292 allows: another authority, further fields, chunks; it is
 read by ``crypto.binary_http``, and means the same.
 
-An answer's length says nothing: one length for all packages, steps of 1,024 bytes for fetches.
+Lengths say nothing: one for all packages and one for their answers. Requests for files come in steps of 256 bytes,
+which every path of §19.2 fits into, and answers in steps of 4,096: a manifest, a proof, a checkpoint and a receipt look
+alike to a relay, so that it cannot tell what a device is looking for.
 
 ``read_request`` and ``read_answer`` raise ``MalformedMessageError`` and nothing else.
 """
@@ -24,8 +26,9 @@ AUTHORITY = b"gateway.invalid"
 PACKAGES_PATH = b"/v1/packages"
 #: Every answer to a package has so many bytes before it is sealed.
 PACKAGE_ANSWER_BYTES = 512
-#: An answer to a fetch has a multiple of this.
-FETCH_ANSWER_STEP = 1024
+#: A fetch and its answer have multiples of these.
+FETCH_REQUEST_STEP = 256
+FETCH_ANSWER_STEP = 4096
 #: What a package that was taken is answered.
 ACCEPTED = 202
 
@@ -77,10 +80,10 @@ def package_request(plaintext: bytes) -> bytes:
 
 
 def fetch_request(path: str) -> bytes:
-    """The request for a public file."""
+    """The request for a public file, padded to the next multiple of ``FETCH_REQUEST_STEP``."""
     if not path.isascii():
         raise LocalProtocolError("the path of a public file is ASCII")
-    return _request(b"GET", path.encode("ascii"))
+    return _padded(_request(b"GET", path.encode("ascii")), FETCH_REQUEST_STEP)
 
 
 def read_answer(data: bytes) -> Answer:
@@ -145,5 +148,8 @@ def fetch_answer(status: int, content: bytes, date: str) -> bytes:
     if not date.isascii():
         raise LocalProtocolError("a date is ASCII")
     response = binary_http.Response(status=status, headers=((b"date", date.encode("ascii")),), content=content)
-    encoded = binary_http.encode_response(response)
-    return encoded.ljust(-(-len(encoded) // FETCH_ANSWER_STEP) * FETCH_ANSWER_STEP, b"\0")
+    return _padded(binary_http.encode_response(response), FETCH_ANSWER_STEP)
+
+
+def _padded(encoded: bytes, step: int) -> bytes:
+    return encoded.ljust(-(-len(encoded) // step) * step, b"\0")

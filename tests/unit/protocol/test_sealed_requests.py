@@ -85,6 +85,16 @@ def test_a_fetch_is_no_package() -> None:
         package_in(fetch_request("/v1/keys"))
 
 
+def test_a_relay_cannot_tell_by_its_length_what_a_device_fetches() -> None:
+    digest = "0" * 64
+    place = f"/v1/experiment/{digest}"
+    paths = ["/v1/keys", place, f"/v1/blob/{digest}", f"/secvm/v1/{digest}/checkpoint"]
+    paths += [f"{place}/{name}" for name in ("manifest/latest", "manifest/1048575", "proof/1048576", "ending", "first")]
+    paths += [f"{place}/beacon/7", f"{place}/received/1048575", f"{place}/received/1048575/{2**32 - 1}"]
+    assert {len(fetch_request(path)) for path in paths} == {256}
+    assert read_request(fetch_request(paths[-1])) == FetchRequest(paths[-1])
+
+
 def test_answers_to_packages_have_one_length() -> None:
     answers = [package_answer(problem) for problem in (None, *PROBLEMS.values())]
     assert {len(answer) for answer in answers} == {PACKAGE_ANSWER_BYTES}
@@ -94,8 +104,8 @@ def test_answers_to_packages_have_one_length() -> None:
 @given(st.integers(200, 599), st.binary(max_size=3000))
 def test_answers_to_fetches_are_padded_in_steps(status: int, content: bytes) -> None:
     answer = fetch_answer(status, content, DATE)
-    assert len(answer) % 1024 == 0
-    assert len(answer) - len(content) < 1024 + 64
+    assert len(answer) % 4096 == 0
+    assert len(answer) - len(content) < 4096 + 64
     assert read_answer(answer) == Answer(status, content, DATE)
 
 
