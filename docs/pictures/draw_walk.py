@@ -1,4 +1,4 @@
-"""Draw docs/pictures/walk.svg: one round of SecVM, who sees what, and what of it exists.
+"""Draw docs/pictures/walk.svg: one round of SecVM, and who sees what.
 
     python docs/pictures/draw_walk.py
 
@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-WIDTH, HEIGHT = 858, 438
+WIDTH, HEIGHT = 858, 576
 INK, SOFT, LINE, PAPER = "#1d2733", "#55616e", "#8793a0", "#ffffff"
 BOX_WIDTH, BOX_HEIGHT = 222, 58
 
@@ -28,41 +28,50 @@ class Party(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A box: what happens, in which module, and whether it is there yet."""
+    """A box: what happens, and in which module."""
 
     left: int
     top: int
     title: str
     where: str
-    exists: bool
+    width: int = BOX_WIDTH
 
 
 PARTIES = [
-    Party("a person's device", "sees one person", "#e8f1fb", 16, 12, 320),
-    Party("public files", "meant to be the same for all", "#f1edf7", 318, 12, 142),
-    Party("relay", "sees who, never what", "#f6f0e2", 318, 190, 142),
-    Party("coordinator", "sees what, never who", "#e9f5ec", 620, 12, 320),
+    Party("a person's device", "sees one person", "#e8f1fb", 16, 91, 379),
+    Party("witnesses", "see only the log", "#fbeeee", 318, 12, 142),
+    Party("public log", "the same for all", "#f1edf7", 318, 170, 142),
+    Party("relay", "sees who, never what", "#f6f0e2", 318, 328, 142),
+    Party("auditor: anybody", "sees what is public", "#eef3f4", 620, 12, 142),
+    Party("coordinator", "sees what, never who", "#e9f5ec", 620, 170, 300),
 ]
 
 STEPS = [
-    Step(16, 84, "features → bins", "individual.binning", exists=True),
-    Step(16, 173, "margin test → update", "individual.update", exists=True),
-    Step(16, 262, "split, thin → packages", "individual.splitting", exists=True),
-    Step(318, 262, "sealed, delayed, shuffled", "crypto, protocol, relay", exists=True),
-    Step(620, 262, "count", "aggregate.tally", exists=True),
-    Step(620, 84, "step → next weights", "aggregate.descent", exists=True),
-    Step(318, 84, "signed, published", "no log and no witness yet", exists=False),
+    Step(16, 163, "features → bins", "individual.binning"),
+    Step(56, 242, "log and steps checked", "protocol.trusted_rounds", 182),
+    Step(16, 321, "margin test → update", "individual.update"),
+    Step(16, 400, "split, thin → packages", "individual.splitting"),
+    Step(318, 400, "sealed, delayed, shuffled", "crypto, protocol, relay"),
+    Step(620, 400, "count", "aggregate.tally"),
+    Step(620, 242, "step → next weights", "aggregate.descent"),
+    Step(318, 242, "signed, logged, published", "protocol.manifest, .log"),
+    Step(318, 84, "cosign what only grows", "witness.decision"),
+    Step(620, 84, "every step played again", "auditor"),
 ]
 
-#: Arrows as the points they pass; a word with its place, where there is one.
+#: Arrows as the points they pass, and words with their places.
 ARROWS = [
-    ([(127, 142), (127, 173)], None),
-    ([(127, 231), (127, 262)], None),
-    ([(238, 291), (318, 291)], ("packages", 278, 282)),
-    ([(540, 291), (620, 291)], ("packages", 580, 282)),
-    ([(731, 262), (731, 142)], ("tally", 752, 206)),
-    ([(620, 113), (540, 113)], ("weights,", 580, 92)),
-    ([(318, 113), (278, 113), (278, 202), (238, 202)], ("weights", 278, 104)),
+    ([(36, 221), (36, 321)], []),
+    ([(147, 300), (147, 321)], []),
+    ([(127, 379), (127, 400)], []),
+    ([(238, 429), (318, 429)], [("packages", 278, 420)]),
+    ([(540, 429), (620, 429)], [("packages", 580, 420)]),
+    ([(731, 400), (731, 300)], [("tally", 752, 354)]),
+    ([(620, 271), (540, 271)], [("weights,", 580, 288), ("tally", 580, 302)]),
+    ([(318, 271), (238, 271)], [("rounds,", 278, 251), ("tallies", 278, 264)]),
+    ([(345, 242), (345, 142)], [("checkpoint", 382, 166)]),
+    ([(513, 142), (513, 242)], [("cosignature", 473, 166)]),
+    ([(540, 257), (580, 257), (580, 113), (620, 113)], [("all files", 580, 104)]),
 ]
 
 
@@ -84,24 +93,21 @@ def party(panel: Party) -> list[str]:
 
 
 def box(step: Step) -> list[str]:
-    """One step; dashed where a part of it is not built yet."""
-    dash = "" if step.exists else ' stroke-dasharray="6 4"'
-    middle = step.left + BOX_WIDTH / 2
-    size = f'width="{BOX_WIDTH}" height="{BOX_HEIGHT}"'
+    """One step."""
+    middle = step.left + step.width / 2
+    size = f'width="{step.width}" height="{BOX_HEIGHT}"'
     return [
-        f'<rect x="{step.left}" y="{step.top}" {size} rx="7" fill="{PAPER}" stroke="{LINE}"{dash}/>',
+        f'<rect x="{step.left}" y="{step.top}" {size} rx="7" fill="{PAPER}" stroke="{LINE}"/>',
         text(middle, step.top + 25, step.title, size=15),
         text(middle, step.top + 45, step.where, size=12, colour=SOFT),
     ]
 
 
-def arrow(points: list[tuple[int, int]], word: tuple[str, int, int] | None) -> list[str]:
-    """An arrow through points, and its word."""
+def arrow(points: list[tuple[int, int]], words: list[tuple[str, int, int]]) -> list[str]:
+    """An arrow through points, and its words."""
     way = " ".join(f"{x},{y}" for x, y in points)
     drawn = [f'<polyline points="{way}" fill="none" stroke="{INK}" stroke-width="1.4" marker-end="url(#head)"/>']
-    if word is not None:
-        drawn.append(text(word[1], word[2], word[0], size=12))
-    return drawn
+    return drawn + [text(x, y, word, size=12) for word, x, y in words]
 
 
 def draw() -> str:
@@ -122,10 +128,13 @@ def draw() -> str:
         parts += arrow(*one)
     middle = WIDTH / 2
     parts += [
-        text(580, 105, "tally", size=12),
-        text(middle, 362, "solid: exists, offline and over a network · dashed: in part", colour=SOFT),
-        text(middle, 392, "A train package is one bin and one sign, and names no one. Each travels alone."),
-        text(middle, 420, "The code that counts cannot import the code that sees a person: the linter refuses."),
+        text(middle, 502, "A train package is one bin and one sign, and names no one. Each travels alone."),
+        text(
+            middle,
+            530,
+            "A device checks log, witnesses and steps before it sends. Tallies it must believe.",
+        ),
+        text(middle, 558, "The code that counts cannot import the code that sees a person: the linter refuses."),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"

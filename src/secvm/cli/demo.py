@@ -49,8 +49,9 @@ def demo(
 ) -> None:
     """Train over a relay with hundreds of devices on this machine, in a minute or two.
 
-    Coordinator, relay and hosts are processes of their own and speak over loopback sockets; every package is a request.
-    At the end everything is compared with the offline estimator, byte for byte. Example:
+    Coordinator, relay, witnesses and hosts are processes of their own and speak over loopback sockets; every package is
+    a request. At the end the coordinator is audited from outside, and everything is compared with the offline
+    estimator, byte for byte. Example:
 
     \b
         ./secvm demo

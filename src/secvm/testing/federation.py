@@ -1,4 +1,4 @@
-"""Federation: coordinator, relay and hosts as real processes on this machine, with one clock for all of them.
+"""Federation: coordinator, relay, witnesses and hosts as real processes on this machine, one clock for all of them.
 
     with Federation(folder, hosts=[HostOf(people, first=0, count=100)], seed="…") as federation:
         digest = federation.begin(specification)          # a dict as the coordinator's admin API takes it
