@@ -58,7 +58,7 @@ class LogCheck:
         if signed is None:
             self._check_missing()
         else:
-            self._check_quorum(signed)
+            self._check_quorum(replay, signed)
         entries = self._complete(replay, signed)
         tree = Tree(leaf_hash(entry.to_bytes()) for entry in entries)
         self._check_proofs(replay, entries, tree)
@@ -84,9 +84,16 @@ class LogCheck:
         except RemoteProtocolError as fault:
             self._findings.fault("log", f"the checkpoint cannot be believed: {fault}")
 
-    def _check_quorum(self, signed: SignedCheckpoint) -> None:
-        subject = self._subject
-        check_witnesses(self._findings, signed, self._terms, now=self._read_at, snapshot=subject.snapshot, what="log")
+    def _check_quorum(self, replay: Replay, signed: SignedCheckpoint) -> None:
+        if replay.ending is not None and signed.checkpoint.size == len(replay.entries):
+            # Nothing can come after an ending, so nobody renews what was cosigned under it: any age will do.
+            try:
+                check_seen(signed, self._terms)
+            except RemoteProtocolError as fault:
+                self._findings.fault("log", f"the checkpoint has no quorum: {fault}")
+            return
+        snapshot = self._subject.snapshot
+        check_witnesses(self._findings, signed, self._terms, now=self._read_at, snapshot=snapshot, what="log")
 
     def _check_size(self, replay: Replay, signed: SignedCheckpoint) -> None:
         size, shown = signed.checkpoint.size, len(replay.entries)
@@ -198,10 +205,10 @@ class LogCheck:
         good = self._meet(signed, tree, replay, f"the checkpoint of {what}", number)
         self._judge_times(replay, index, sorted(times.values()))
         newest = index == len(replay.entries) - 1
-        if newest:
+        if newest and replay.ending is None:
             # Devices ask for this one, and take it only while it is fresh.
             self._check_fresh(signed, what, index, number)
-        elif index > 0 and signed.checkpoint.size != index + 1:
+        elif not newest and index > 0 and signed.checkpoint.size != index + 1:
             # The experiment itself may have been logged together with its first round.
             self._findings.warn(f"the proof of entry {index} is not of the time when it was the newest of the log")
         if number is not None and good:
@@ -251,6 +258,12 @@ class LogCheck:
 
 
 # ── what logs of experiments and the directory share ─────────────────────────────────────────────────────────────────
+
+
+def check_seen(signed: SignedCheckpoint, terms: LogTerms) -> None:
+    """That enough of the witnesses cosigned it, at whatever time. Raises ``BadSignatureError``."""
+    if len({key.key for key in signed.times(terms.witness_keys)}) < terms.quorum:
+        raise BadSignatureError("too few witnesses have cosigned the checkpoint")
 
 
 def check_witnesses(

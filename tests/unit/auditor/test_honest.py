@@ -192,3 +192,17 @@ def test_two_experiments_of_one_coordinator_are_audited_together_or_one_alone() 
     assert list(alone.never_run) == [other]
     with pytest.raises(BadInputError, match="no experiment here"):
         audited(first, files, experiment="zz")
+
+
+def test_repro_an_experiment_that_ended_long_ago_is_no_fault_but_one_that_goes_on_is() -> None:
+    # Nothing can come after an ending: nobody renews its cosignatures.
+    history = PublicHistory.drawn(random.Random(3), beacons=0)
+    history.play(2, abandoned=0.0)
+    history.announce()
+    late = history.now + 1000 * (history.terms.freshness_s + 1)
+    stale = audit_files(GivenFiles(dict(history.files)), now=late)
+    assert any("stale" in fault.sentence for fault in stale.faults)
+    history.conclude(history.draw_tally())
+    history.end()
+    late = history.now + 1000 * (history.terms.freshness_s + 1)
+    assert audit_files(GivenFiles(history.files), now=late).faults == []
