@@ -67,7 +67,7 @@ class Watching:
     def believed(self, now: int) -> None:
         """Something new is believed, or a device has started: there may be capsules to look for."""
         last = self._rounds.trusted.last
-        self._receipts.plan(0 if last is None else last.manifest.closes_at, now=now)
+        self._receipts.plan(None if last is None else last.manifest, now=now)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
