@@ -125,10 +125,7 @@ class Receipts:
         digest = min(self._moments, key=lambda one: self._moments[one])
         at = self._moments.pop(digest)
         owed = next((one for one in self._book.owed(self._document.digest) if one.digest == digest), None)
-        if owed is None:
-            return None
-        if now() >= self._kept_until(owed):
-            self._settle(owed, UNCHECKED)
+        if owed is None or self._too_late(owed, now()):
             return None
         if at + GRACE_MS < now():
             # This device slept or was paused: asking right after waking would tell when.
@@ -177,18 +174,20 @@ class Receipts:
         until = max(0 if self._last is None else self._last.closes_at, now + self._spread)
         (self._moments[digest],) = spread(1, Window(opens_at=now, closes_at=until), self._around.words)
 
-    def _kept_until(self, owed: Owed) -> int:
-        """So long an honest coordinator has the buckets of a round at least: the rounds after it take their time."""
+    def _too_late(self, owed: Owed, now: int) -> bool:
+        """Whether an honest coordinator may have dropped the round's buckets by now; then it is forgotten here too.
+
+        So long it has them at least: the rounds until the one after the next take their time.
+        """
         last, windows = self._last, self._document.windows
-        if last is None:
-            return NEVER
-        left = owed.round_number + _ROUNDS_KEPT - last.round_number
-        return last.accept_until + left * 1000 * (windows.length_s + windows.grace_s)
+        left = 0 if last is None else owed.round_number + _ROUNDS_KEPT - last.round_number
+        if last is None or now < last.accept_until + left * 1000 * (windows.length_s + windows.grace_s):
+            return False
+        self._settle(owed, UNCHECKED)
+        return True
 
     def _tried(self, owed: Owed, now: int) -> str | None:
-        if now >= self._kept_until(owed):
-            # Too late, perhaps while the answer was under way.
-            self._settle(owed, UNCHECKED)
+        if self._too_late(owed, now):
             return None
         if owed.tries + 1 >= MAX_TRIES:
             return self._missing(owed, _WITHHELD)

@@ -18,6 +18,8 @@ from secvm.protocol.session_memory import Seal
 
 #: A clock's ``now``.
 Now = Callable[[], int]
+#: Numbers of a model, in all its bins: a state has a few for each, eight bytes long, and a device holds it in memory.
+MOST_MODEL_NUMBERS = 2**25
 REFETCHES = 2
 RECEIPTS = 2
 
@@ -40,6 +42,8 @@ class TrustPolicy:
 
     def check(self, document: ExperimentDocument) -> None:
         """Raise ``BadInputError`` where the person would not want to join this."""
+        if document.model_numbers > MOST_MODEL_NUMBERS:
+            raise BadInputError("this experiment's model is larger than a device can hold")
         terms = document.log
         if terms is None:
             if not (document.test or self.without_log):

@@ -42,6 +42,8 @@ from secvm.protocol.version import ENDING_TYPE, EVIDENCE_TYPE, MANIFEST_TYPE
 MAX_EVIDENCE_BYTES = 2**27
 MAX_PART_BYTES = 2**26
 MAX_DOCUMENTS = 2**16
+#: So many numbers has a vector of a state that fits into a part. A few lines can name an experiment of 2^36.
+MAX_MODEL_NUMBERS = MAX_PART_BYTES // 8
 
 
 class Kind(enum.Enum):
@@ -137,6 +139,8 @@ def examine(data: bytes) -> Finding:
     if not _has_its_parts(evidence):
         raise MalformedMessageError("the evidence lacks a part, or has one too many")
     document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    if document.model_numbers > MAX_MODEL_NUMBERS:
+        raise MalformedMessageError("the evidence is of an experiment whose models are too large to be examined")
     sentence = _EXAMINE[evidence.kind](evidence, document)
     return Finding(evidence.kind, document.digest, document.title, sentence)
 

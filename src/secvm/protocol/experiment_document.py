@@ -176,6 +176,11 @@ class ExperimentDocument:
         assert self.experiment.budget is not None
         return self.experiment.budget
 
+    @property
+    def model_numbers(self) -> int:
+        """How many numbers a vector of the descent state has: for each model its bins and a bias."""
+        return self.experiment.models.n_models * (self.experiment.n_bins + 1)
+
     def check_seeded_dice(self) -> None:
         """Seeded dice may be thrown here, or this raises: who knows the seed knows every throw."""
         if not self.test:

@@ -325,21 +325,20 @@ class TrustedRounds:
 
     def _accept(self, data: bytes, last: AcceptedManifest | None) -> AcceptedManifest:
         try:
-            accepted = self._checking.accept(data, document=self._document, last=last)
-            self._compare_with_looked(accepted)
-            return accepted
+            return self._compared(self._checking.accept(data, document=self._document, last=last))
         except EquivocationError as fault:
             self._convict(str(fault), kind=Kind.TWO_DOCUMENTS, documents=fault.evidence)
         except InconsistentManifestError as fault:
             self._check_own(data, RoundManifest)
             self._convict(str(fault), kind=Kind.BAD_DOCUMENT, documents=fault.evidence)
 
-    def _compare_with_looked(self, accepted: AcceptedManifest) -> None:
+    def _compared(self, accepted: AcceptedManifest) -> AcceptedManifest:
         """What could not be believed, for want of a quorum, say, was signed: another one for its round convicts."""
         looked, told = self._looked, accepted.manifest
-        if looked is not None and looked.manifest.round_number == told.round_number:
-            if looked.manifest.digest != told.digest:
-                raise EquivocationError(looked.envelope, accepted.envelope)
+        same_round = looked is not None and looked.manifest.round_number == told.round_number
+        if looked is not None and same_round and looked.manifest.digest != told.digest:
+            raise EquivocationError(looked.envelope, accepted.envelope)
+        return accepted
 
     def _check_own(self, data: bytes, kind: type[RoundManifest | Ending]) -> None:
         """A document of another experiment convicts nobody: its coordinator may run both, and anybody swap them."""
