@@ -41,6 +41,13 @@ class Watching:
         """See whether the person has resumed."""
         self.distrust = self._around.state.trust.distrust(self._document.digest)
 
+    def believes(self, manifest: RoundManifest) -> bool:
+        """Whether this manifest was believed: it is the newest of them, or an older one."""
+        last = self._rounds.trusted.last
+        if last is None or last.manifest.round_number < manifest.round_number:
+            return False
+        return last.manifest.round_number > manifest.round_number or last.manifest.digest == manifest.digest
+
     # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def choose(self, round_number: int, rows: Sequence[WaitingRow]) -> None:

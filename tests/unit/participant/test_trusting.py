@@ -1,7 +1,9 @@
 """A device and a log: it believes what follows, computes its own weights, and stops before the first package leaves."""
 
 import asyncio
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -344,3 +346,29 @@ def test_experiment_of_unknown_witnesses_is_refused(tmp_path: Path) -> None:
     own = frozenset({world.history.parties.witnesses[0].key.public})
     with pytest.raises(BadInputError, match="too few of this experiment's witnesses"):
         world.joined(policy=TrustPolicy(witnesses=own))
+
+
+def test_repro_a_round_that_was_begun_without_the_log_is_not_gone_on_with(tmp_path: Path) -> None:
+    # A version that knew of no log has joined, and sealed its packages: after the update they left unchecked.
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+
+    async def scenario() -> None:
+        nonlocal device
+        first = world.announce()
+        await world.drive(device, until=first.opens_at)
+        device.close()
+        with closing(sqlite3.connect(world.folder / "state.sqlite")) as db, db:
+            db.execute("DELETE FROM trusted")
+        sent = len(world.net.seen)
+        device = world.start()
+        await world.drive(device, until=first.accept_until)
+        assert len(world.net.seen) == sent
+        world.conclude()
+        await world.play(device)
+        assert world.distinct(2) == BUDGET
+
+    asyncio.run(scenario())
+    told = [sentence for _, reason, sentence in device.state.abstentions(world.of.digest) if reason == "DISTRUST"]
+    assert told == ["the round that had begun was never held to the experiment's log"]
+    device.close()
