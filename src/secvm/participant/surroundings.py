@@ -18,8 +18,8 @@ from secvm.protocol.session_memory import Seal
 
 #: A clock's ``now``.
 Now = Callable[[], int]
-#: Numbers of a model, in all its bins: a state has a few for each, eight bytes long, and a device holds it in memory.
-MOST_MODEL_NUMBERS = 2**25
+#: A device holds a state in memory, and a few more of its size while it computes.
+MOST_STATE_BYTES = 2**29
 REFETCHES = 2
 RECEIPTS = 2
 
@@ -42,7 +42,7 @@ class TrustPolicy:
 
     def check(self, document: ExperimentDocument) -> None:
         """Raise ``BadInputError`` where the person would not want to join this."""
-        if document.model_numbers > MOST_MODEL_NUMBERS:
+        if document.state_bytes > MOST_STATE_BYTES:
             raise BadInputError("this experiment's model is larger than a device can hold")
         terms = document.log
         if terms is None:

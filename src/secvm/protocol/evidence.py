@@ -42,8 +42,8 @@ from secvm.protocol.version import ENDING_TYPE, EVIDENCE_TYPE, MANIFEST_TYPE
 MAX_EVIDENCE_BYTES = 2**27
 MAX_PART_BYTES = 2**26
 MAX_DOCUMENTS = 2**16
-#: So many numbers has a vector of a state that fits into a part. A few lines can name an experiment of 2^36.
-MAX_MODEL_NUMBERS = MAX_PART_BYTES // 8
+#: What is made in memory to examine a file: a state has a few vectors.
+MAX_STATE_BYTES = 2**29
 
 
 class Kind(enum.Enum):
@@ -139,8 +139,6 @@ def examine(data: bytes) -> Finding:
     if not _has_its_parts(evidence):
         raise MalformedMessageError("the evidence lacks a part, or has one too many")
     document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
-    if document.model_numbers > MAX_MODEL_NUMBERS:
-        raise MalformedMessageError("the evidence is of an experiment whose models are too large to be examined")
     sentence = _EXAMINE[evidence.kind](evidence, document)
     return Finding(evidence.kind, document.digest, document.title, sentence)
 
@@ -194,7 +192,14 @@ def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
     raise MalformedMessageError(_NOTHING)
 
 
+def _check_size(document: ExperimentDocument) -> None:
+    """Before a model is made: a few lines can name an experiment that fills any memory."""
+    if document.state_bytes > MAX_STATE_BYTES:
+        raise MalformedMessageError("the evidence is of an experiment whose models are too large to be examined")
+
+
 def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
+    _check_size(document)
     *earlier, data = evidence.documents
     told = _read(data, document)
     if not earlier:
@@ -220,6 +225,7 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
+    _check_size(document)
     (*earlier, data), (blob,) = evidence.documents, evidence.blobs
     told = _read(data, document)
     if told.last is None or told.last.tally is None:

@@ -177,9 +177,10 @@ class ExperimentDocument:
         return self.experiment.budget
 
     @property
-    def model_numbers(self) -> int:
-        """How many numbers a vector of the descent state has: for each model its bins and a bias."""
-        return self.experiment.models.n_models * (self.experiment.n_bins + 1)
+    def state_bytes(self) -> int:
+        """How many bytes the numbers of a descent state have. Known before any of that size is made."""
+        vectors = len(self.experiment.rule.start(1, 1).vectors)
+        return 8 * vectors * self.experiment.models.n_models * (self.experiment.n_bins + 1)
 
     def check_seeded_dice(self) -> None:
         """Seeded dice may be thrown here, or this raises: who knows the seed knows every throw."""

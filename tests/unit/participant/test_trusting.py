@@ -12,6 +12,7 @@ import pytest
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError, StaleRoundError
+from secvm.learning.experiment import Experiment
 from secvm.participant.device import Limits
 from secvm.participant.state import DeviceState
 from secvm.participant.surroundings import TrustPolicy
@@ -20,6 +21,7 @@ from secvm.protocol.recompute import Caps
 from secvm.protocol.session import Phase
 from tests.unit.participant.logged_world import LEAD_MS, LoggedWorld
 from tests.unit.participant.world import BUDGET, Crash, World
+from tests.unit.protocol.helpers import document
 
 
 def reasons(state: DeviceState, world: World) -> list[tuple[int, str]]:
@@ -372,3 +374,10 @@ def test_repro_a_round_that_was_begun_without_the_log_is_not_gone_on_with(tmp_pa
     told = [sentence for _, reason, sentence in device.state.abstentions(world.of.digest) if reason == "DISTRUST"]
     assert told == ["the round that had begun was never held to the experiment's log"]
     device.close()
+
+
+def test_repro_an_experiment_that_no_memory_holds_is_not_joined(tmp_path: Path) -> None:
+    # It would be made whenever the device starts, which then never starts again, for no experiment.
+    large = Experiment(n_bins=2**24, labels=tuple(f"label {i}" for i in range(60)), budget=BUDGET)
+    with pytest.raises(BadInputError, match="larger than a device can hold"):
+        TrustPolicy(without_log=True).check(document(experiment=large))
