@@ -192,3 +192,17 @@ def test_two_experiments_of_one_coordinator_are_audited_together_or_one_alone() 
     assert list(alone.never_run) == [other]
     with pytest.raises(BadInputError, match="no experiment here"):
         audited(first, files, experiment="zz")
+
+
+@pytest.mark.parametrize("days", [1, 400])
+def test_repro_an_experiment_that_ended_long_ago_is_no_fault(days: int) -> None:
+    # Nobody renews cosignatures under an ending: an hour later every audit called it stale.
+    made = history(rounds=2, end=True)
+    report = audited(made, now=made.now + days * 86_400_000)
+    assert told(report) == []
+
+
+def test_one_that_goes_on_and_was_not_cosigned_for_a_day_is_stale() -> None:
+    made = history(rounds=2)
+    report = audited(made, now=made.now + 86_400_000)
+    assert any("stale" in fault.sentence for fault in report.faults)
