@@ -24,6 +24,8 @@ AUTHORITY = b"gateway.invalid"
 PACKAGES_PATH = b"/v1/packages"
 #: Every answer to a package has so many bytes before it is sealed.
 PACKAGE_ANSWER_BYTES = 512
+#: A fetch has a multiple of this, which every path of ours fits into once: its length would tell a relay what is fetched.
+FETCH_REQUEST_STEP = 256
 #: An answer to a fetch has a multiple of this.
 FETCH_ANSWER_STEP = 1024
 #: What a package that was taken is answered.
@@ -60,6 +62,10 @@ def _request(method: bytes, path: bytes, content: bytes = b"") -> bytes:
     )
 
 
+def _padded(encoded: bytes, step: int) -> bytes:
+    return encoded.ljust(-(-len(encoded) // step) * step, b"\0")
+
+
 #: Before and after the package, in a request of ours; what comes after is the empty list of trailers.
 _PREFIX, _SUFFIX = _request(b"POST", PACKAGES_PATH, bytes(PACKAGE_BYTES))[: -PACKAGE_BYTES - 1], b"\0"
 _PACKAGE_AT, _PACKAGE_END = len(_PREFIX), len(_PREFIX) + PACKAGE_BYTES
@@ -77,10 +83,10 @@ def package_request(plaintext: bytes) -> bytes:
 
 
 def fetch_request(path: str) -> bytes:
-    """The request for a public file."""
+    """The request for a public file, padded to the next multiple of ``FETCH_REQUEST_STEP``."""
     if not path.isascii():
         raise LocalProtocolError("the path of a public file is ASCII")
-    return _request(b"GET", path.encode("ascii"))
+    return _padded(_request(b"GET", path.encode("ascii")), FETCH_REQUEST_STEP)
 
 
 def read_answer(data: bytes) -> Answer:
@@ -145,5 +151,4 @@ def fetch_answer(status: int, content: bytes, date: str) -> bytes:
     if not date.isascii():
         raise LocalProtocolError("a date is ASCII")
     response = binary_http.Response(status=status, headers=((b"date", date.encode("ascii")),), content=content)
-    encoded = binary_http.encode_response(response)
-    return encoded.ljust(-(-len(encoded) // FETCH_ANSWER_STEP) * FETCH_ANSWER_STEP, b"\0")
+    return _padded(binary_http.encode_response(response), FETCH_ANSWER_STEP)
