@@ -24,7 +24,7 @@ AUTHORITY = b"gateway.invalid"
 PACKAGES_PATH = b"/v1/packages"
 #: Every answer to a package has so many bytes before it is sealed.
 PACKAGE_ANSWER_BYTES = 512
-#: A fetch has a multiple of this, which every path of ours fits into once: its length would tell a relay what is fetched.
+#: A fetch has a multiple of this, and every path of ours fits into one: its length would tell a relay what is fetched.
 FETCH_REQUEST_STEP = 256
 #: An answer to a fetch has a multiple of this.
 FETCH_ANSWER_STEP = 1024
