@@ -13,7 +13,7 @@ from secvm.auditor.replay import Replay
 from secvm.auditor.subject import Subject
 from secvm.crypto.merkle import EMPTY_ROOT, Frontier, Tree, leaf_hash
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError, StaleCheckpointError
-from secvm.protocol.checkpoints import MAX_AHEAD_S, SignedCheckpoint, check_quorum, read_checkpoint
+from secvm.protocol.checkpoints import MAX_AHEAD_S, SignedCheckpoint, check_times, read_checkpoint
 from secvm.protocol.evidence import Evidence, Kind
 from secvm.protocol.log import LogEntry, LogTerms
 from secvm.protocol.log_proofs import LogProof
@@ -58,7 +58,7 @@ class LogCheck:
         if signed is None:
             self._check_missing()
         else:
-            self._check_quorum(replay, signed)
+            self._check_quorum(signed, replay)
         entries = self._complete(replay, signed)
         tree = Tree(leaf_hash(entry.to_bytes()) for entry in entries)
         self._check_proofs(replay, entries, tree)
@@ -84,16 +84,17 @@ class LogCheck:
         except RemoteProtocolError as fault:
             self._findings.fault("log", f"the checkpoint cannot be believed: {fault}")
 
-    def _check_quorum(self, replay: Replay, signed: SignedCheckpoint) -> None:
-        if replay.ending is not None and signed.checkpoint.size == len(replay.entries):
-            # Nothing can come after an ending, so nobody renews what was cosigned under it: any age will do.
-            try:
-                check_seen(signed, self._terms)
-            except RemoteProtocolError as fault:
-                self._findings.fault("log", f"the checkpoint has no quorum: {fault}")
-            return
-        snapshot = self._subject.snapshot
-        check_witnesses(self._findings, signed, self._terms, now=self._read_at, snapshot=snapshot, what="log")
+    def _check_quorum(self, signed: SignedCheckpoint, replay: Replay) -> None:
+        check_witnesses(
+            self._findings,
+            signed,
+            self._terms,
+            now=self._read_at,
+            snapshot=self._subject.snapshot,
+            what="log",
+            # Nothing comes after an ending, so nobody renews what is under it. That it is this tree is checked below.
+            over=replay.ending is not None and signed.checkpoint.size == len(replay.entries),
+        )
 
     def _check_size(self, replay: Replay, signed: SignedCheckpoint) -> None:
         size, shown = signed.checkpoint.size, len(replay.entries)
@@ -260,19 +261,21 @@ class LogCheck:
 # ── what logs of experiments and the directory share ─────────────────────────────────────────────────────────────────
 
 
-def check_seen(signed: SignedCheckpoint, terms: LogTerms) -> None:
-    """That enough of the witnesses cosigned it, at whatever time. Raises ``BadSignatureError``."""
-    if len({key.key for key in signed.times(terms.witness_keys)}) < terms.quorum:
-        raise BadSignatureError("too few witnesses have cosigned the checkpoint")
-
-
 def check_witnesses(
-    findings: Findings, signed: SignedCheckpoint, terms: LogTerms, *, now: int, snapshot: bool, what: str
+    findings: Findings,
+    signed: SignedCheckpoint,
+    terms: LogTerms,
+    *,
+    now: int,
+    snapshot: bool,
+    what: str,
+    over: bool = False,
 ) -> None:
-    """Enough of the witnesses cosigned it, and lately."""
+    """Enough of the witnesses cosigned it, and lately; at any time, where the log is ``over``."""
     name = "checkpoint" if what == "log" else f"{what}'s checkpoint"
+    keys, freshness_s = terms.witness_keys, None if over else terms.freshness_s
     try:
-        check_quorum(signed, witnesses=terms.witness_keys, quorum=terms.quorum, now=now, freshness_s=terms.freshness_s)
+        check_times(signed.times(keys), witnesses=keys, quorum=terms.quorum, now=now, freshness_s=freshness_s)
     except StaleCheckpointError:
         if snapshot:
             findings.warn(f"the {name} is old, as in any copy: fetch it anew to know whether the log is the same")

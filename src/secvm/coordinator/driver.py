@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from secvm.coordinator.books import Book, Books, LiveRound
@@ -41,7 +42,8 @@ from secvm.errors import ArithmeticRangeError, BadExperimentError, LocalProtocol
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.documents import digest_of
-from secvm.protocol.manifest import last_round, make_manifest, read_relay_count
+from secvm.protocol.evidence import count_fault
+from secvm.protocol.manifest import LastRound, last_round, make_manifest, read_relay_count
 from secvm.protocol.received import received_tree
 from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
@@ -219,7 +221,7 @@ class Driver:
         digest, number = book.stored.digest, one.stored.number
         met = _is_met(book, tally)
         if met:
-            count = self._relay_count(book, one.stored.epoch)
+            last = self._last(book, one, tally, root)
             try:
                 model = await asyncio.to_thread(book.step, one.manifest.state, tally)
             except ArithmeticRangeError:
@@ -229,7 +231,6 @@ class Driver:
                 met = False
             else:
                 blobs = {digest_of(data): data for data in (encode_tally(tally), *model)}
-                last = last_round(tally, relay_count=count, received_root=root)
                 advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
                 self._store.conclude(
                     digest,
@@ -254,6 +255,18 @@ class Driver:
             )
             self._tell("round-abandoned", one.stored)
             self._ended.add(1, state="abandoned")
+
+    def _last(self, book: Book, one: LiveRound, tally: Tally, root: str) -> LastRound:
+        """How a round ended that was counted; with the relay's count, where the tally fits into it.
+
+        Packages come by other ways too, and a relay's count is a relay's word. Signed beside a tally that does not fit,
+        it would be evidence against this coordinator (docs/protocol.md §23), and devices would leave for good.
+        """
+        last = last_round(tally, relay_count=self._relay_count(book, one.stored.epoch), received_root=root)
+        if last.relay_count is not None and count_fault(book.document, one.manifest, last, tally) is not None:
+            self._tell("relay-count-does-not-fit", one.stored)
+            return replace(last, relay_count=None)
+        return last
 
     def _relay_count(self, book: Book, epoch: int) -> bytes | None:
         """The count of the epoch that a relay of the experiment has signed; the first, where there are several."""

@@ -55,6 +55,7 @@ _LAST_PART = 200
 #: Weights that could not be had are asked for again within this time, doubled each time.
 _FIRST_PATIENCE_MS = 2000
 _LONGEST_PATIENCE_MS = 60_000
+_UNBELIEVED = "the round that had begun was never held to the experiment's log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,19 @@ class Membership:
                 self._polling.first(now) if accepted is None else self._polling.after(accepted.manifest, now)
             )
             self.tell(Restarted(), now)
-            if self._watching is not None and accepted is not None and self._round in self.rounds:
+            if self._watching is not None and accepted is not None and not self._watching.believes(accepted.manifest):
+                self._stop_unbelieved(now)
+            elif self._watching is not None and accepted is not None and self._round in self.rounds:
                 self._watching.joined(accepted.manifest, now)
         if self._watching is not None:
             self._watching.believed(now)
         self.set_status(record.status, now)
+
+    def _stop_unbelieved(self, now: int) -> None:
+        """What a version that knew of no log has begun is not gone on with: nobody has checked it."""
+        if self.session.phase in (Phase.COMPUTING, Phase.SENDING):
+            self.tell(Distrusted(_UNBELIEVED), now)
+        self._outbox.clear()
 
     # ── what the host asks ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,8 +14,10 @@ In the last two cases the device takes no part from then on and tells its person
 others: nobody signs acknowledgements, so nobody else can know that the capsule was ever sent.
 
 Rounds that were abandoned are not looked at: of them no tally is told. Buckets are kept by the coordinator until the
-round after the next is concluded; who was away for longer forgets, and counts that. So it does where asking would tell
-too much: many buckets, and no relay's count that says how many capsules there were.
+round after the next is concluded, or for two periods after the end; who was away for longer forgets, and counts that.
+Nobody says how far the rounds have come meanwhile to a device that has not asked yet, so this goes by the clock: no
+window is shorter than the experiment's. It forgets too where asking would tell too much: many buckets, and no relay's
+count that says how many capsules there were.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ class Receipts:
         #: What was looked for and need not be any more, not written yet.
         self._settled: dict[bytes, tuple[Owed, str]] = {}
         self._moments: dict[bytes, int] = {}
-        self._until = 0
+        #: The newest manifest that is believed.
+        self._last: RoundManifest | None = None
 
     # ── while a round runs ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,9 +114,9 @@ class Receipts:
 
     # ── afterwards ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def plan(self, until: int, *, now: int) -> None:
-        """Give everything that can be looked for a moment before ``until``, or soon where that has passed."""
-        self._until = until
+    def plan(self, last: RoundManifest | None, *, now: int) -> None:
+        """Give everything that can be looked for a moment in the window of this manifest, or soon where it is over."""
+        self._last = last
         owed = self._owed()
         self._moments = {digest: at for digest, at in self._moments.items() if digest in owed}
         for digest in sorted(set(owed) - set(self._moments)):
@@ -129,7 +132,7 @@ class Receipts:
         digest = min(self._moments, key=lambda one: self._moments[one])
         at = self._moments.pop(digest)
         owed = self._owed().get(digest)
-        if owed is None:
+        if owed is None or self._too_late(owed, now()):
             return None
         if at + GRACE_MS < now():
             # This device slept or was paused: asking right after waking would tell when.
@@ -179,10 +182,24 @@ class Receipts:
 
     def _draw(self, digest: bytes, now: int) -> None:
         # Never crowded into what little is left: who is not answered would ask ever more often.
-        until = max(self._until, now + self._spread)
+        until = max(0 if self._last is None else self._last.closes_at, now + self._spread)
         (self._moments[digest],) = spread(1, Window(opens_at=now, closes_at=until), self._around.words)
 
+    def _too_late(self, owed: Owed, now: int) -> bool:
+        """Whether an honest coordinator may have dropped the round's buckets by now; then it is forgotten here too.
+
+        So long it has them at least: the rounds until the one after the next take their time.
+        """
+        last, windows = self._last, self._document.windows
+        left = 0 if last is None else owed.round_number + _ROUNDS_KEPT - last.round_number
+        if last is None or now < last.accept_until + left * 1000 * (windows.length_s + windows.grace_s):
+            return False
+        self._settled[owed.digest] = (owed, UNCHECKED)
+        return True
+
     def _tried(self, owed: Owed, now: int) -> str | None:
+        if self._too_late(owed, now):
+            return None
         if owed.tries + 1 >= MAX_TRIES:
             return self._missing(owed, _WITHHELD)
         with self._around.state.writing(durable=False):

@@ -50,6 +50,12 @@ async def fetch_salt(
                 "this experiment's salt cannot be had yet: its coordinator does not have all beacons' records",
                 next_step="Join a little later.",
             )
-        return salt_of(document, first=first.content, records=found, allow_unsafe=policy.unsafe_beacons)
+        return salt_of(
+            document,
+            first=first.content,
+            records=found,
+            allow_unsafe=policy.unsafe_beacons,
+            known_witnesses=policy.witnesses,
+        )
     except RemoteProtocolError as fault:
         raise BadInputError(f"this experiment's salt cannot be believed: {fault}") from None

@@ -115,7 +115,8 @@ class SharedChecks(Checking):
             return known
         asked = self._on_the_way.get(digest)
         if asked is not None:
-            return await asked
+            # Whoever is told to stop must not take the others' answer along.
+            return await asyncio.shield(asked)
         asked = self._on_the_way[digest] = asyncio.get_running_loop().create_future()
         data = None
         try:

@@ -18,6 +18,8 @@ from secvm.protocol.session_memory import Seal
 
 #: A clock's ``now``.
 Now = Callable[[], int]
+#: A device holds a state in memory, and a few more of its size while it computes.
+MOST_STATE_BYTES = 2**29
 REFETCHES = 2
 RECEIPTS = 2
 
@@ -40,6 +42,8 @@ class TrustPolicy:
 
     def check(self, document: ExperimentDocument) -> None:
         """Raise ``BadInputError`` where the person would not want to join this."""
+        if document.state_bytes > MOST_STATE_BYTES:
+            raise BadInputError("this experiment's model is larger than a device can hold")
         terms = document.log
         if terms is None:
             if not (document.test or self.without_log):

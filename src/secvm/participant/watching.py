@@ -44,6 +44,13 @@ class Watching:
         """See whether the person has resumed."""
         self.distrust = self._around.state.trust.distrust(self._document.digest)
 
+    def believes(self, manifest: RoundManifest) -> bool:
+        """Whether this manifest was believed: it is the newest of them, or an older one."""
+        last = self._rounds.trusted.last
+        if last is None or last.manifest.round_number < manifest.round_number:
+            return False
+        return last.manifest.round_number > manifest.round_number or last.manifest.digest == manifest.digest
+
     # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def choose(self, round_number: int, rows: Sequence[WaitingRow]) -> None:
@@ -73,7 +80,7 @@ class Watching:
     def believed(self, now: int) -> None:
         """Something new is believed, or a device has started: there may be capsules to look for."""
         last = self._rounds.trusted.last
-        self._receipts.plan(0 if last is None else last.manifest.closes_at, now=now)
+        self._receipts.plan(None if last is None else last.manifest, now=now)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

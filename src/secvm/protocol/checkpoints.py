@@ -138,13 +138,18 @@ def check_quorum(
 
 
 def check_times(
-    times: dict[NoteKey, int], *, witnesses: Sequence[NoteKey], quorum: int, now: int, freshness_s: int
+    times: dict[NoteKey, int], *, witnesses: Sequence[NoteKey], quorum: int, now: int, freshness_s: int | None
 ) -> dict[NoteKey, int]:
-    """The same, where it is known already when each of these witnesses cosigned (``SignedCheckpoint.times``)."""
+    """The same, where it is known already when each of these witnesses cosigned (``SignedCheckpoint.times``).
+
+    Without ``freshness_s`` they count whenever they did: for a log that has come to its end.
+    """
     if not 1 <= quorum <= len({witness.key for witness in witnesses}):
         raise LocalProtocolError("a quorum lies between one and the number of witnesses")
     if len({witness.key for witness in times}) < quorum:
         raise BadSignatureError("too few witnesses have cosigned the checkpoint")
+    if freshness_s is None:
+        return times
     oldest, latest = now - 1000 * freshness_s, now + 1000 * MAX_AHEAD_S
     fresh = {witness: time_s for witness, time_s in times.items() if oldest <= 1000 * time_s <= latest}
     if len({witness.key for witness in fresh}) < quorum:

@@ -42,6 +42,8 @@ from secvm.protocol.version import ENDING_TYPE, EVIDENCE_TYPE, MANIFEST_TYPE
 MAX_EVIDENCE_BYTES = 2**27
 MAX_PART_BYTES = 2**26
 MAX_DOCUMENTS = 2**16
+#: What is made in memory to examine a file: a state has a few vectors.
+MAX_STATE_BYTES = 2**29
 
 
 class Kind(enum.Enum):
@@ -190,7 +192,14 @@ def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
     raise MalformedMessageError(_NOTHING)
 
 
+def _check_size(document: ExperimentDocument) -> None:
+    """Before a model is made: a few lines can name an experiment that fills any memory."""
+    if document.state_bytes > MAX_STATE_BYTES:
+        raise MalformedMessageError("the evidence is of an experiment whose models are too large to be examined")
+
+
 def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
+    _check_size(document)
     *earlier, data = evidence.documents
     told = _read(data, document)
     if not earlier:
@@ -216,6 +225,7 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
+    _check_size(document)
     (*earlier, data), (blob,) = evidence.documents, evidence.blobs
     told = _read(data, document)
     if told.last is None or told.last.tally is None:

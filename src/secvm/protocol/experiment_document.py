@@ -176,6 +176,12 @@ class ExperimentDocument:
         assert self.experiment.budget is not None
         return self.experiment.budget
 
+    @property
+    def state_bytes(self) -> int:
+        """How many bytes the numbers of a descent state have. Known before any of that size is made."""
+        vectors = len(self.experiment.rule.start(1, 1).vectors)
+        return 8 * vectors * self.experiment.models.n_models * (self.experiment.n_bins + 1)
+
     def check_seeded_dice(self) -> None:
         """Seeded dice may be thrown here, or this raises: who knows the seed knows every throw."""
         if not self.test:

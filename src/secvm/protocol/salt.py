@@ -16,19 +16,22 @@ that never ran.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from secvm.crypto.beacon import salt_from, verify_beacon
+from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadBeaconError, BadSignatureError
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
 from secvm.protocol.log import experiment_entry
 from secvm.protocol.log_proofs import LogProof
 
 
-def committed_at(document: ExperimentDocument, first: bytes) -> int:
+def committed_at(
+    document: ExperimentDocument, first: bytes, *, known_witnesses: Collection[VerifyKey] | None = None
+) -> int:
     """When a quorum had cosigned a checkpoint that contains the experiment, in milliseconds.
 
-    ``first`` is the proof file of entry 0 under that checkpoint.
+    ``first`` is the proof file of entry 0 under that checkpoint. ``known_witnesses``: only these count.
 
     Raises
     ------
@@ -40,19 +43,25 @@ def committed_at(document: ExperimentDocument, first: bytes) -> int:
         raise BadBeaconError("an experiment without a log proves no time at which it was fixed")
     entry = experiment_entry(document.digest).to_bytes()
     signed = LogProof.from_bytes(first).check(entry, index=0, log=terms.log_key(document.digest))
-    times = sorted({key.key: time_s for key, time_s in signed.times(terms.witness_keys).items()}.values())
+    counting = [key for key in terms.witness_keys if known_witnesses is None or key.key in known_witnesses]
+    times = sorted({key.key: time_s for key, time_s in signed.times(counting).items()}.values())
     if len(times) < terms.quorum:
         raise BadSignatureError("too few witnesses have cosigned the first checkpoint")
     return 1000 * times[terms.quorum - 1]
 
 
 def salt_of(
-    document: ExperimentDocument, *, first: bytes | None, records: Sequence[bytes], allow_unsafe: bool = False
+    document: ExperimentDocument,
+    *,
+    first: bytes | None,
+    records: Sequence[bytes],
+    allow_unsafe: bool = False,
+    known_witnesses: Collection[VerifyKey] | None = None,
 ) -> bytes:
     """The salt of an experiment with hashed bins.
 
     ``records`` are those of the beacons that it names, in their order; ``allow_unsafe`` takes the development beacon,
-    and then only in an experiment that is marked as a test.
+    and then only in an experiment that is marked as a test. ``known_witnesses``: a reader's own list, where it has one.
 
     Raises
     ------
@@ -68,7 +77,7 @@ def salt_of(
         return binning.salt
     if first is None or len(records) != len(binning.beacons):
         raise BadBeaconError("the first checkpoint, or the record of a beacon, is missing")
-    committed = committed_at(document, first)
+    committed = committed_at(document, first, known_witnesses=known_witnesses)
     outputs = []
     for beacon, record in zip(binning.beacons, records, strict=True):
         output = verify_beacon(beacon.chain, beacon.round_number, record, allow_unsafe=allow_unsafe and document.test)

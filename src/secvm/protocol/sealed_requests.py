@@ -63,6 +63,10 @@ def _request(method: bytes, path: bytes, content: bytes = b"") -> bytes:
     )
 
 
+def _padded(encoded: bytes, step: int) -> bytes:
+    return encoded.ljust(-(-len(encoded) // step) * step, b"\0")
+
+
 #: Before and after the package, in a request of ours; what comes after is the empty list of trailers.
 _PREFIX, _SUFFIX = _request(b"POST", PACKAGES_PATH, bytes(PACKAGE_BYTES))[: -PACKAGE_BYTES - 1], b"\0"
 _PACKAGE_AT, _PACKAGE_END = len(_PREFIX), len(_PREFIX) + PACKAGE_BYTES
@@ -149,7 +153,3 @@ def fetch_answer(status: int, content: bytes, date: str) -> bytes:
         raise LocalProtocolError("a date is ASCII")
     response = binary_http.Response(status=status, headers=((b"date", date.encode("ascii")),), content=content)
     return _padded(binary_http.encode_response(response), FETCH_ANSWER_STEP)
-
-
-def _padded(encoded: bytes, step: int) -> bytes:
-    return encoded.ljust(-(-len(encoded) // step) * step, b"\0")

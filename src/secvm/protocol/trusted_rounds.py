@@ -5,7 +5,8 @@ package leaves. The numbers are those of docs/protocol.md §22:
 
  1. The manifest was fetched, with its proof, before the window opens. (The session sees to that; it knows the time.)
  2. The checkpoint in the proof is of this experiment's log, and the log signed it.
- 3. A quorum of the experiment's witnesses has cosigned it lately, each counted once.
+ 3. A quorum of the experiment's witnesses has cosigned it lately, each counted once. Of an ending, at any time: nothing
+    can come after it, so nobody renews it, and an old view of it hides nothing.
  4. The manifest is in it, at index t, and the log has exactly the t + 1 entries that it should have then.
  5. The checkpoint has grown out of the last one believed: the device keeps the right edge of the tree, appends what it
     has checked since, entry by entry, and comes to the same root.
@@ -166,6 +167,8 @@ class TrustedRounds:
             trusted = Trusted(manifest=None, checkpoint=None, frontier=first_frontier(document), state=start)
         self._trusted = trusted
         self._last = None if trusted.manifest is None else self._checking.accept(trusted.manifest, document=document)
+        #: The newest manifest that was looked at and may not be believed yet. It is signed all the same.
+        self._looked: AcceptedManifest | None = None
 
     @property
     def trusted(self) -> Trusted:
@@ -200,14 +203,18 @@ class TrustedRounds:
         Raises
         ------
         CheatingError
-            It is a second manifest for the round that is believed, or one that its experiment does not allow.
+            It is a second manifest for the round that is believed, or for the one looked at last, or one that its
+            experiment does not allow.
         StaleRoundError
             It is older.
         RemoteProtocolError
             It is none.
         """
         accepted = self._accept(envelope, self._last)
-        return None if accepted is self._last else accepted.manifest
+        if accepted is self._last:
+            return None
+        self._looked = accepted
+        return accepted.manifest
 
     def check(self, served: Served, *, now: int) -> Checked:
         """All steps, or an error; see above. Nothing changes here until ``believe``.
@@ -226,13 +233,7 @@ class TrustedRounds:
         signed = self._checking.checkpoint(proof.checkpoint, log=self._log)
         self._compare_with_last(signed)
         # (3)
-        check_times(
-            self._checking.times(signed, self._witnesses),
-            witnesses=self._witnesses,
-            quorum=self._terms.quorum,
-            now=now,
-            freshness_s=self._terms.freshness_s,
-        )
+        self._check_quorum(signed, now=now, over=served.ending is not None)
         # (6)
         chain, ending = self._accept_all(served)
         # (4), (5)
@@ -277,6 +278,16 @@ class TrustedRounds:
 
     # ── the steps ────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _check_quorum(self, signed: SignedCheckpoint, *, now: int, over: bool) -> None:
+        """(3): enough of the witnesses that count here; ``over``: what is proved is an ending."""
+        check_times(
+            self._checking.times(signed, self._witnesses),
+            witnesses=self._witnesses,
+            quorum=self._terms.quorum,
+            now=now,
+            freshness_s=None if over else self._terms.freshness_s,
+        )
+
     def _compare_with_last(self, signed: SignedCheckpoint) -> None:
         """Of one size there is one tree, whoever cosigned it."""
         frontier, found = self._trusted.frontier, signed.checkpoint
@@ -314,12 +325,20 @@ class TrustedRounds:
 
     def _accept(self, data: bytes, last: AcceptedManifest | None) -> AcceptedManifest:
         try:
-            return self._checking.accept(data, document=self._document, last=last)
+            return self._compared(self._checking.accept(data, document=self._document, last=last))
         except EquivocationError as fault:
             self._convict(str(fault), kind=Kind.TWO_DOCUMENTS, documents=fault.evidence)
         except InconsistentManifestError as fault:
             self._check_own(data, RoundManifest)
             self._convict(str(fault), kind=Kind.BAD_DOCUMENT, documents=fault.evidence)
+
+    def _compared(self, accepted: AcceptedManifest) -> AcceptedManifest:
+        """What could not be believed, for want of a quorum, say, was signed: another one for its round convicts."""
+        looked, told = self._looked, accepted.manifest
+        same_round = looked is not None and looked.manifest.round_number == told.round_number
+        if looked is not None and same_round and looked.manifest.digest != told.digest:
+            raise EquivocationError(looked.envelope, accepted.envelope)
+        return accepted
 
     def _check_own(self, data: bytes, kind: type[RoundManifest | Ending]) -> None:
         """A document of another experiment convicts nobody: its coordinator may run both, and anybody swap them."""

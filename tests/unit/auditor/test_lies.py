@@ -9,11 +9,12 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import MOST_FAULTS
-from secvm.auditor.steps import FOLLOWS
+from secvm.auditor.steps import FOLLOWS, tally_bytes
 from secvm.crypto.beacon import LocalUnsafeBeacon
 from secvm.errors import BadInputError
-from secvm.learning.aggregate.descent import State
+from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.checkpoints import read_checkpoint
 from secvm.protocol.documents import digest_of
@@ -528,6 +529,15 @@ def test_experiment_with_tallies_too_large_is_not_begun() -> None:
     made = history()
     with pytest.raises(BadInputError, match="more than may be read here"):
         audited(made, most_tally_bytes=8)
+
+
+def test_repro_experiment_with_states_too_large_is_not_begun() -> None:
+    # Averaged over 64 rounds, a state has 32 times as many numbers as the tally by which the size was judged.
+    rule = Pegasos(averaging=64)
+    made = history(experiment=Experiment(n_bins=20, labels=("a", "b"), rule=rule, budget=8))
+    size = tally_bytes(made.document)
+    with pytest.raises(BadInputError, match="more than may be read here"):
+        audited(made, most_tally_bytes=size)
 
 
 def test_list_of_many_experiments_that_are_not_served_is_left_soon() -> None:

@@ -19,7 +19,9 @@ from secvm.errors import ArithmeticRangeError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
+from secvm.protocol.blobs import decode_tally
 from secvm.protocol.ending import Ending, Why, accept_ending
+from secvm.protocol.evidence import count_fault
 from secvm.protocol.experiment_document import ExperimentDocument, Windows, read_published
 from secvm.protocol.manifest import AcceptedManifest, RelayCount, accept, accept_all, read_tally
 from secvm.protocol.round_state import RoundState
@@ -274,6 +276,30 @@ def test_a_relays_count_is_told_if_one_of_the_experiments_relays_signed_it(store
         epoch=store.rounds(of.digest)[0].epoch, clients=6, capsules=30
     ).to_signed_bytes(RELAY)
     assert last.received_root is not None
+
+
+def test_repro_a_relays_count_that_is_too_small_is_not_signed_beside_the_tally(store: CoordinatorStore) -> None:
+    # A relay hands most of its capsules in another way, and deposits one with a true count of that. The coordinator
+    # signed both, and so evidence against itself: every device left for good.
+    of, coordinator = experiment(rounds=1), start(store)
+    add(store, of)
+
+    async def with_deposit() -> None:
+        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        epoch = store.rounds(of.digest)[0].epoch
+        count = RelayCount(epoch=epoch, clients=1, capsules=1).to_signed_bytes(RELAY)
+        assert store.deposit(Deposit(epoch, "a", count), [])
+        await coordinator.go()
+
+    asyncio.run(with_deposit())
+    before, end = manifests(coordinator, of, 1).manifest, ending(coordinator, of)
+    assert end.last is not None
+    assert end.last.tally is not None
+    assert end.last.relay_count is None
+    tally = decode_tally(
+        public(coordinator, f"/v1/blob/{end.last.tally}"), digest=end.last.tally, experiment=of.experiment
+    )
+    assert count_fault(of, before, end.last, tally) is None
 
 
 def test_a_coordinator_that_slept_through_a_window_opens_the_next_one_with_notice(store: CoordinatorStore) -> None:

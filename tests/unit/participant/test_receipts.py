@@ -197,6 +197,59 @@ def test_who_was_away_for_too_long_forgets(tmp_path: Path) -> None:
     device.close()
 
 
+def drop_receipts(world: LoggedWorld) -> None:
+    for path in [one for one in world.net.files if "/received/" in one]:
+        del world.net.files[path]
+
+
+def test_repro_who_comes_back_long_after_the_end_accuses_nobody(tmp_path: Path) -> None:
+    # Buckets are dropped two periods after the end. A device that slept then asked three times, and told its person
+    # that an honest server withholds receipts.
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+
+    async def scenario() -> None:
+        await world.play(device)
+        world.history.now = world.clock.now()
+        world.history.end()
+        world.clock.advance(3 * 1000 * world.history.period_s)
+        drop_receipts(world)
+        await world.drive(device, until=world.clock.now() + 3_600_000)
+
+    asyncio.run(scenario())
+    assert device.memberships[world.of.digest].ended
+    assert device.state.trust.distrust(world.of.digest) is None
+    assert receipts_asked(world) == []
+    assert checks(device, world)["unchecked"] == 2
+    assert rows(device) == []
+    device.close()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_repro_who_comes_back_while_the_experiment_rests_accuses_nobody(tmp_path: Path, restarted: bool) -> None:
+    # Two rounds later, before there is a manifest that would tell that the second is concluded: a pause, say.
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+
+    async def scenario() -> None:
+        nonlocal device
+        await world.play(device)
+        for _ in range(2):
+            manifest = world.announce()
+            world.clock.advance(manifest.accept_until - world.clock.now())
+            world.conclude()
+        drop_receipts(world)
+        if restarted:
+            device.close()
+            device = world.start()
+        await world.drive(device, until=world.clock.now() + 3_600_000)
+
+    asyncio.run(scenario())
+    assert device.state.trust.distrust(world.of.digest) is None
+    assert checks(device, world)["unchecked"] == 2
+    device.close()
+
+
 def test_what_was_not_acknowledged_is_not_asked_for(tmp_path: Path) -> None:
     world = LoggedWorld(tmp_path)
     device = world.joined(policy=TrustPolicy(receipts=BUDGET))
@@ -289,6 +342,8 @@ def test_chosen_capsules_and_moments_are_uniform(tmp_path: Path) -> None:
     capsules = [WaitingRow(i, 0, 0, bytes([i])) for i in range(10)]
     names = {hashlib.sha256(row.capsule).digest(): row.package_id for row in capsules}
     chosen, times = [0] * 10, []
+    last = world.announce()
+    start = last.closes_at - 1_000_000
     for _ in range(1500):
         receipts = Receipts(around, world.of, spread_ms=1000)
         with device.state.writing(durable=False):
@@ -297,8 +352,8 @@ def test_chosen_capsules_and_moments_are_uniform(tmp_path: Path) -> None:
                 chosen[names[digest]] += 1
             device.state.trust.put_acknowledged(world.of.digest, receipts._chosen)
             device.state.trust.settle(world.of.digest, 1, root="00" * 32, capsules=None)
-            receipts.plan(1_000_000, now=0)
-            times += list(receipts._moments.values())
+            receipts.plan(last, now=start)
+            times += [at - start for at in receipts._moments.values()]
             device.state.trust.drop_before(world.of.digest, 9)
     # χ² of nine degrees: beyond 45 by chance less than once in a million.
     assert sum((count - 300) ** 2 / 300 for count in chosen) < 45

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, BeaconUnavailableError
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.participant.prediction import predict_for
@@ -98,3 +99,10 @@ def test_without_the_salt_nobody_joins(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="comes from beacons"):
         world.joined()
     assert world.start().state.records() == []
+
+
+def test_repro_witnesses_that_this_device_does_not_know_fix_no_salt(tmp_path: Path) -> None:
+    world = salted_world(tmp_path)
+    stranger = VerifyKey(bytes(32))
+    with pytest.raises(BadInputError, match="too few witnesses"):
+        salt_for(world, TrustPolicy(unsafe_beacons=True, witnesses=frozenset({stranger})))

@@ -15,13 +15,16 @@ from secvm.errors import CheatingError, EquivocationError, RemoteProtocolError
 from secvm.participant.device import Device
 from secvm.participant.shared_checks import SharedChecks
 from secvm.participant.state import DeviceState
+from secvm.participant.transport import Fetched
 from secvm.participant.vault import Vault
 from secvm.protocol import checking as checking_module
 from secvm.protocol.checking import Checking
+from secvm.protocol.documents import digest_of
 from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.recompute import next_model
 from secvm.protocol.trusted_rounds import Served, TrustedRounds
 from secvm.testing.public_history import PublicHistory
+from secvm.testing.transport import MemoryTransport
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET, FEATURES
 
@@ -155,8 +158,9 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
                     while jobs := device.wake():
                         for job in jobs:
                             await device.carry_out(job)
-                following = max(min(device.wake_at for device in devices), world.clock.now() + 1)
-                world.clock.advance(min(following, manifest.accept_until) - world.clock.now())
+                # Not beyond a moment at which one wants to be woken: in the window's last moment all must leave.
+                now = world.clock.now()
+                world.clock.advance(min(manifest.accept_until, *(max(now + 1, one.wake_at) for one in devices)) - now)
             world.conclude()
 
     asyncio.run(rounds())
@@ -167,3 +171,29 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
     for device in devices:
         assert device.state.trust.checks(world.of.digest)["steps"] == 2
         device.close()
+
+
+def test_repro_who_stops_waiting_for_a_tally_does_not_take_it_from_the_others() -> None:
+    shared, data = SharedChecks(), b"a tally"
+
+    async def scenario() -> None:
+        served = asyncio.Event()
+
+        class Slow(MemoryTransport):
+            async def fetch(self, path: str, *, most: int = 2**30, fresh: bool = False) -> Fetched | None:
+                await served.wait()
+                return Fetched(data)
+
+        net = Slow(lambda: 0)
+        first, second, third = (
+            asyncio.create_task(shared.fetch_tally(digest_of(data), net, most=100)) for _ in range(3)
+        )
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.sleep(0)
+        served.set()
+        assert await first == data
+        assert await third == data
+        assert second.cancelled()
+
+    asyncio.run(scenario())

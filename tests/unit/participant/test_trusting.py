@@ -1,7 +1,9 @@
 """A device and a log: it believes what follows, computes its own weights, and stops before the first package leaves."""
 
 import asyncio
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError, StaleRoundError
+from secvm.learning.experiment import Experiment
 from secvm.participant.device import Limits
 from secvm.participant.state import DeviceState
 from secvm.participant.surroundings import TrustPolicy
@@ -18,6 +21,7 @@ from secvm.protocol.recompute import Caps
 from secvm.protocol.session import Phase
 from tests.unit.participant.logged_world import LEAD_MS, LoggedWorld
 from tests.unit.participant.world import BUDGET, Crash, World
+from tests.unit.protocol.helpers import document
 
 
 def reasons(state: DeviceState, world: World) -> list[tuple[int, str]]:
@@ -366,3 +370,36 @@ def test_experiment_of_unknown_witnesses_is_refused(tmp_path: Path) -> None:
     own = frozenset({world.history.parties.witnesses[0].key.public})
     with pytest.raises(BadInputError, match="too few of this experiment's witnesses"):
         world.joined(policy=TrustPolicy(witnesses=own))
+
+
+def test_repro_a_round_that_was_begun_without_the_log_is_not_gone_on_with(tmp_path: Path) -> None:
+    # A version that knew of no log has joined, and sealed its packages: after the update they left unchecked.
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+
+    async def scenario() -> None:
+        nonlocal device
+        first = world.announce()
+        await world.drive(device, until=first.opens_at)
+        device.close()
+        with closing(sqlite3.connect(world.folder / "state.sqlite")) as db, db:
+            db.execute("DELETE FROM trusted")
+        sent = len(world.net.seen)
+        device = world.start()
+        await world.drive(device, until=first.accept_until)
+        assert len(world.net.seen) == sent
+        world.conclude()
+        await world.play(device)
+        assert world.distinct(2) == BUDGET
+
+    asyncio.run(scenario())
+    told = [sentence for _, reason, sentence in device.state.abstentions(world.of.digest) if reason == "DISTRUST"]
+    assert told == ["the round that had begun was never held to the experiment's log"]
+    device.close()
+
+
+def test_repro_an_experiment_that_no_memory_holds_is_not_joined(tmp_path: Path) -> None:
+    # It would be made whenever the device starts, which then never starts again, for no experiment.
+    large = Experiment(n_bins=2**24, labels=tuple(f"label {i}" for i in range(60)), budget=BUDGET)
+    with pytest.raises(BadInputError, match="larger than a device can hold"):
+        TrustPolicy(without_log=True).check(document(experiment=large))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from secvm.crypto.merkle import Frontier
 from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
 from secvm.lab.trials import look
+from secvm.learning.experiment import Experiment
 from secvm.protocol.ending import Ending
 from secvm.protocol.evidence import Evidence, Kind, examine
 from secvm.protocol.experiment_document import publish
@@ -302,6 +303,20 @@ def test_a_frontier_that_no_checkpoint_signs_shows_nothing() -> None:
         evidence = _evidence(made, Kind.NOT_IN_LOG, documents=documents, checkpoints=notes, frontier=own)
         with pytest.raises(MalformedMessageError, match="does not show"):
             examine(evidence.to_bytes())
+
+
+def test_repro_a_few_lines_do_not_ask_for_the_whole_memory() -> None:
+    # 60 models of 2^24 bins: eight gigabytes of zeros for a file of three kilobytes.
+    large = Experiment(n_bins=2**24, labels=tuple(f"label {i}" for i in range(60)), budget=8)
+    of = document(experiment=large)
+    (told,) = manifests(1, of)
+    file = Evidence(
+        kind=Kind.WRONG_STEP,
+        experiment=publish(of, keys=(COORDINATOR,)),
+        documents=(told.signed([COORDINATOR]),),
+    )
+    with pytest.raises(MalformedMessageError, match="too large"):
+        examine(file.to_bytes())
 
 
 def test_a_file_too_long_is_not_read() -> None:

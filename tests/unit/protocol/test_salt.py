@@ -49,6 +49,17 @@ def test_an_experiment_is_committed_when_its_quorum_was_reached() -> None:
         committed_at(made.document, first(made, 1, 2))
 
 
+def test_repro_only_witnesses_that_the_reader_knows_say_when() -> None:
+    # A device that counts three of five was dated back by the two that it does not know and one of its own.
+    made = history()
+    known = {one.key.public for one in made.parties.witnesses[2:]}
+    dated_back = first(made, 1, 1, 1, 50, 60)
+    assert committed_at(made.document, dated_back) == 1_000
+    assert committed_at(made.document, dated_back, known_witnesses=known) == 60_000
+    with pytest.raises(BadSignatureError, match="too few"):
+        committed_at(made.document, first(made, 1, 1, 1, 50), known_witnesses=known)
+
+
 def test_later_entries_do_not_matter_to_the_first() -> None:
     made = history()
     made.play(2)

@@ -131,3 +131,18 @@ def test_what_cannot_be_written_is_our_own_fault() -> None:
 def test_nothing_under_a_seal_prints_itself() -> None:
     shown = repr((PackageRequest(b"secret"), FetchRequest("/secret"), Answer(200, b"secret")))
     assert "secret" not in shown
+
+
+def test_repro_a_relay_does_not_see_by_its_length_what_is_fetched() -> None:
+    # Receipts, fresh looks at the log and manifests that were missed had lengths of their own.
+    digest = "0" * 64
+    paths = [
+        "/v1/keys",
+        f"/v1/blob/{digest}",
+        f"/v1/experiment/{digest}/manifest/latest",
+        f"/v1/experiment/{digest}/proof/1048576",
+        f"/v1/experiment/{digest}/received/1048575/4294967295",
+        f"/secvm/v1/{digest}/checkpoint",
+    ]
+    assert {len(fetch_request(path)) for path in paths} == {256}
+    assert [read_request(fetch_request(path)) for path in paths] == [FetchRequest(path) for path in paths]

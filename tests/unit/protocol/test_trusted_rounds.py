@@ -29,7 +29,7 @@ from secvm.protocol.experiment_document import publish
 from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round
 from secvm.protocol.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
-from secvm.testing.lying import Liar
+from secvm.testing.lying import Liar, one_too_few
 from secvm.testing.parties import Parties
 from secvm.testing.public_history import PublicHistory, served_from
 from secvm.testing.random_experiments import draw_document
@@ -289,6 +289,51 @@ def test_an_ending_over_a_gap_is_refused() -> None:
     served = made.served(rounds)
     with pytest.raises(MalformedMessageError, match="between"):
         rounds.check(replace(served, manifests=served.manifests[:-1]), now=made.now)
+
+
+@pytest.mark.parametrize("away_s", [-3600, 7 * 86_400, 10 * 365 * 86_400])
+def test_repro_an_ending_is_believed_whatever_its_age(away_s: int) -> None:
+    # Nobody renews what is under an ending: who came back a week later could never believe that it is over.
+    made = history(2)
+    late = follower(made)
+    made.conclude(made.draw_tally())
+    made.end()
+    checked = late.check(made.served(late), now=made.now + 1000 * away_s)
+    assert checked.ending == made.ending
+
+
+def test_an_ending_needs_its_quorum_all_the_same() -> None:
+    made = history(2)
+    late = follower(made)
+    made.conclude(made.draw_tally())
+    made.end()
+    too_few = one_too_few(made, made.log.checkpoint())
+    served = replace(made.served(late), proof=made.log.proof(3, too_few))
+    with pytest.raises(BadSignatureError):
+        late.check(served, now=made.now)
+
+
+def test_repro_a_second_manifest_convicts_also_where_the_first_was_never_believed() -> None:
+    # Shown to one device without a quorum, and then what everybody is shown: the device held both, and forgot one.
+    made = history(2)
+    rounds, coordinator = device(made), [made.parties.coordinator]
+    lie = replace(made.manifests[-1], quota=made.document.budget + 1)
+    assert rounds.look(lie.signed(coordinator)) == lie
+    # The same once more is no second one.
+    assert rounds.look(lie.signed(coordinator)) == lie
+    with pytest.raises(CheatingError) as caught:
+        rounds.look(made.manifests[-1].signed(coordinator))
+    assert examine(caught.value.evidence).kind is Kind.TWO_DOCUMENTS
+
+
+def test_repro_a_manifest_looked_at_convicts_the_chain_that_passes_over_it() -> None:
+    made = history(2)
+    rounds = device(made)
+    lie = replace(made.manifests[-1], quota=made.document.budget + 1)
+    rounds.look(lie.signed([made.parties.coordinator]))
+    made.conclude(made.draw_tally())
+    made.announce()
+    assert convicted(rounds, made.served(rounds), made.now) is Kind.TWO_DOCUMENTS
 
 
 def test_freshness_holds_to_the_very_millisecond() -> None:
