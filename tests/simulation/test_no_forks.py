@@ -1,0 +1,437 @@
+"""Killing witnesses and coordinator at random moments never makes a fork by accident.
+
+Lists of operations are drawn: people and operators act, time passes, witnesses are asked, requests and answers are lost
+or late, and processes die, at any call of a store, any file, any request, before or after any commit. After every
+operation all that was ever cosigned or public must be one chain for each log, and at the end, with everybody up, the
+logs catch up and an audit of what is public finds nothing.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.auditor.audit import audit_files
+from secvm.auditor.files import FolderFiles
+from secvm.coordinator.log_files import first_path, log_path, proof_path
+from secvm.coordinator.logbook import DIRECTORY
+from secvm.coordinator.publisher import experiment_path, manifest_path
+from secvm.coordinator.receipt_shelf import MemoryShelf
+from secvm.coordinator.showing import ending_path
+from secvm.crypto.merkle import Tree, leaf_hash
+from secvm.crypto.signing import Envelope
+from secvm.errors import CheatingError, RemoteProtocolError
+from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.ending import Ending
+from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins
+from secvm.protocol.log import ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.trusted_rounds import TrustedRounds
+from secvm.testing.clock import ManualClock
+from secvm.testing.public_history import served_from
+from secvm.witness.store import WitnessStore
+from tests.simulation.mortal_parties import Files, KilledError, MortalCoordinator, MortalWitness, Network
+from tests.unit.coordinator.rounds import add, crowd, few
+from tests.unit.coordinator.witnesses import KEYS, TERMS, logged
+from tests.unit.protocol.helpers import START
+
+Op = tuple[Any, ...]
+MOST_EXPERIMENTS = 3
+#: A witness, and how many there are.
+WHICH = st.integers(0, len(KEYS) - 1)
+FATES = ["", "lost", "late request", "late answer"]
+
+
+class Public(Mapping[str, bytes]):
+    """What somebody finds at public paths."""
+
+    def __init__(self, find: Callable[[str], bytes | None]) -> None:
+        self._find = find
+
+    def __getitem__(self, path: str) -> bytes:
+        found = self._find(path)
+        if found is None:
+            raise KeyError(path)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+# ── what must hold ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Chains:
+    """The one chain of entries of each origin, by the documents, and all that anybody ever claimed about it."""
+
+    def __init__(self) -> None:
+        self._trees: dict[str, tuple[list[bytes], Tree]] = {}
+        #: Every checkpoint that was ever cosigned or public: its root by origin and size.
+        self.claims: dict[tuple[str, int], bytes] = {}
+        self._unchecked: set[tuple[str, int]] = set()
+
+    def follow(self, origin: str, entries: list[bytes]) -> None:
+        """These are the entries now, or the first of them: what was there before is there as it was."""
+        known, tree = self._trees.setdefault(origin, ([], Tree()))
+        common = min(len(known), len(entries))
+        assert entries[:common] == known[:common], "an entry has changed"
+        for entry in entries[common:]:
+            known.append(entry)
+            tree.append(leaf_hash(entry))
+
+    def claim(self, checkpoint: Checkpoint) -> None:
+        place = (checkpoint.origin, checkpoint.size)
+        if place not in self.claims:
+            self.claims[place] = checkpoint.root
+            self._unchecked.add(place)
+        assert self.claims[place] == checkpoint.root, "two trees of one size"
+
+    def check(self, *, all_of_them: bool = False) -> None:
+        """By recomputation. An ending is known from public files alone, and may be cosigned before: it waits."""
+        for origin, size in sorted(self._unchecked):
+            known, tree = self._trees.get(origin, ([], Tree()))
+            if size <= len(known):
+                assert tree.root(size) == self.claims[origin, size], "a checkpoint that does not follow"
+                self._unchecked.remove((origin, size))
+        assert not all_of_them or not self._unchecked
+
+
+class Watcher:
+    """Looks at everything after every operation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.chains = Chains()
+        self._folder = folder
+        self._firsts: dict[str, bytes] = {}
+        self._devices: dict[tuple[str, str], TrustedRounds] = {}
+        self._looked: dict[tuple[str, str], bytes] = {}
+        self._longest: dict[str, int] = {}
+        self._digests: dict[bytes, str] = {}
+        #: So many rounds and endings were believed by devices.
+        self.believed = 0
+
+    def look(self, world: "World") -> None:
+        coordinator = world.coordinator
+        stored = coordinator.inside.experiments()
+        self._grow(TERMS.directory_key.name, [experiment_entry(one.digest).to_bytes() for one in stored])
+        for witness in world.witnesses:
+            self._witness(witness)
+        folder = FolderFiles(self._folder) if (self._folder / "v1").is_dir() else None
+        places = {"answers": Public(lambda path: (coordinator.publisher.public(path) or (None, ""))[0])}
+        if folder is not None:
+            places["folder"] = Public(lambda path: folder.get(path, most=2**26))
+        for one in stored:
+            of = world.documents[one.digest]
+            envelopes = [held.envelope for held in coordinator.inside.rounds(one.digest)]
+            entries = [experiment_entry(one.digest), *(manifest_entry(self._digest(data)) for data in envelopes)]
+            self._grow(TERMS.log_key(one.digest).name, [entry.to_bytes() for entry in entries])
+            for name, files in places.items():
+                self._experiment(files, of)
+                self._device(name, files, of, one.envelope, world.clock.now())
+        for files in places.values():
+            self._checkpoint(files, DIRECTORY)
+        self.chains.check()
+
+    def _digest(self, envelope: bytes) -> str:
+        if envelope not in self._digests:
+            self._digests[envelope] = RoundManifest.from_bytes(Envelope.from_bytes(envelope).payload).digest
+        return self._digests[envelope]
+
+    def _grow(self, origin: str, entries: list[bytes]) -> None:
+        """The store never forgets one."""
+        assert len(entries) >= self._longest.get(origin, 0), "an entry is forgotten"
+        self._longest[origin] = len(entries)
+        self.chains.follow(origin, entries)
+
+    def _witness(self, witness: MortalWitness) -> None:
+        for checkpoint in witness.told:
+            self.chains.claim(checkpoint)
+        if witness.dead:
+            return
+        assert witness.store.forks() == []
+        seen = {checkpoint.origin: checkpoint for checkpoint, _ in witness.store.seen()}
+        for checkpoint in seen.values():
+            self.chains.claim(checkpoint)
+        for checkpoint in witness.told:
+            newest = seen.get(checkpoint.origin)
+            assert newest is not None, "a witness has forgotten what it cosigned"
+            assert newest.size >= checkpoint.size, "a witness has forgotten what it cosigned"
+        witness.told = [seen[origin] for origin in {checkpoint.origin for checkpoint in witness.told}]
+
+    def _checkpoint(self, files: Public, place: str) -> SignedCheckpoint | None:
+        """What is public of a log has its quorum."""
+        key = TERMS.directory_key if place == DIRECTORY else TERMS.log_key(place)
+        data = files.get(log_path(place, "checkpoint"))
+        if data is None:
+            return None
+        signed = read_checkpoint(data, log=key)
+        assert len(signed.times(KEYS)) >= TERMS.quorum
+        self.chains.claim(signed.checkpoint)
+        return signed
+
+    def _experiment(self, files: Public, of: ExperimentDocument) -> None:
+        """Documents are public when a public checkpoint holds them, and the first checkpoint never changes."""
+        digest = of.digest
+        entries = [experiment_entry(digest)] if experiment_path(digest) in files else []
+        for number in range(1, of.rounds + 1):
+            manifest = files.get(manifest_path(digest, number))
+            if manifest is None:
+                break
+            entries.append(manifest_entry(self._digest(manifest)))
+        ending = files.get(ending_path(digest))
+        if ending is not None:
+            entries.append(ending_entry(Ending.from_bytes(Envelope.from_bytes(ending).payload).digest))
+        self.chains.follow(TERMS.log_key(digest).name, [entry.to_bytes() for entry in entries])
+        signed = self._checkpoint(files, digest)
+        assert len(entries) <= (0 if signed is None else signed.checkpoint.size), "public without its quorum"
+        for index in range(len(entries)):
+            assert proof_path(digest, index) in files
+        first = files.get(first_path(digest))
+        assert first is not None or not entries
+        if first is not None:
+            assert self._firsts.setdefault(digest, first) == first, "the first checkpoint has changed"
+
+    def _device(self, name: str, files: Public, of: ExperimentDocument, envelope: bytes, now: int) -> None:
+        """A device that follows never finds that it was cheated."""
+        place = (name, of.digest)
+        shown = (log_path(of.digest, "checkpoint"), manifest_path(of.digest, None), ending_path(of.digest))
+        newest = b"".join(files.get(path, b"") for path in shown)
+        if not newest or self._looked.get(place) == newest:
+            return
+        self._looked[place] = newest
+        device = self._devices.setdefault(place, TrustedRounds(of, envelope))
+        try:
+            checked = device.check(served_from(files, of.digest, device), now=now)
+        except CheatingError:
+            raise
+        except RemoteProtocolError:
+            return
+        device.believe(checked)
+        self.believed += 1
+
+
+# ── what happens ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class World:
+    """Everybody."""
+
+    def __init__(self, folder: Path, *, witness: type[MortalWitness] = MortalWitness) -> None:
+        self.clock = ManualClock(START - 100_000)
+        self.witnesses = [witness(i, folder / f"witness-{i}", self.clock) for i in range(len(KEYS))]
+        self.network = Network(self.witnesses)
+        self.files, self.public = Files(folder / "coordinator"), folder / "public"
+        self.sent: set[tuple[str, int]] = set()
+        self._shelf = MemoryShelf()
+        self.documents: dict[str, ExperimentDocument] = {}
+        self._past: list[MortalCoordinator] = []
+        self._next_at: int | None = None
+        self.coordinator = self._begin()
+        self.watcher = Watcher(self.public)
+
+    def _begin(self) -> MortalCoordinator:
+        made = MortalCoordinator(self.files, self.clock, self.network, self.public, self.sent, self._shelf)
+        made.driver.prepare()
+        return made
+
+    def live(self) -> MortalCoordinator:
+        """The coordinator, started again if it is dead."""
+        if self.coordinator.process.dead:
+            self._past.append(self.coordinator)
+            self.coordinator.inside.close()
+            self.coordinator = self._begin()
+        return self.coordinator
+
+    async def do(self, op: Op) -> None:
+        name, *given = op
+        try:
+            await getattr(self, name)(*given)
+        except KilledError:
+            assert self.coordinator.process.dead
+        self.watcher.look(self)
+
+    # ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def add(self, rounds: int, beacons: bool) -> None:
+        """The operator has a new question."""
+        coordinator, number = self.live(), len(self.documents)
+        if number >= MOST_EXPERIMENTS:
+            return
+        changes: dict[str, Any] = {}
+        if beacons:
+            soon = self.clock.now() // 1000 + 20
+            named = (Beacon("local-unsafe", soon), Beacon("local-unsafe-b", soon + 20))
+            changes["binning"] = HashedBins(bins=10, beacons=named)
+        of = logged(rounds=rounds, title=f"number {number}", **changes)
+        self.documents[of.digest] = of
+        add(coordinator.inside, of)
+        coordinator.driver.wake()
+
+    async def operate(self, action: str, number: int) -> None:
+        """The operator pauses, resumes or stops."""
+        coordinator = self.live()
+        if number < len(self.documents):
+            coordinator.operate(action, list(self.documents)[number])
+
+    async def wait(self, ms: int) -> None:
+        self.clock.advance(ms)
+
+    async def wait_for_next(self) -> None:
+        """Until the driver wants to be woken."""
+        self.clock.advance(max(0, (self._next_at or 0) - self.clock.now()))
+
+    async def send(self, many: bool) -> None:
+        """Everybody who sees a round that is open."""
+        self.live().everybody_sends(crowd if many else few)
+
+    async def drive(self) -> None:
+        """The driver does what is due, and so does who fetches beacons."""
+        coordinator = self.live()
+        self._next_at = await coordinator.driver.step()
+        _, at = await coordinator.salting.step()
+        self._next_at = min((one for one in (at, self._next_at) if one is not None), default=None)
+
+    async def ask(self, at: int, fate: str) -> None:
+        """A witness is asked, if something is due."""
+        coordinator = self.live()
+        if fate:
+            self.network.fate[at] = fate
+        await coordinator.ask(at)
+        self.network.fate.pop(at, None)
+
+    async def arrive(self, which: int) -> None:
+        """Something that was on its way for long is there."""
+        held = self.network.held
+        if held:
+            held.pop(which % len(held)).set()
+            await self._quiet()
+
+    async def _quiet(self) -> None:
+        """Return when every conversation is over, or waits for the network."""
+        tasks = [task for one in (*self._past, self.coordinator) for task in one.passes.values()]
+        running = [task for task in tasks if not task.done()]
+        while len([task for task in running if not task.done()]) > len(self.network.held):
+            await asyncio.sleep(0)
+        for task in running:
+            if task.done() and not isinstance(task.exception(), KilledError):
+                task.result()
+
+    async def lose_sight(self, at: int) -> None:
+        """A witness cannot be reached."""
+        self.network.away.add(at)
+
+    async def see_again(self, at: int) -> None:
+        self.network.away.discard(at)
+
+    async def doom(self, at: int, when: str) -> None:
+        """A witness dies with its next commit."""
+        self.witnesses[at].doom = when
+
+    async def revive(self, at: int) -> None:
+        """A witness is started again, killed before if it lives."""
+        await self.witnesses[at].revive()
+
+    async def kill(self, points: int) -> None:
+        """The coordinator dies soon, or now."""
+        if points:
+            self.live().process.left = points
+        else:
+            self.coordinator.process.kill()
+
+    async def go(self) -> None:
+        """A while in which much happens: driver, all witnesses, driver, people, and on to the next instant."""
+        for _ in range(2):
+            await self.drive()
+            for at in range(len(self.witnesses)):
+                await self.ask(at, "")
+        await self.drive()
+        await self.send(many=True)
+        await self.wait_for_next()
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def catch_up(self) -> None:
+        """Everybody is up: all goes on until all is over, and nothing is wrong with it."""
+        self.network.away.clear()
+        while self.network.held:
+            await self.do(("arrive", 0))
+        for at, witness in enumerate(self.witnesses):
+            witness.doom = None
+            await self.do(("revive", at))
+        self.live().process.left = 0
+        for number in range(len(self.documents)):
+            await self.do(("operate", "resume", number))
+        for _ in range(60):
+            await self.do(("go",))
+            if self.coordinator.over():
+                break
+        assert self.coordinator.over(), "this goes on for ever"
+        logs = list(self.coordinator.logbook.logs())
+        assert len(logs) == 1 + len(self.documents)
+        assert all(log.cosigned == log.size and not log.halted for log in logs)
+        self.watcher.chains.check(all_of_them=True)
+        if self.documents:
+            report = audit_files(FolderFiles(self.public), now=self.clock.now(), snapshot=True)
+            assert report.faults == []
+
+    async def close(self) -> None:
+        for held in self.network.held:
+            held.set()
+        for one in (*self._past, self.coordinator):
+            await one.settle()
+        self.coordinator.inside.close()
+        for witness in self.witnesses:
+            await witness.close()
+
+
+OPS: st.SearchStrategy[Op] = st.one_of(
+    st.just(("go",)),
+    st.just(("drive",)),
+    st.just(("wait_for_next",)),
+    st.tuples(st.just("ask"), WHICH, st.sampled_from(FATES)),
+    st.tuples(st.just("kill"), st.integers(0, 80)),
+    st.tuples(st.just("doom"), WHICH, st.sampled_from(["before", "after"])),
+    st.tuples(st.just("revive"), WHICH),
+    st.tuples(st.just("arrive"), st.integers(0, 3)),
+    st.tuples(st.just("wait"), st.sampled_from([1000, 30_000, 600_000, 1_000 * TERMS.freshness_s])),
+    st.tuples(st.just("send"), st.booleans()),
+    st.tuples(st.sampled_from(["lose_sight", "see_again"]), WHICH),
+    st.tuples(st.just("operate"), st.sampled_from(["pause", "resume", "stop"]), st.integers(0, MOST_EXPERIMENTS - 1)),
+    st.tuples(st.just("add"), st.integers(1, 3), st.booleans()),
+)
+
+
+async def play(folder: Path, ops: list[Op], **different: Any) -> World:
+    world = World(folder, **different)
+    try:
+        await world.do(("add", 2, False))
+        for op in ops:
+            await world.do(op)
+        await world.catch_up()
+    finally:
+        await world.close()
+    return world
+
+
+def played(ops: list[Op], **different: Any) -> World:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(play(Path(folder), ops, **different))
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(st.lists(OPS, min_size=5, max_size=30))
+def test_whoever_is_killed_whenever_no_log_is_forked(ops: list[Op]) -> None:
+    played(ops)
+
+
+def test_undisturbed_all_is_believed() -> None:
+    assert played([]).watcher.believed == 6
