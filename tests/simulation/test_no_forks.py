@@ -7,8 +7,11 @@ logs catch up and an audit of what is public finds nothing.
 """
 
 import asyncio
+import contextlib
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from hypothesis import strategies as st
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import FolderFiles
 from secvm.coordinator.log_files import first_path, log_path, proof_path
-from secvm.coordinator.logbook import DIRECTORY
+from secvm.coordinator.logbook import DIRECTORY, Logbook
 from secvm.coordinator.publisher import experiment_path, manifest_path
 from secvm.coordinator.receipt_shelf import MemoryShelf
 from secvm.coordinator.showing import ending_path
@@ -44,7 +47,7 @@ Op = tuple[Any, ...]
 MOST_EXPERIMENTS = 3
 #: A witness, and how many there are.
 WHICH = st.integers(0, len(KEYS) - 1)
-FATES = ["", "lost", "late request", "late answer"]
+FATES = ["", "lost", "late request", "late answer", "dies before", "dies after"]
 
 
 class Public(Mapping[str, bytes]):
@@ -224,13 +227,20 @@ class Watcher:
 class World:
     """Everybody."""
 
-    def __init__(self, folder: Path, *, witness: type[MortalWitness] = MortalWitness) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        witness: type[MortalWitness] = MortalWitness,
+        restore: Callable[[Path], None] = lambda _store: None,
+    ) -> None:
+        """``restore`` is what somebody does to the coordinator's file before it starts again."""
         self.clock = ManualClock(START - 100_000)
         self.witnesses = [witness(i, folder / f"witness-{i}", self.clock) for i in range(len(KEYS))]
         self.network = Network(self.witnesses)
         self.files, self.public = Files(folder / "coordinator"), folder / "public"
         self.sent: set[tuple[str, int]] = set()
-        self._shelf = MemoryShelf()
+        self._shelf, self._restore = MemoryShelf(), restore
         self.documents: dict[str, ExperimentDocument] = {}
         self._past: list[MortalCoordinator] = []
         self._next_at: int | None = None
@@ -247,6 +257,7 @@ class World:
         if self.coordinator.process.dead:
             self._past.append(self.coordinator)
             self.coordinator.inside.close()
+            self._restore(self.files.now / "store.db")
             self.coordinator = self._begin()
         return self.coordinator
 
@@ -300,9 +311,11 @@ class World:
         self._next_at = min((one for one in (at, self._next_at) if one is not None), default=None)
 
     async def ask(self, at: int, fate: str) -> None:
-        """A witness is asked, if something is due."""
+        """A witness is asked, if something is due; it may die with its commit."""
         coordinator = self.live()
-        if fate:
+        if fate.startswith("dies"):
+            self.witnesses[at].doom = fate.removeprefix("dies ")
+        elif fate:
             self.network.fate[at] = fate
         await coordinator.ask(at)
         self.network.fate.pop(at, None)
@@ -330,10 +343,6 @@ class World:
 
     async def see_again(self, at: int) -> None:
         self.network.away.discard(at)
-
-    async def doom(self, at: int, when: str) -> None:
-        """A witness dies with its next commit."""
-        self.witnesses[at].doom = when
 
     async def revive(self, at: int) -> None:
         """A witness is started again, killed before if it lives."""
@@ -396,9 +405,8 @@ OPS: st.SearchStrategy[Op] = st.one_of(
     st.just(("go",)),
     st.just(("drive",)),
     st.just(("wait_for_next",)),
-    st.tuples(st.just("ask"), WHICH, st.sampled_from(FATES)),
-    st.tuples(st.just("kill"), st.integers(0, 80)),
-    st.tuples(st.just("doom"), WHICH, st.sampled_from(["before", "after"])),
+    *2 * [st.tuples(st.just("ask"), WHICH, st.sampled_from(FATES))],
+    *2 * [st.tuples(st.just("kill"), st.integers(0, 150))],
     st.tuples(st.just("revive"), WHICH),
     st.tuples(st.just("arrive"), st.integers(0, 3)),
     st.tuples(st.just("wait"), st.sampled_from([1000, 30_000, 600_000, 1_000 * TERMS.freshness_s])),
@@ -427,11 +435,77 @@ def played(ops: list[Op], **different: Any) -> World:
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
-@given(st.lists(OPS, min_size=5, max_size=30))
+@settings(max_examples=60)
+@given(st.lists(OPS, min_size=10, max_size=40))
 def test_whoever_is_killed_whenever_no_log_is_forked(ops: list[Op]) -> None:
     played(ops)
 
 
+# ── that this can fail ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def test_undisturbed_all_is_believed() -> None:
+    # Two manifests and an ending, by a device that asks and by one that reads the folder.
     assert played([]).watcher.believed == 6
+
+
+class OldCopy:
+    """Keeps the coordinator's file at its first restart, and puts it back at every further one."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def __call__(self, store: Path) -> None:
+        if not self._kept:
+            self._kept = {file.name: file.read_bytes() for file in store.parent.iterdir()}
+            return
+        for file in store.parent.iterdir():
+            file.unlink()
+        for name, data in self._kept.items():
+            (store.parent / name).write_bytes(data)
+
+
+#: Killed once before there is a round, and once more when a witness has seen one; the same manifest does not come again.
+PUT_BACK: list[Op] = [("kill", 0), ("go",), ("kill", 0), ("wait", 1_000_000)]
+
+
+def test_a_coordinator_that_forgets_a_manifest_is_found_out() -> None:
+    with pytest.raises(AssertionError, match="an entry is forgotten"):
+        played(PUT_BACK, restore=OldCopy())
+
+
+def test_a_coordinator_that_forgets_a_manifest_is_found_out_by_what_others_have_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Also without a look into its store.
+    monkeypatch.setattr(Watcher, "_grow", lambda *_given: None)
+    with pytest.raises(AssertionError) as raised:
+        played(PUT_BACK, restore=OldCopy())
+    print(raised.getrepr())
+
+
+class HastyStore(WitnessStore):
+    """Commits when it is asked the next time, and answers before."""
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
+            self._db.execute("BEGIN IMMEDIATE")
+            yield self._db
+
+
+class HastyWitness(MortalWitness):
+    store_class = HastyStore
+
+
+def test_a_witness_that_answers_before_it_commits_is_found_out() -> None:
+    with pytest.raises(AssertionError, match="a witness has forgotten what it cosigned"):
+        played([("drive",), ("ask", 1, ""), ("revive", 1)], witness=HastyWitness)
+
+
+def test_what_is_shown_without_its_quorum_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Logbook, "visible", lambda _self, book: book)
+    with pytest.raises(AssertionError, match="public without its quorum"):
+        played([("drive",)])
