@@ -123,8 +123,10 @@ class MortalWitness:
     def _begin(self) -> None:
         self.store = self.store_class(self._files.now / "store.db", origins=100)
         self.dead = False
+        # Its store, and what may happen at a commit.
+        store: Any = self
         self._doors = Doors(
-            self,  # type: ignore[arg-type]  (its store, and what may happen at a commit)
+            store,
             Logs([KnownLog(TERMS.name, LOG.public)]),
             name=KEYS[self.number].name,
             key=WITNESSES[self.number],
@@ -263,7 +265,7 @@ class MortalCoordinator(Logged):
         self.ingest.finish = self._mortal(self.ingest.finish)  # type: ignore[method-assign]
         self.publisher._write = self._mortal(self.publisher._write)  # type: ignore[method-assign]
 
-    def _mortal(self, act: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    def _mortal(self, act: Callable[..., Awaitable[None]]) -> Any:
         async def acting(*given: Any, **named: Any) -> None:
             self.process.point()
             await act(*given, **named)

@@ -7,10 +7,9 @@ logs catch up and an audit of what is public finds nothing.
 """
 
 import asyncio
-import contextlib
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,25 +20,14 @@ from hypothesis import strategies as st
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import FolderFiles
-from secvm.coordinator.log_files import first_path, log_path, proof_path
-from secvm.coordinator.logbook import DIRECTORY, Logbook, OneLog
-from secvm.coordinator.publisher import experiment_path, manifest_path
+from secvm.coordinator.logbook import Logbook, OneLog
 from secvm.coordinator.receipt_shelf import MemoryShelf
-from secvm.coordinator.showing import ending_path
-from secvm.crypto.merkle import Tree, leaf_hash
-from secvm.crypto.signing import Envelope
-from secvm.errors import CheatingError, RemoteProtocolError
-from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
-from secvm.protocol.ending import Ending
 from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins
-from secvm.protocol.log import ending_entry, experiment_entry, manifest_entry
-from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.trusted_rounds import TrustedRounds
 from secvm.testing.clock import ManualClock
-from secvm.testing.public_history import served_from
 from secvm.witness.store import WitnessStore
+from tests.simulation.chain_watcher import Watcher
 from tests.simulation.mortal_parties import Files, KilledError, MortalCoordinator, MortalWitness, Network
-from tests.unit.coordinator.rounds import add, crowd, few
+from tests.unit.coordinator.rounds import add, crowd, few, until
 from tests.unit.coordinator.witnesses import KEYS, TERMS, logged
 from tests.unit.protocol.helpers import START
 
@@ -48,177 +36,6 @@ MOST_EXPERIMENTS = 3
 #: A witness, and how many there are.
 WHICH = st.integers(0, len(KEYS) - 1)
 FATES = ["", "lost", "late request", "late answer", "dies before", "dies after"]
-
-
-class Public(Mapping[str, bytes]):
-    """What somebody finds at public paths."""
-
-    def __init__(self, find: Callable[[str], bytes | None]) -> None:
-        self._find = find
-
-    def __getitem__(self, path: str) -> bytes:
-        found = self._find(path)
-        if found is None:
-            raise KeyError(path)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        raise NotImplementedError
-
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-
-# ── what must hold ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Chains:
-    """The one chain of entries of each origin, by the documents, and all that anybody ever claimed about it."""
-
-    def __init__(self) -> None:
-        self._trees: dict[str, tuple[list[bytes], Tree]] = {}
-        #: Every checkpoint that was ever cosigned or public: its root by origin and size.
-        self.claims: dict[tuple[str, int], bytes] = {}
-        self._unchecked: set[tuple[str, int]] = set()
-
-    def follow(self, origin: str, entries: list[bytes]) -> None:
-        """These are the entries now, or the first of them: what was there before is there as it was."""
-        known, tree = self._trees.setdefault(origin, ([], Tree()))
-        common = min(len(known), len(entries))
-        assert entries[:common] == known[:common], "an entry has changed"
-        for entry in entries[common:]:
-            known.append(entry)
-            tree.append(leaf_hash(entry))
-
-    def claim(self, checkpoint: Checkpoint) -> None:
-        place = (checkpoint.origin, checkpoint.size)
-        if place not in self.claims:
-            self.claims[place] = checkpoint.root
-            self._unchecked.add(place)
-        assert self.claims[place] == checkpoint.root, "two trees of one size"
-
-    def check(self, *, all_of_them: bool = False) -> None:
-        """By recomputation. An ending is known from public files alone, and may be cosigned before: it waits."""
-        for origin, size in sorted(self._unchecked):
-            known, tree = self._trees.get(origin, ([], Tree()))
-            if size <= len(known):
-                assert tree.root(size) == self.claims[origin, size], "a checkpoint that does not follow"
-                self._unchecked.remove((origin, size))
-        assert not all_of_them or not self._unchecked
-
-
-class Watcher:
-    """Looks at everything after every operation."""
-
-    def __init__(self, folder: Path) -> None:
-        self.chains = Chains()
-        self._folder = folder
-        self._firsts: dict[str, bytes] = {}
-        self._devices: dict[tuple[str, str], TrustedRounds] = {}
-        self._looked: dict[tuple[str, str], bytes] = {}
-        self._longest: dict[str, int] = {}
-        self._digests: dict[bytes, str] = {}
-        #: So many rounds and endings were believed by devices.
-        self.believed = 0
-
-    def look(self, world: "World") -> None:
-        coordinator = world.coordinator
-        stored = coordinator.inside.experiments()
-        self._grow(TERMS.directory_key.name, [experiment_entry(one.digest).to_bytes() for one in stored])
-        for witness in world.witnesses:
-            self._witness(witness)
-        folder = FolderFiles(self._folder) if (self._folder / "v1").is_dir() else None
-        places = {"answers": Public(lambda path: (coordinator.publisher.public(path) or (None, ""))[0])}
-        if folder is not None:
-            places["folder"] = Public(lambda path: folder.get(path, most=2**26))
-        for one in stored:
-            of = world.documents[one.digest]
-            envelopes = [held.envelope for held in coordinator.inside.rounds(one.digest)]
-            entries = [experiment_entry(one.digest), *(manifest_entry(self._digest(data)) for data in envelopes)]
-            self._grow(TERMS.log_key(one.digest).name, [entry.to_bytes() for entry in entries])
-            for name, files in places.items():
-                self._experiment(files, of)
-                self._device(name, files, of, one.envelope, world.clock.now())
-        for files in places.values():
-            self._checkpoint(files, DIRECTORY)
-        self.chains.check()
-
-    def _digest(self, envelope: bytes) -> str:
-        if envelope not in self._digests:
-            self._digests[envelope] = RoundManifest.from_bytes(Envelope.from_bytes(envelope).payload).digest
-        return self._digests[envelope]
-
-    def _grow(self, origin: str, entries: list[bytes]) -> None:
-        """The store never forgets one."""
-        assert len(entries) >= self._longest.get(origin, 0), "an entry is forgotten"
-        self._longest[origin] = len(entries)
-        self.chains.follow(origin, entries)
-
-    def _witness(self, witness: MortalWitness) -> None:
-        for checkpoint in witness.told:
-            self.chains.claim(checkpoint)
-        if witness.dead:
-            return
-        assert witness.store.forks() == [], "a fork"
-        seen = {checkpoint.origin: checkpoint for checkpoint, _ in witness.store.seen()}
-        for checkpoint in seen.values():
-            self.chains.claim(checkpoint)
-        for checkpoint in witness.told:
-            newest = seen.get(checkpoint.origin)
-            assert newest is not None, "a witness has forgotten what it cosigned"
-            assert newest.size >= checkpoint.size, "a witness has forgotten what it cosigned"
-        witness.told = [seen[origin] for origin in {checkpoint.origin for checkpoint in witness.told}]
-
-    def _checkpoint(self, files: Public, place: str) -> SignedCheckpoint | None:
-        """What is public of a log has its quorum."""
-        key = TERMS.directory_key if place == DIRECTORY else TERMS.log_key(place)
-        data = files.get(log_path(place, "checkpoint"))
-        if data is None:
-            return None
-        signed = read_checkpoint(data, log=key)
-        assert len(signed.times(KEYS)) >= TERMS.quorum
-        self.chains.claim(signed.checkpoint)
-        return signed
-
-    def _experiment(self, files: Public, of: ExperimentDocument) -> None:
-        """Documents are public when a public checkpoint holds them, and the first checkpoint never changes."""
-        digest = of.digest
-        entries = [experiment_entry(digest)] if experiment_path(digest) in files else []
-        for number in range(1, of.rounds + 1):
-            manifest = files.get(manifest_path(digest, number))
-            if manifest is None:
-                break
-            entries.append(manifest_entry(self._digest(manifest)))
-        ending = files.get(ending_path(digest))
-        if ending is not None:
-            entries.append(ending_entry(Ending.from_bytes(Envelope.from_bytes(ending).payload).digest))
-        self.chains.follow(TERMS.log_key(digest).name, [entry.to_bytes() for entry in entries])
-        signed = self._checkpoint(files, digest)
-        assert len(entries) <= (0 if signed is None else signed.checkpoint.size), "public without its quorum"
-        for index in range(len(entries)):
-            assert proof_path(digest, index) in files
-        first = files.get(first_path(digest))
-        assert first is not None or not entries
-        if first is not None:
-            assert self._firsts.setdefault(digest, first) == first, "the first checkpoint has changed"
-
-    def _device(self, name: str, files: Public, of: ExperimentDocument, envelope: bytes, now: int) -> None:
-        """A device that follows never finds that it was cheated."""
-        place = (name, of.digest)
-        shown = (log_path(of.digest, "checkpoint"), manifest_path(of.digest, None), ending_path(of.digest))
-        newest = b"".join(files.get(path, b"") for path in shown)
-        if not newest or self._looked.get(place) == newest:
-            return
-        self._looked[place] = newest
-        device = self._devices.setdefault(place, TrustedRounds(of, envelope))
-        try:
-            checked = device.check(served_from(files, of.digest, device), now=now)
-        except CheatingError:
-            raise
-        except RemoteProtocolError:
-            return
-        device.believe(checked)
-        self.believed += 1
 
 
 # ── what happens ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +84,7 @@ class World:
             await getattr(self, name)(*given)
         except KilledError:
             assert self.coordinator.process.dead
-        self.watcher.look(self)
+        self.watcher.look(self.coordinator, self.witnesses, self.documents)
 
     # ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -331,8 +148,7 @@ class World:
         """Return when every conversation is over, or waits for the network."""
         tasks = [task for one in (*self._past, self.coordinator) for task in one.passes.values()]
         running = [task for task in tasks if not task.done()]
-        while len([task for task in running if not task.done()]) > len(self.network.held):
-            await asyncio.sleep(0)
+        await until(lambda: sum(not task.done() for task in running) <= len(self.network.held))
         for task in running:
             if task.done() and not isinstance(task.exception(), KilledError):
                 task.result()
@@ -465,7 +281,7 @@ class OldCopy:
             (store.parent / name).write_bytes(data)
 
 
-#: Killed once before there is a round, and once more when a witness has seen one; the same manifest does not come again.
+#: Killed before there is a round, and again when one was seen; later, so that the same manifest does not come again.
 PUT_BACK: list[Op] = [("kill", 0), ("go",), ("kill", 0), ("wait", 1_000_000)]
 
 

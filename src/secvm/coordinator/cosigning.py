@@ -168,7 +168,7 @@ class Cosigner:
         return [log for log in self._logbook.unfinished() if key in log.terms.witness_keys]
 
     def _due_at(self, log: OneLog, at: int) -> int:
-        """When this witness is to be asked about this log: once after each start, and then when it has grown or aged."""
+        """When this witness is to be asked about this log; once after each start, whatever is known of it."""
         key = self._witnesses[at].key
         made = log.lines.get(key)
         if log.found and key not in log.asked:
