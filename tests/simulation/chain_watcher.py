@@ -1,7 +1,7 @@
 """What must hold of logs at any time, whoever was killed: looked at from outside, and recomputed from the entries.
 
-1. All checkpoints that a witness ever cosigned, or that were ever public, are one chain for each origin. The entries are
-   those of the stored and public documents; none changes, and none is forgotten.
+1. All checkpoints that a witness ever cosigned, or that were ever public, are one chain for each origin. The entries
+   are those of the stored and public documents; none changes, and none is forgotten.
 2. No witness has a fork on record, and none has forgotten what it cosigned.
 3. What is public of an experiment has its quorum, and its first checkpoint never changes.
 4. A device that follows is never told that it was cheated.
