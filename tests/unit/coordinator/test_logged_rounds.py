@@ -1,4 +1,4 @@
-"""Rounds with a log: nothing is seen before witnesses have seen it, proofs lead to it, and an old copy makes no fork."""
+"""Rounds with a log: nothing is seen before witnesses have seen it, proofs lead to it, an old copy makes no fork."""
 
 import asyncio
 import json
