@@ -93,7 +93,8 @@ class ExperimentAudit:
         windows = self._replay.closed_at
         first = windows[1] - 1000 * self._document.windows.length_s if 1 in windows else None
         check = SaltCheck(self._subject, beacons=self._beacons)
-        salt = check.check(committed_at=self._committed_at, first_opening=first)
+        unused = self._replay.ending is not None and self._replay.last_round == 0
+        salt = check.check(committed_at=self._committed_at, first_opening=first, unused=unused)
         self._salt_words, self._salt = salt.words, salt.value
 
     def _round(self, number: int) -> RoundReport:

@@ -20,6 +20,7 @@ OWN = "drawn by whoever wrote the experiment: nobody can tell how often"
 PUBLIC = "fixed by public randomness after the experiment was logged"
 DEVELOPMENT = "fixed by a development beacon, which everybody can compute beforehand"
 WAITING = "not fixed yet: a beacon's round is still to come"
+UNUSED = "never needed: the experiment ended without a round"
 UNKNOWN = "not known: what should fix it is missing or wrong"
 
 
@@ -39,8 +40,12 @@ class SaltCheck:
         self._document, self._files, self._findings = subject.document, subject.files, subject.findings
         self._subject, self._beacons = subject, beacons
 
-    def check(self, *, committed_at: int | None, first_opening: int | None) -> SaltFound:
-        """Where the salt comes from; ``committed_at`` is when a quorum had cosigned the experiment."""
+    def check(self, *, committed_at: int | None, first_opening: int | None, unused: bool = False) -> SaltFound:
+        """Where the salt comes from; ``committed_at`` is when a quorum had cosigned the experiment.
+
+        ``unused``: it ended without a round. Its beacons may have spoken too early, and that is why; nobody fetched
+        them then, and nobody needs to.
+        """
         binning, found = self._document.binning, self._findings
         if not isinstance(binning, HashedBins):
             return SaltFound(VOCABULARY)
@@ -49,6 +54,8 @@ class SaltCheck:
             return SaltFound(OWN, binning.salt)
         if self._document.log is None:
             found.fault("salt", "beacons are to fix the salt, and without a log nobody can tell what was known first")
+        if unused:
+            return SaltFound(UNUSED)
         outputs = []
         for index, beacon in enumerate(binning.beacons):
             output = self._output(index, beacon, started=first_opening is not None)

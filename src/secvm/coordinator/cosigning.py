@@ -1,8 +1,8 @@
 """Cosigner: asks witnesses to cosign what the logs hold now (``add-checkpoint`` of c2sp.org/tlog-witness).
 
  1. Every witness has a task of its own: one that is slow, away or broken holds nobody up.
- 2. A witness is asked about a log when it has not cosigned the size of now, or when its cosignature grows old by the
-    coordinator's clock: well before a third of ``freshness_s`` has passed.
+ 2. A witness is asked about a log when it has not cosigned the size of now, or not since this process began, or when
+    its cosignature grows old by the coordinator's clock: well before a third of ``freshness_s`` has passed.
  3. What it answers counts when the line is its own and fits the checkpoint (``Logbook.take``). Whatever else comes is a
     failure, counted and tried again later, in the machine's time: a clock that stands still stops no retries.
  4. A witness that has seen another size tells it (409) and is asked again, with a proof from there. If it has seen
@@ -95,7 +95,7 @@ class Cosigner:
         self._cosigned = metrics.counter("cosignatures", "Cosignatures that came and are right.", names)
         self._failed = metrics.counter("witness_failures", "Requests to witnesses that brought none.", names)
         self._entries = metrics.gauge("log_entries_cosigned", "Entries of all logs that a quorum has cosigned.")
-        self._waiting = metrics.gauge("logs_waiting", "Logs with entries that wait for a quorum.")
+        self._waiting = metrics.gauge("logs_waiting", "Logs that wait for a quorum.")
         self._halted = metrics.gauge("logs_halted", "Logs of which a witness has seen something else.")
         logbook.on_growth = self.poke
 
@@ -168,8 +168,11 @@ class Cosigner:
         return [log for log in self._logbook.unfinished() if key in log.terms.witness_keys]
 
     def _due_at(self, log: OneLog, at: int) -> int:
-        """When this witness is to be asked about this log."""
-        made = log.lines.get(self._witnesses[at].key)
+        """When this witness is to be asked about this log; once after each start, whatever is known of it."""
+        key = self._witnesses[at].key
+        made = log.lines.get(key)
+        if log.found and key not in log.asked:
+            return 0
         return 0 if made is None else made.at + 1000 * log.terms.freshness_s // _RENEWED_AFTER
 
     async def _ask(self, log: OneLog, at: int, session: aiohttp.ClientSession) -> _Outcome:
@@ -230,7 +233,7 @@ class Cosigner:
     def _measure(self) -> None:
         logs = list(self._logbook.logs())
         self._entries.set(sum(log.cosigned for log in logs))
-        self._waiting.set(sum(log.cosigned < log.size for log in logs))
+        self._waiting.set(sum(log.waiting for log in logs))
         self._halted.set(sum(log.halted for log in logs))
 
 

@@ -9,7 +9,8 @@ after a crash at any point the next driver goes on where this one was, and ends 
  3. Each of its rounds is concluded: tallied, with the state that follows; or, below the floor, abandoned, and the state
     stands still.
  4. An experiment without a round that runs gets its next manifest; or it is over, because all T rounds are, because
-    test counts no longer get better, or because the operator said so. While it is paused nothing of this happens.
+    test counts no longer get better, or because the operator said so. While it is paused nothing of this happens, nor,
+    where there is a log, before witnesses have said that the store is no old copy.
  5. What is signed and durable, and, where there is a log, seen by enough witnesses, is shown to everyone; nothing
     else is (``showing``). So how a round ended is told by the manifest after it, or by the ending.
  6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key. Their digests stay a little longer
@@ -282,6 +283,8 @@ class Driver:
         if book.live or book.stored.standing in (Standing.STOPPED, Standing.FINISHED):
             return
         if book.stored.standing is Standing.PAUSED or not has_salt(self._store, book.document):
+            return
+        if self._veil is not None and not self._veil.may_grow(book):
             return
         if len(book.rounds) >= book.document.rounds:
             self._store.set_standing(book.stored.digest, Standing.FINISHED)

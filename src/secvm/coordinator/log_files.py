@@ -54,6 +54,10 @@ class LogFiles:
         seen = [self._logbook.visible(book) for book in read]
         return [book for book in seen if book is not None]
 
+    def may_grow(self, book: Book) -> bool:
+        """See ``Logbook.may_grow``."""
+        return self._logbook.may_grow(book)
+
     def _show(self, place: str) -> None:
         """Put all of a log that is new. What is there already costs nothing."""
         log = self._logbook.log(place)

@@ -5,6 +5,8 @@
  2. What is durable besides is what witnesses said: the newest checkpoint that a quorum cosigned, and the first one.
  3. A document may be shown when a checkpoint that a quorum cosigned contains it (``visible``), not before.
  4. A log that somebody has seen otherwise is halted: nothing of it is signed any more, and its experiment is paused.
+ 5. After a start, a log that was there already grows when a quorum has said that what is stored is the newest it has
+    seen (``may_grow``). An old copy of the store that was put back is found out before it signs anything else.
 
 A round appends an entry; nothing is built again. A log whose ending has its quorum is closed: it costs nothing any
 more, and its cosignatures are not renewed, because nothing can come after an ending.
@@ -60,6 +62,10 @@ class OneLog:
         self.ended = False
         #: Whether a witness has seen another log under this origin.
         self.halted = False
+        #: Whether it was there when this process began. Then the store may be an old copy.
+        self.found = False
+        #: Who has cosigned it since this process began.
+        self.asked: set[NoteKey] = set()
 
     @property
     def size(self) -> int:
@@ -75,6 +81,16 @@ class OneLog:
     def closed(self) -> bool:
         """Whether nothing more is to be done for it, ever."""
         return self.ended and self.cosigned == self.size
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a quorum has seen no more of it than there is. Any quorum has a witness of any other."""
+        return not self.found or len(self.asked) >= self.terms.quorum
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it cannot go on before witnesses answer."""
+        return self.cosigned < self.size or not (self.closed or self.confirmed)
 
     def first_seen(self) -> int | None:
         """Since when, in milliseconds, a quorum had seen the first checkpoint."""
@@ -118,6 +134,8 @@ class Logbook:
         self._logs: dict[str, OneLog] = {}
         self._signed: dict[str, SignedCheckpoint] = {}
         self._directory = self._begin(DIRECTORY, terms.directory_key, terms)
+        #: Whether the store was looked at since this process began.
+        self._followed = False
         #: Told when a log has grown: whoever asks witnesses.
         self.on_growth: Callable[[], None] | None = None
 
@@ -132,6 +150,7 @@ class Logbook:
         known = len(self._directory.entries)
         new = [experiment_entry(book.stored.digest) for book in read[known:]]
         grown |= self._grow(self._directory, new, ended=False)
+        self._followed = True
         if grown and self.on_growth is not None:
             self.on_growth()
 
@@ -149,15 +168,24 @@ class Logbook:
         self._logs[place] = OneLog(place, key, terms, self._notes.pop(key.name, None))
         return self._logs[place]
 
-    @staticmethod
-    def _grow(log: OneLog, new: list[LogEntry], *, ended: bool) -> bool:
-        if not new:
-            return False
+    def _grow(self, log: OneLog, new: list[LogEntry], *, ended: bool) -> bool:
         fresh = log.size == 0
+        # What the operator does meanwhile, an ending or a new experiment, waits as well.
+        if not new or not (fresh or log.confirmed):
+            return False
         log.append(new, ended=ended)
         if fresh:
             log.take_up()
+            log.found = not self._followed
         return True
+
+    def may_grow(self, book: Book) -> bool:
+        """Whether something new may be stored that will be an entry: a manifest, or the end."""
+        if book.document.log is None:
+            return True
+        log = self._logs.get(book.stored.digest)
+        # One that is not known here is newer than this process.
+        return self._followed and (log is None or (log.confirmed and not log.halted))
 
     # ── checkpoints ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -204,6 +232,7 @@ class Logbook:
         if not now - 1000 * log.terms.freshness_s <= 1000 * time_s <= now + 1000 * MAX_AHEAD_S:
             raise StaleCheckpointError
         log.lines[witness] = Cosigned(line, now)
+        log.asked.add(witness)
         lines = [log.lines[known].line for known in log.terms.witness_keys if known in log.lines]
         whole, terms = signed.cosigned(*lines), log.terms
         try:
@@ -250,7 +279,7 @@ class Logbook:
             "name": self.terms.name,
             "key": self.terms.key.data.hex(),
             "cosigned": sum(log.cosigned for log in logs),
-            "waiting": sum(log.cosigned < log.size for log in logs),
+            "waiting": sum(log.waiting for log in logs),
             "halted": sum(log.halted for log in logs),
         }
 

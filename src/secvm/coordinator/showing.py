@@ -39,6 +39,10 @@ class Veil(Protocol):
         """The books as far as they may be shown; those of which nothing may be are left out."""
         ...
 
+    def may_grow(self, book: Book) -> bool:
+        """Whether this experiment may go on: enough witnesses have said that nothing of it is missing here."""
+        ...
+
 
 def show(publisher: Publisher, books: Books, key: SigningKey, veil: Veil | None = None) -> list[Book]:
     """Put all that is public now, and return the books as they are public. What is there already costs nothing."""

@@ -10,7 +10,7 @@ from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import ROUND_CHECKS
 from secvm.auditor.replay import RUNNING
 from secvm.auditor.report import NOT_SEEN
-from secvm.auditor.salts import DEVELOPMENT, OWN, VOCABULARY
+from secvm.auditor.salts import DEVELOPMENT, OWN, UNUSED, VOCABULARY
 from secvm.auditor.steps import ABANDONED, FOLLOWS
 from secvm.errors import BadInputError
 from secvm.protocol.ending import Why
@@ -98,6 +98,16 @@ def test_development_beacon_is_told_so_and_its_salt_is_given() -> None:
     assert report.experiments[0].salt == DEVELOPMENT
     assert len(report.experiments[0].salt_value or "") == 64
     assert any("development beacon" in warning for warning in report.warnings)
+
+
+def test_repro_an_experiment_that_was_stopped_because_it_was_logged_too_late_is_no_fault() -> None:
+    made = PublicHistory.drawn(random.Random(1), witnesses=3, beacons=2)
+    made.end(Why.STOPPED)
+    # Nobody fetched its beacons' records, and they are long past.
+    files = {path: data for path, data in made.files.items() if "/beacon/" not in path}
+    report = audited(made, files, now=made.now + 10 * 3_600_000, snapshot=True)
+    assert report.faults == []
+    assert report.experiments[0].salt == UNUSED
 
 
 def test_vocabulary_has_no_salt() -> None:

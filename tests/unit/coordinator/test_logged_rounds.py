@@ -1,14 +1,11 @@
-"""Rounds with a log: nothing is seen before witnesses have seen it, proofs lead to it, and no crash makes a fork."""
+"""Rounds with a log: nothing is seen before witnesses have seen it, proofs lead to it, an old copy makes no fork."""
 
 import asyncio
-import contextlib
 import json
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from secvm.coordinator.log_files import first_path, log_path, proof_path
 from secvm.coordinator.logbook import DIRECTORY
@@ -26,28 +23,24 @@ from secvm.protocol.manifest import accept_all
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.tiles import Tile, TileReader, read_bundle
 from secvm.testing.clock import ManualClock
-from tests.unit.coordinator.rounds import add, crowd, experiment, few, files
-from tests.unit.coordinator.test_driver import CrashError, Fragile
-from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, Logged, TinyWitness, away, logged
+from tests.unit.coordinator.rounds import add, experiment
+from tests.unit.coordinator.witnesses import KEYS, TERMS, Logged, TinyWitness, away, logged
 from tests.unit.protocol.helpers import START
 
 
 def world(store: CoordinatorStore | None = None, folder: Path | None = None) -> tuple[Logged, list[TinyWitness]]:
     clock = ManualClock(START - 100_000)
     witnesses = [TinyWitness(i, clock) for i in range(3)]
-    return Logged(store or MemoryStore(), clock, witnesses, folder), witnesses
+    made = Logged(store or MemoryStore(), clock, witnesses, folder)
+    # It runs already when the first experiment comes.
+    made.driver.prepare()
+    return made, witnesses
 
 
 def public(coordinator: Logged, path: str) -> bytes:
     found = coordinator.publisher.public(path)
     assert found is not None, path
     return found[0]
-
-
-def documents(coordinator: Logged) -> dict[str, bytes]:
-    """What is public, without what follows from logs: after a crash a proof may lead to a newer checkpoint."""
-    made = ("/proof/", "/first", "/secvm/")
-    return {path: data for path, data in coordinator.shown().items() if not any(part in path for part in made)}
 
 
 def manifest_digests(coordinator: Logged, of: ExperimentDocument, count: int) -> list[str]:
@@ -234,6 +227,79 @@ def test_a_halted_log_grows_no_further_not_even_after_a_restart() -> None:
     asyncio.run(scenario())
 
 
+def restarted(coordinator: Logged, witnesses: list[TinyWitness], store: CoordinatorStore | None = None) -> Logged:
+    made = Logged(store or coordinator.store, coordinator.clock, witnesses, sent=coordinator.sent)
+    made.driver.prepare()
+    return made
+
+
+def copied(store: CoordinatorStore) -> MemoryStore:
+    copy = MemoryStore()
+    vars(copy).update(deepcopy({name: held for name, held in vars(store).items() if name != "_lock"}))
+    return copy
+
+
+@pytest.mark.parametrize("later", ["a round", "an ending", "another experiment"])
+def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_else(later: str) -> None:
+    of = logged()
+    coordinator, witnesses = world()
+    add(coordinator.store, of)
+
+    async def scenario() -> None:
+        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        old = copied(coordinator.store)
+        add(coordinator.store, logged(title="forgotten"))
+        await coordinator.go(until=lambda: len(coordinator.sent) == 3)
+        for witness in witnesses:
+            witness.instead = away
+        second = restarted(coordinator, witnesses, old)
+        if later == "an ending":
+            old.set_standing(of.digest, Standing.STOPPED)
+        if later == "another experiment":
+            add(old, logged(title="other"))
+        coordinator.clock.advance(10_000_000)
+        await second.step()
+        for witness in witnesses[1:]:
+            witness.instead = None
+        for _ in range(5):
+            at = await second.step()
+            coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
+        # What is signed is of the size of the log: nothing came to what was there.
+        for place, size in ((of.digest, 2), (DIRECTORY, 1)):
+            log = second.logbook.log(place)
+            assert log is not None
+            assert (log.halted, log.size) == (True, size)
+        # Nothing was stored either that a further start would sign.
+        assert len(old.rounds(of.digest)) == 1
+
+    asyncio.run(scenario())
+
+
+def test_after_a_start_a_log_grows_when_a_quorum_has_said_that_nothing_is_missing() -> None:
+    of = logged()
+    coordinator, witnesses = world()
+    add(coordinator.store, of)
+
+    async def scenario() -> None:
+        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        for witness in witnesses[1:]:
+            witness.instead = away
+        second = restarted(coordinator, witnesses)
+        assert second.logbook.health()["waiting"] == 2
+        coordinator.clock.advance(10_000_000)
+        await second.step()
+        # Its round is concluded, which is no entry. One witness is no quorum: it could be the one that missed a round.
+        assert [held.state for held in coordinator.store.rounds(of.digest)] == [RoundState.TALLIED]
+        witnesses[2].instead = None
+        await second.step()
+        assert len(coordinator.store.rounds(of.digest)) == 2
+        assert second.logbook.health()["waiting"] == 0
+        await second.go()
+
+    asyncio.run(scenario())
+    assert [held.state for held in coordinator.store.rounds(of.digest)] == 3 * [RoundState.PUBLISHED]
+
+
 # ── cosignatures grow old ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -278,10 +344,11 @@ def test_after_a_restart_all_is_there_again_and_old_cosignatures_are_renewed(tmp
     assert public(second, partial) == public(coordinator, partial)
     newest = proof_path(of.digest, 2)
     assert public(second, newest) == shown[newest]
-    # Nobody is asked for what is cosigned already; much later everybody is.
+    # After a start all are asked once about the log and the directory; then nobody, and much later everybody.
     before = [witness.asked for witness in witnesses]
-    asyncio.run(second.cosigner.ask_all())
-    assert [witness.asked for witness in witnesses] == before
+    for _ in range(2):
+        asyncio.run(second.cosigner.ask_all())
+        assert [witness.asked for witness in witnesses] == [count + 2 for count in before]
     second.clock.advance(1000 * TERMS.freshness_s + 61_000)
     now = second.clock.now()
     proof, entry = public(second, newest), manifest_entry(manifest_digests(second, of, 2)[1])
@@ -312,176 +379,3 @@ def test_files_lie_in_the_folder_in_the_order_in_which_they_are_needed(tmp_path:
     assert at[proof_path(of.digest, 0)] < at[base]
     assert at[proof_path(of.digest, 1)] < at[f"{base}/manifest/1"]
     assert at[first_path(of.digest)] < at[base]
-
-
-# ── crashes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class History:
-    """All checkpoints that were ever public, and the first one of each log."""
-
-    def __init__(self) -> None:
-        self.seen: list[Checkpoint] = []
-        self.first: dict[str, bytes] = {}
-
-    def look(self, coordinator: Logged) -> None:
-        for log in coordinator.logbook.logs():
-            found = coordinator.publisher.public(log_path(log.place, "checkpoint"))
-            if found is not None:
-                self.seen.append(read_checkpoint(found[0], log=log.key).checkpoint)
-            first = coordinator.publisher.public(first_path(log.place))
-            if first is not None:
-                assert self.first.setdefault(log.place, first[0]) == first[0]
-
-    def check(self, coordinator: Logged, witnesses: list[TinyWitness]) -> None:
-        """All of them, and all that any witness ever cosigned, are one chain for each log."""
-        trees = {log.key.name: log.tree for log in coordinator.logbook.logs()}
-        everything = [*self.seen, *(found for witness in witnesses for found in witness.cosigned)]
-        assert everything
-        for found in everything:
-            assert trees[found.origin].root(found.size) == found.root
-
-
-def lay_out() -> tuple[MemoryStore, list[ExperimentDocument]]:
-    store, made = MemoryStore(), [logged(rounds=2, title="one"), logged(rounds=1, title="other")]
-    for of in made:
-        add(store, of)
-    return store, made
-
-
-def who(one: Any) -> list[Any]:
-    return few(one) if one.number == 1 and one.document.title == "other" else crowd(one)
-
-
-def fragile_coordinator(
-    fragile: Fragile, store: MemoryStore, clock: ManualClock, witnesses: list[TinyWitness], folder: Path | None,
-    sent: set[tuple[str, int]],
-) -> Logged:  # fmt: skip
-    """One whose process dies at a call of the store, at a file, before a witness is asked, or before its answer."""
-    made = Logged(fragile, clock, witnesses, folder, sent=sent)
-    made.ingest.store = store
-    write, post = made.publisher._write, made.cosigner._post
-
-    async def writing(*given: Any, **named: Any) -> None:
-        fragile.crash(lambda: None)
-        await write(*given, **named)
-
-    async def posting(*given: Any) -> Answer:
-        fragile.crash(lambda: None)
-        answer = await post(*given)
-        fragile.crash(lambda: None)
-        return answer
-
-    made.publisher._write = writing  # type: ignore[method-assign]
-    made.cosigner._post = posting  # type: ignore[assignment,method-assign]
-    return made
-
-
-async def through(fragile: Fragile, store: MemoryStore, folder: Path) -> tuple[Logged, History, list[TinyWitness]]:
-    clock, history = ManualClock(START - 100_000), History()
-    witnesses = [TinyWitness(i, clock) for i in range(3)]
-    sent: set[tuple[str, int]] = set()
-
-    def watch(coordinator: Logged) -> bool:
-        history.look(coordinator)
-        return coordinator.over()
-
-    try:
-        made = fragile_coordinator(fragile, store, clock, witnesses, folder, sent)
-        await made.go(who, until=lambda: watch(made))
-    except CrashError:
-        made = Logged(store, clock, witnesses, folder, sent=sent)
-        made.driver.prepare()
-        await made.go(who, until=lambda: watch(made))
-    return made, history, witnesses
-
-
-def check_crashes(tmp_path: Path, stride: int) -> None:
-    store, _ = lay_out()
-    whole = Fragile(store, 0, after=False)
-    undisturbed, _, _ = asyncio.run(through(whole, store, tmp_path / "undisturbed"))
-    wanted = documents(undisturbed)
-    assert whole.calls > 100
-    for k in range(1, whole.calls + 1, stride):
-        store, _ = lay_out()
-        fragile = Fragile(store, k, after=False)
-        coordinator, history, witnesses = asyncio.run(through(fragile, store, tmp_path / str(k)))
-        assert documents(coordinator) == wanted, k
-        history.check(coordinator, witnesses)
-        on_disk = files(tmp_path / str(k))
-        for path, data in coordinator.shown().items():
-            place = path.strip("/") + ("/index" if path.count("/") == 3 and "/v1/experiment/" in path else "")
-            assert on_disk[place] == data, (k, path)
-
-
-def test_a_crash_makes_no_fork_and_ends_in_the_same_documents(tmp_path: Path) -> None:
-    check_crashes(tmp_path, 29)
-
-
-@pytest.mark.slow
-def test_a_crash_at_any_point_makes_no_fork_and_ends_in_the_same_documents(tmp_path: Path) -> None:
-    # After a call is before the next one: dying before each of them is enough.
-    check_crashes(tmp_path, 1)
-
-
-OPS = st.one_of(
-    st.tuples(st.sampled_from(["step", "go on", "restart"]), st.just(0)),
-    st.tuples(st.sampled_from(["away", "silent", "back"]), st.integers(0, 2)),
-    st.tuples(st.just("crash"), st.integers(1, 60)),
-    st.tuples(st.just("stop"), st.integers(0, 1)),
-)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(OPS, max_size=25))
-def test_whatever_happens_all_checkpoints_of_a_log_are_one_chain(ops: list[tuple[str, int]]) -> None:
-    asyncio.run(play(ops))
-
-
-async def play(ops: list[tuple[str, int]]) -> None:
-    store, made = lay_out()
-    clock, history = ManualClock(START - 100_000), History()
-    witnesses = [TinyWitness(i, clock) for i in range(3)]
-    sent: set[tuple[str, int]] = set()
-    coordinator = Logged(store, clock, witnesses, sent=sent)
-    coordinator.driver.prepare()
-    for name, number in ops:
-        if name in ("step", "go on"):
-            at = await coordinator.step(who)
-            if name == "go on" and at is not None:
-                clock.advance(at - clock.now())
-        elif name == "stop":
-            if store.experiments()[number].standing is Standing.RUNNING:
-                store.set_standing(made[number].digest, Standing.STOPPED)
-        elif name == "crash":
-            fragile = Fragile(store, number, after=bool(number % 2))
-            with contextlib.suppress(CrashError):
-                dying = fragile_coordinator(fragile, store, clock, witnesses, None, sent)
-                try:
-                    await dying.step(who)
-                finally:
-                    history.look(dying)
-        elif name == "back":
-            witnesses[number].instead = None
-        elif name != "restart":
-            witnesses[number].instead = away if name == "away" else silent(witnesses[number])
-        if name in ("restart", "crash"):
-            coordinator = Logged(store, clock, witnesses, sent=sent)
-            coordinator.driver.prepare()
-        history.look(coordinator)
-    for witness in witnesses:
-        witness.instead = None
-    await coordinator.go(who)
-    history.look(coordinator)
-    history.check(coordinator, witnesses)
-    assert not any(log.halted for log in coordinator.logbook.logs())
-
-
-def silent(witness: TinyWitness) -> Any:
-    """Cosigns and remembers, but its answer is lost."""
-
-    def answer(body: bytes) -> Answer:
-        witness.honest(body)
-        return away(body)
-
-    return answer

@@ -12,6 +12,7 @@ from secvm.coordinator.cosigning import Cosigner, WitnessAddress
 from secvm.coordinator.log_files import LogFiles
 from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.receipt_shelf import Shelf
 from secvm.coordinator.showing import Veil
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.notes import Note, NoteKey
@@ -99,6 +100,7 @@ class Logged(Coordinator):
         folder: Path | None = None,
         *,
         sent: set[tuple[str, int]] | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         self.logbook = Logbook(store, LOG, TERMS)
 
@@ -106,7 +108,7 @@ class Logged(Coordinator):
             self.files = LogFiles(self.logbook, publisher)
             return self.files
 
-        super().__init__(store, clock, folder, sent=sent, veil=veil)
+        super().__init__(store, clock, folder, sent=sent, shelf=shelf, veil=veil)
         self.cosigner = InProcess(witnesses, self.logbook, clock, wake=self.driver.wake)
 
     async def step(self, who: Crowd = crowd) -> int | None:
