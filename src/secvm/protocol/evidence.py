@@ -38,9 +38,9 @@ from secvm.protocol.plausible import violations
 from secvm.protocol.recompute import first_model, next_model, what_differs
 from secvm.protocol.version import ENDING_TYPE, EVIDENCE_TYPE, MANIFEST_TYPE
 
-#: A state and a tally of a million bins fit.
-MAX_EVIDENCE_BYTES = 2**27
-MAX_PART_BYTES = 2**26
+#: The largest state that a device takes fits (``recompute``): what it refuses it must be able to show.
+MAX_EVIDENCE_BYTES = 2**31
+MAX_PART_BYTES = 2**29
 MAX_DOCUMENTS = 2**16
 #: What is made in memory to examine a file: a state has a few vectors.
 MAX_STATE_BYTES = 2**29
