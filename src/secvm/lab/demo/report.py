@@ -63,6 +63,7 @@ def _opening(result: DemoResult) -> str:
         (number(result.checks.packages_sent), "packages sent, each its own request"),
         (str(result.checks.lost), "lost"),
         (str(result.checks.counted_twice), "counted twice"),
+        (result.checks.audit, f"says an auditor; {number(result.checks.steps_replayed)} steps follow"),
         (f"{result.seconds:.0f} s", f"for {result.rounds} rounds on this machine"),
     ]
     shown = "".join(f'<div class="card"><b>{html.escape(b)}</b><span>{html.escape(s)}</span></div>' for b, s in cards)
@@ -74,8 +75,9 @@ def _opening(result: DemoResult) -> str:
         " random times, through a relay that cannot open them, to a coordinator that cannot tell whose they are.</p>"
         f'<div class="cards">{shown}</div>'
         "<h2>What this was</h2>"
-        f"<p>{html.escape(result.people)} A coordinator, a relay and {result.hosts} host"
-        f"{'s' if result.hosts != 1 else ''} ran as processes of their own and spoke over sockets of this machine."
+        f"<p>{html.escape(result.people)} A coordinator, a relay, {result.witnesses} witnesses"
+        f" and {result.hosts} host{'s' if result.hosts != 1 else ''} ran as processes of their own and spoke over sockets"
+        " of this machine."
         f" Every device"
         " had its own vault, session and schedule; only the processor was shared. Time ran faster than on the wall,"
         " and a"
