@@ -76,8 +76,8 @@ def _opening(result: DemoResult) -> str:
         f'<div class="cards">{shown}</div>'
         "<h2>What this was</h2>"
         f"<p>{html.escape(result.people)} A coordinator, a relay, {result.witnesses} witnesses"
-        f" and {result.hosts} host{'s' if result.hosts != 1 else ''} ran as processes of their own and spoke over sockets"
-        " of this machine."
+        f" and {result.hosts} host{'s' if result.hosts != 1 else ''} ran as processes of their own and spoke over"
+        " sockets of this machine."
         f" Every device"
         " had its own vault, session and schedule; only the processor was shared. Time ran faster than on the wall,"
         " and a"
