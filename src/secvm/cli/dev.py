@@ -106,7 +106,9 @@ def _fast_tests(root: Path) -> list[str]:
 
 
 @app.command()
-def check() -> None:
+def check(
+    *, tests: Annotated[bool, typer.Option("--tests/--no-tests", help="Run the fast tests as well.")] = True
+) -> None:
     """Check format, lint, types, imports, fast tests.
 
     Every step is run, also after one that failed; the last line names those that did.
@@ -117,8 +119,9 @@ def check() -> None:
         "lint": _tool("ruff", "check", "--quiet"),
         "types": _tool("mypy", *typed_folders(root)),
         "imports": ["-P", "-c", _LINT_IMPORTS],
-        "fast tests": _tool("pytest", "-q", "-m", "not slow", *_fast_tests(root)),
     }
+    if tests:
+        steps["fast tests"] = _tool("pytest", "-q", "-m", "not slow", *_fast_tests(root))
     failed = []
     for name, arguments in steps.items():
         started = time.monotonic()
