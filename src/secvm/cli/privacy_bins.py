@@ -56,8 +56,8 @@ def bins(
         _line(f"{which} is alone in its bin", *p2),
         _line(f"some feature shares its bin with fewer than {min_load - 1:,} others", *p3),
         "",
-        f"If traffic follows Zipf's law with exponent {exponent:g}, whoever sees a bin and guesses its most popular word",
-        f"is right for {posterior:.0%} of the traffic. Sharing a bin in the dictionary is not hiding in traffic.",
+        f"If traffic follows Zipf's law with exponent {exponent:g}, whoever sees a bin and guesses its most",
+        f"popular word is right for {posterior:.0%} of the traffic. Sharing a bin is not hiding in traffic.",
     ]
     if any(printed.vacuous for printed, _ in (p1, p2, p3)):
         lines.insert(6, "A bound of one or more says nothing.")
