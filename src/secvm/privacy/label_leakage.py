@@ -30,6 +30,7 @@ What it does not know: a coordinator that chooses weights, or knows the other pe
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -125,9 +126,12 @@ class Leak:
         return auc_of(self.law_d_squared)
 
 
-def law(game: LabelGame) -> float:
-    """d'² = q · bins · rounds · Σ 1/V, uncorrected."""
-    return game.q * game.bins * game.rounds * sum(1 / side for side in game.sides)
+def law(*, q: float, bins: int, senders: Iterable[int]) -> float:
+    """d'² of one round, uncorrected: q · bins · Σ 1/V over the signs that are looked at.
+
+    Where nobody stands on a side there is nothing to hide behind; one is the least that makes a number.
+    """
+    return q * bins * sum(1 / max(1, side) for side in senders)
 
 
 def label_leak(game: LabelGame) -> Leak:
@@ -139,7 +143,7 @@ def label_leak(game: LabelGame) -> Leak:
         auc=mean_right(bins, without, having, 1 / 2),
         total_variation=max(0.0, 2 * mean_right(bins, without, having, 1 / 4) - 1),
         d_squared=mean_information(bins, without, having),
-        law_d_squared=law(game),
+        law_d_squared=game.rounds * law(q=game.q, bins=game.bins, senders=game.sides),
     )
 
 
