@@ -120,7 +120,12 @@ class _Table:
 
     def _counts(self, people: int, plays: int, others: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """What everybody but the target sends in one round."""
-        counts = self._dice.binomial(self._others(people, plays) if others is None else others, self._game.q)
+        if others is None and not self._crowd:
+            # Thinning a binomial leaves a binomial: one draw instead of two.
+            counts = self._dice.binomial(people, self._game.q * self._shares, size=(plays, self._game.bins))
+        else:
+            held = self._others(people, plays) if others is None else others
+            counts = self._dice.binomial(held, self._game.q) if self._game.q < 1 else held
         if self._game.cover_variance:
             # Any infinitely divisible noise would do; Poisson's variance is its mean, which the attacker subtracts.
             counts = counts + self._dice.poisson(self._game.cover_variance, size=counts.shape)
