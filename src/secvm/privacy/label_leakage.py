@@ -17,7 +17,8 @@ other is right with probability AUC = Φ(d'/√2); total variation, the most tha
 The corrections, all in ``label_leak``:
 
  1. Skewed features: people differ. Who holds rare bins is found sooner; the mean of Φ is below the Φ of the mean.
- 2. Small V q p_j: the normal law promises more than certainty. The exact binomial worlds are taken (``affinity``).
+ 2. Small V q p_j: the normal law promises more than certainty. The exact binomial worlds are taken (``affinity``), and
+    what is plain outright (a bin of the person that nobody sent, where everything is sent) is kept apart from the rest.
  3. F not small against bins: x_j = 0 tells something too, and the variance is that of a binomial.
  4. Rounds: with independent backgrounds d'² adds up. With the *same people sending every round* the background does not
     average out, only thinning's dice do: q T becomes T q / (1 + (T - 1) q) for rare bins, never more than one round of
@@ -40,11 +41,13 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.learning.thinning import ALWAYS, Thinning
 from secvm.privacy.affinity import cell_information, variance_of_ratio
-from secvm.privacy.over_people import mean_information, mean_right
-from secvm.privacy.popularity import Popularity, popularity
+from secvm.privacy.over_people import Told, mean_right
+from secvm.privacy.popularity import popularity
 
 #: Exact cells are computed for so many popularities; between them their logarithm is a straight enough line.
 _EXACT_AT = 64
+#: A bin that more people than this have is had by everybody.
+_ALL_BUT_ONE = 1 - 1e-9
 _NORMAL = NormalDist()
 
 
@@ -137,14 +140,24 @@ def law(*, q: float, bins: int, senders: Iterable[int]) -> float:
 def label_leak(game: LabelGame) -> Leak:
     """AUC, total variation and d' of the label game, with all corrections of this module's docstring."""
     bins = popularity(bins=game.bins, features=game.features, exponent=game.zipf)
-    without = sum((_information(game, bins, side, has_it=False) for side in game.sides), np.zeros(len(bins.sizes)))
-    having = sum((_information(game, bins, side, has_it=True) for side in game.sides), np.zeros(len(bins.sizes)))
+    told, silence = (
+        Told(*(sum(of(game, bins.shares, side, has_it=has_it) for side in game.sides) for has_it in (False, True)))
+        for of in (_information, _silence)
+    )
+    # Being plain outright is a share 4 S of the information -8 ln E √r; the rest is nearly normal.
+    rest = Told(*(np.maximum(0.0, all_ - 4 * s) for all_, s in zip(_both(told), _both(silence), strict=True)))
+    half = Told(*(one / 2 for one in _both(silence)))
     return Leak(
-        auc=mean_right(bins, without, having, 1 / 2),
-        total_variation=max(0.0, 2 * mean_right(bins, without, having, 1 / 4) - 1),
-        d_squared=mean_information(bins, without, having),
+        auc=mean_right(bins, rest, 1 / 2, silence),
+        # With unequal labels the two worlds are not silent equally often; their geometric mean stands for both.
+        total_variation=max(0.0, 2 * mean_right(bins, rest, 1 / 4, half) - 1),
+        d_squared=told.mean(bins),
         law_d_squared=game.rounds * law(q=game.q, bins=game.bins, senders=game.sides),
     )
+
+
+def _both(told: Told) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return told.without, told.having
 
 
 def paper_leak(*, participants: int, features: int, bins: int, rounds: int = 1) -> Leak:
@@ -161,17 +174,31 @@ def paper_leak(*, participants: int, features: int, bins: int, rounds: int = 1) 
     return Leak(auc_of(squared), total_variation_of(squared), squared, squared)
 
 
-def _information(game: LabelGame, bins: Popularity, senders: int, *, has_it: bool) -> NDArray[np.float64]:
+def _silence(game: LabelGame, shares: NDArray[np.float64], senders: int, *, has_it: bool) -> NDArray[np.float64]:
+    """-ln of the probability that one sign's cell does not show outright that the person is elsewhere.
+
+    It does when the person would have sent and the count is zero, or would not and everybody did. Cover ends that.
+    """
+    if game.cover_variance or (has_it and game.q < 1):
+        return np.zeros_like(shares)
+    theta = np.clip(game.q * shares, 1e-300, _ALL_BUT_ONE)
+    plain = senders * (np.log1p(-theta) if has_it else np.log(theta))
+    rounds = 1 if game.same_people else game.rounds
+    silent: NDArray[np.float64] = -rounds * np.log1p(-np.exp(np.minimum(plain, -1e-12)))
+    return np.where(shares < _ALL_BUT_ONE, silent, 0.0)
+
+
+def _information(game: LabelGame, shares: NDArray[np.float64], senders: int, *, has_it: bool) -> NDArray[np.float64]:
     """Of one bin of each group and one sign, over all rounds.
 
     1 / information is a variance in units of the shift. What cover, or the same people again, add to the variance adds
     here as well: exact where they add nothing, and the normal law where they are all there is.
     """
-    exact = game.rounds * _exact(bins.shares, senders, game.q, has_it=has_it)
+    exact = game.rounds * _exact(shares, senders, game.q, has_it=has_it)
     if not game.cover_variance and not game.same_people:
         return exact
-    shift = (game.q * (has_it - bins.shares)) ** 2
-    below = shift + exact * _added_variance(game, bins.shares, senders)
+    shift = (game.q * (has_it - shares)) ** 2
+    below = shift + exact * _added_variance(game, shares, senders)
     return np.divide(exact * shift, below, out=np.zeros_like(exact), where=below > 0)
 
 

@@ -13,6 +13,7 @@ its error nearly cancels, and where all bins are alike it is exact).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,39 +29,49 @@ _EVERYBODY = 1 - 1e-9
 _HALVINGS = 70
 
 
-def mean_right(bins: Popularity, without: NDArray[np.float64], having: NDArray[np.float64], factor: float) -> float:
-    """E Φ(√(factor · D)): 1/2 gives the mean AUC, 1/4 the mean chance to be right, from which total variation comes.
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """Something that adds up over bins: of one bin of each group, for people who do not have it, and who do."""
 
-    ``without`` and ``having`` are the information of a bin of each group for people who do not have it, and who do.
+    without: NDArray[np.float64]
+    having: NDArray[np.float64]
+
+    def mean(self, bins: Popularity) -> float:
+        """Over people, of the sum over all bins."""
+        return float(bins.sizes @ (bins.shares * self.having + (1 - bins.shares) * self.without))
+
+
+def mean_right(bins: Popularity, d_squared: Told, factor: float, silence: Told | None = None) -> float:
+    """E [1 - exp(-S) (1 - Φ(√(factor D)))]: 1/2 gives the mean AUC, 1/4 what total variation comes from.
+
+    ``silence`` is S: with probability exp(-S) nothing is plain outright, and Φ decides.
     """
     strengths = factor / (2 * np.sin(_ANGLES) ** 2)
-    return 1 - float(_SHARES @ _laplace(bins, without, having, strengths)) / 2
+    silent = silence or Told(np.zeros_like(bins.sizes), np.zeros_like(bins.sizes))
+    without = np.outer(strengths, d_squared.without) + silent.without
+    having = np.outer(strengths, d_squared.having) + silent.having
+    return 1 - float(_SHARES @ _laplace(bins, without, having)) / 2
 
 
-def mean_information(bins: Popularity, without: NDArray[np.float64], having: NDArray[np.float64]) -> float:
-    """E D over people."""
-    return float(bins.sizes @ (bins.shares * having + (1 - bins.shares) * without))
-
-
-def _laplace(
-    bins: Popularity, without: NDArray[np.float64], having: NDArray[np.float64], strengths: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """E exp(-s D) for every s, among people with F bins."""
+def _laplace(bins: Popularity, without: NDArray[np.float64], having: NDArray[np.float64]) -> NDArray[np.float64]:
+    """E exp(-Σ over bins) among people with F bins, for every row."""
     told = bins.shares < _EVERYBODY
-    sizes, shares, without, having = bins.sizes[told], bins.shares[told], without[told], having[told]
+    sizes, shares, without, having = bins.sizes[told], bins.shares[told], without[:, told], having[:, told]
     if not len(sizes):
-        return np.ones_like(strengths)
+        return np.ones(len(without))
     held = float(sizes @ shares)
     if len(sizes) == 1:
-        return np.exp(-strengths * (held * having[0] + (sizes[0] - held) * without[0]))
-    s = np.concatenate([[0.0], strengths])  # the first is the normaliser
-    odds = np.log(shares) - np.log1p(-shares) - np.outer(s, having - without)
+        alike: NDArray[np.float64] = np.exp(-held * having[:, 0] - (sizes[0] - held) * without[:, 0])
+        return alike
+    nothing = np.zeros((1, len(sizes)))  # the normaliser
+    without, having = np.vstack([nothing, without]), np.vstack([nothing, having])
+    odds = np.log(shares) - np.log1p(-shares) - (having - without)
     point = _saddle(odds, sizes, held)
     tilted = odds + point[:, None]
-    logs = np.logaddexp(0.0, tilted) @ sizes - s * float(sizes @ without) - held * point
+    logs = np.logaddexp(0.0, tilted) @ sizes - without @ sizes - held * point
     chances = _logistic(tilted)
     spread = (chances * (1 - chances)) @ sizes
-    found = np.exp(logs[1:] - logs[0]) * np.sqrt(spread[0] / np.maximum(spread[1:], 1e-300))
+    found = np.exp(np.minimum(0.0, logs[1:] - logs[0])) * np.sqrt(spread[0] / np.maximum(spread[1:], 1e-300))
     # The saddle point of a handful of bins may overshoot; the truth never does.
     result: NDArray[np.float64] = np.minimum(found, 1.0)
     return result
