@@ -24,7 +24,7 @@ def test_the_rule_of_thumb_is_what_the_plan_says_with_full_cells() -> None:
     assert fewest_participants(UNIFORM) == pytest.approx(UNIFORM.bins * (1 / 0.2 + 1 / 0.8) / limit, rel=0.01)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     st.builds(
         LabelGame,
