@@ -4,7 +4,7 @@ Rules it keeps:
 
  1. A bound lies on one side of the true probability, and says which. Every operation rounds to that side, so that what
     was true before it is true after it. Two sides are never mixed.
- 2. An upper bound above one is true and says nothing (``vacuous``): a printed formula may give it, and is shown as it is.
+ 2. An upper bound above one is true and says nothing (``vacuous``). A printed formula that gives one is shown as it is.
  3. No NaN, no infinity but the logarithm of zero. What makes no sense is refused with one sentence.
 
 An upper bound turns into a lower one by ``complement`` and back: if p ≤ b then 1 - p ≥ 1 - b.
@@ -42,8 +42,8 @@ class ProbabilityBound:
     side: Side = Side.UPPER
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ln, float) or math.isnan(self.ln) or self.ln == math.inf:
-            raise BadInputError("the logarithm of a probability must be a float below infinity")
+        if math.isnan(self.ln) or self.ln == math.inf:
+            raise BadInputError("the logarithm of a probability must be a number below infinity")
         if self.side is Side.LOWER and self.ln > 0:
             raise BadInputError("no probability is above one, so no lower bound is")
 
@@ -68,7 +68,7 @@ class ProbabilityBound:
             return cls(-math.inf, side)
         found = outward(logarithm, side, slack)
         # What the slack alone has pushed above one is one.
-        return cls(min(found, 0.0) if side is Side.LOWER or logarithm <= 0 else found, side)
+        return cls(min(found, 0.0) if side is Side.LOWER or logarithm <= slack else found, side)
 
     # ── what can be done with them ───────────────────────────────────────────────────────────────────────────────────
 
@@ -81,8 +81,7 @@ class ProbabilityBound:
 
     def __pow__(self, times: int) -> ProbabilityBound:
         """So many independent events of this kind, all of them."""
-        if isinstance(times, bool) or not isinstance(times, int) or times < 0:
-            raise BadInputError("a probability is raised to a whole number, zero or more")
+        _check_whole(times, "a probability is raised to")
         if times == 0:
             return ProbabilityBound(0.0, self.side)
         return self if self.ln == -math.inf else self._from_exact(Fraction(self.ln) * times)
@@ -105,8 +104,7 @@ class ProbabilityBound:
         """At least one of so many events of this kind: the union bound. Upper bounds only."""
         if self.side is Side.LOWER:
             raise BadInputError("the sum of two probabilities bounds their union from above only")
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise BadInputError("events are counted by a whole number, zero or more")
+        _check_whole(count, "events are counted by")
         if count == 0 or self.ln == -math.inf:
             return ProbabilityBound(-math.inf)
         with many_digits():
@@ -211,6 +209,13 @@ class Bracket:
         return cls(ProbabilityBound.of(probability, Side.LOWER), ProbabilityBound.of(probability))
 
 
+def _check_whole(number: int, what: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise BadInputError(f"{what} a whole number")
+    if number < 0:
+        raise BadInputError(f"{what} a whole number that is not negative")
+
+
 def union(bounds: Iterable[ProbabilityBound]) -> ProbabilityBound:
     """At least one of many events; of none, never."""
     return reduce(lambda one, other: one | other, bounds, ProbabilityBound(-math.inf))
@@ -222,7 +227,7 @@ def _ln_one_minus_exp(x: Decimal) -> tuple[Decimal, Decimal]:
         # 1 - e^x = -x (1 + x/2 + …), where the rest is below x²
         found = (-x).ln() + x / 2
         return found, abs(found) * _RELATIVE + x * x
-    if x < -10**7:  # e^x is below 10^(-4 million), and smaller than any float
+    if x < -(10**7):  # e^x is below 10^(-4 million), and smaller than any float
         return Decimal(0), Decimal("1e-1000")
     small = x.exp()
     if small < _SMALL:
