@@ -48,7 +48,7 @@ def labels(
         ./secvm privacy labels --participants 34615 --features 1826 --bins 95880 --rounds 1
         ./secvm privacy labels --positive 1000 --negative 9000 --features 50 --bins 1000 --zipf 1.1 --thinning q=0.1
     """
-    if (participants is None) == (positive is None or negative is None) or (positive is None) != (negative is None):
+    if (positive is None) != (negative is None) or (participants is None) == (positive is None):
         raise BadInputError("say --participants, or both --positive and --negative")
     if participants is not None:
         if zipf or thinning != "none" or cover_variance or same_people:
@@ -60,7 +60,8 @@ def labels(
     from secvm.estimator.thinning import parse_thinning
     from secvm.privacy.label_leakage import LabelGame, label_leak
 
-    assert positive is not None and negative is not None
+    assert positive is not None
+    assert negative is not None
     game = LabelGame(
         positive=positive,
         negative=negative,
@@ -166,7 +167,9 @@ def _plan_sentences(game: LabelGame, found: LeakPlan) -> list[str]:
     many = f"{people:,} people at least" if people is not None else f"not even {MOST_PEOPLE:,} people are enough"
     thin = "even a millionth of the packages is too much"
     if found.most_q is not None:
-        thin = "all packages may be sent" if found.most_q == 1 else f"send at most a share q = {float(found.most_q):.3g}"
+        thin = (
+            "all packages may be sent" if found.most_q == 1 else f"send at most a share q = {float(found.most_q):.3g}"
+        )
     verdict = "within" if found.leak.auc <= found.wanted_auc else "above"
     return [
         f"{game.positive:,} people send + and {game.negative or 0:,} send -.",

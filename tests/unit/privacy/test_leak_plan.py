@@ -51,7 +51,9 @@ def test_what_is_allowed_keeps_to_the_auc_and_a_little_more_does_not(game: Label
         assert leaks(bins=found.most_bins + 1 + found.most_bins // 500) > auc
     if found.most_q is not None:
         assert leaks(thinning=Thinning(q=found.most_q)) <= auc
-        assert found.most_q == 1 or leaks(thinning=Thinning(q=min(Fraction(1), found.most_q * Fraction(101, 100)))) > auc
+        assert (
+            found.most_q == 1 or leaks(thinning=Thinning(q=min(Fraction(1), found.most_q * Fraction(101, 100)))) > auc
+        )
     assert found.fewest_participants is not None
     assert game.negative is not None
     share = game.positive / (game.positive + game.negative)
@@ -85,7 +87,9 @@ def test_a_plan_needs_both_labels_and_an_auc() -> None:
         plan(GAME, wanted_auc=1.0)
 
 
-@pytest.mark.parametrize(("participants", "share", "expected"), [(10, 0.1, (1, 9)), (3, 0.01, (1, 2)), (3, 0.99, (2, 1))])
+@pytest.mark.parametrize(
+    ("participants", "share", "expected"), [(10, 0.1, (1, 9)), (3, 0.01, (1, 2)), (3, 0.99, (2, 1))]
+)
 def test_each_label_has_somebody(participants: int, share: float, expected: tuple[int, int]) -> None:
     assert split_by_label(participants, share) == expected
 

@@ -46,7 +46,9 @@ def test_people_drawn_without_putting_back_have_these_bins() -> None:
     assert (np.abs(held - shares) < 0.01 + 4.5 * np.sqrt(shares * (1 - shares) / people)).all()
 
 
-@pytest.mark.parametrize(("bins", "features", "exponent"), [(5, 6, 0.0), (5, 0, 1.0), (5, 2, -0.1), (5, 2, float("nan"))])
+@pytest.mark.parametrize(
+    ("bins", "features", "exponent"), [(5, 6, 0.0), (5, 0, 1.0), (5, 2, -0.1), (5, 2, float("nan"))]
+)
 def test_what_cannot_be_is_refused(bins: int, features: int, exponent: float) -> None:
     with pytest.raises(BadInputError):
         popularity(bins=bins, features=features, exponent=exponent)
