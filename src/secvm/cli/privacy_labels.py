@@ -1,4 +1,4 @@
-"""``secvm privacy labels`` and ``secvm privacy plan``: how well a label hides in public tallies, and what would help."""
+"""``secvm privacy labels`` and ``secvm privacy plan``: how well labels hide in tallies, and what would help."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def labels(
     if participants is not None:
         if zipf or thinning != "none" or cover_variance or same_people:
             raise BadInputError(
-                "the paper's two worlds are uniform and send everything; other settings go with --positive and --negative"
+                "the paper's two worlds are uniform and send everything; the rest goes with --positive and --negative"
             )
         _paper(participants, features, bins, rounds, output_format)
         return
@@ -97,7 +97,7 @@ def _paper(participants: int, features: int, bins: int, rounds: int, output_form
         **_leak_content(leak),
     }
     text = [
-        f"Any one tally's probability differs between the two worlds by at most {printed.text(4)} (Lemma 3 as printed),",
+        f"A tally's probability differs between the two worlds by at most {printed.text(4)} (Lemma 3 as printed),",
         f"{smooth.text(4)} (without its floor), {exact.text(4)} (exactly). That says nothing about telling them apart:",
         *_sentences(leak, rounds),
         _NO_PROTECTION,
@@ -185,10 +185,10 @@ def _plan_sentences(game: LabelGame, found: LeakPlan) -> list[str]:
 
 
 def _sentences(leak: Leak, rounds: int) -> list[str]:
+    measures = f"total variation {leak.total_variation:.3f}, d' {leak.d_prime:.3f}"
     return [
         f"Who knows a person's bins tells the label with AUC {leak.auc:.3f} (0.5 is guessing, 1 is certainty)",
-        f"from {rounds:,} round{'' if rounds == 1 else 's'}; total variation {leak.total_variation:.3f}, d' {leak.d_prime:.3f};"
-        f" the law alone says AUC {leak.law_auc:.3f}.",
+        f"from {rounds:,} round{'' if rounds == 1 else 's'}; {measures}; the law alone says AUC {leak.law_auc:.3f}.",
     ]
 
 

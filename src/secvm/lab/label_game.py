@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,8 +143,8 @@ class _Table:
         result: NDArray[np.float64] = logs.sum(axis=1)
         return result
 
-    def _linear(self, counts: NDArray[np.float64], vector: NDArray[np.bool_], senders: int) -> NDArray[np.float64]:
-        """The normal law's score, shift over variance: where counts of many rounds depend on each other, or are noisy."""
+    def _linear(self, counts: NDArray[Any], vector: NDArray[np.bool_], senders: int) -> NDArray[np.float64]:
+        """The normal law's score, shift over variance: for counts of rounds that depend on each other, or noisy ones."""
         q, shares, rounds = self._game.q, self._shares, self._game.rounds
         people, dice = senders * q * q * shares * (1 - shares), senders * q * (1 - q) * shares
         dice = dice + self._game.cover_variance

@@ -31,7 +31,7 @@ What it does not know: a coordinator that chooses weights, or knows the other pe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -49,6 +49,7 @@ _EXACT_AT = 64
 #: A bin that more people than this have is had by everybody.
 _ALL_BUT_ONE = 1 - 1e-9
 _NORMAL = NormalDist()
+_EVERYTHING = Thinning()
 
 
 def auc_of(d_squared: float) -> float:
@@ -80,7 +81,7 @@ class LabelGame:
     #: Different bins of a person, the bias not counted.
     features: int
     rounds: int = 1
-    thinning: Thinning = Thinning()
+    thinning: Thinning = _EVERYTHING
     #: Exponent of the bins' popularity; 0: all alike.
     zipf: float = 0.0
     #: Variance that cover packages add to each (bin, sign) cell in each round.
@@ -140,13 +141,10 @@ def law(*, q: float, bins: int, senders: Iterable[int]) -> float:
 def label_leak(game: LabelGame) -> Leak:
     """AUC, total variation and d' of the label game, with all corrections of this module's docstring."""
     bins = popularity(bins=game.bins, features=game.features, exponent=game.zipf)
-    told, silence = (
-        Told(*(sum(of(game, bins.shares, side, has_it=has_it) for side in game.sides) for has_it in (False, True)))
-        for of in (_information, _silence)
-    )
+    told, silence = _summed(_information, game, bins.shares), _summed(_silence, game, bins.shares)
     # Being plain outright is a share 4 S of the information -8 ln E √r; the rest is nearly normal.
-    rest = Told(*(np.maximum(0.0, all_ - 4 * s) for all_, s in zip(_both(told), _both(silence), strict=True)))
-    half = Told(*(one / 2 for one in _both(silence)))
+    rest = Told(np.maximum(0.0, told.without - 4 * silence.without), np.maximum(0.0, told.having - 4 * silence.having))
+    half = Told(silence.without / 2, silence.having / 2)
     return Leak(
         auc=mean_right(bins, rest, 1 / 2, silence),
         # With unequal labels the two worlds are not silent equally often; their geometric mean stands for both.
@@ -156,12 +154,17 @@ def label_leak(game: LabelGame) -> Leak:
     )
 
 
-def _both(told: Told) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return told.without, told.having
+def _summed(of: Callable[..., NDArray[np.float64]], game: LabelGame, shares: NDArray[np.float64]) -> Told:
+    """Over the signs that are looked at."""
+    total = Told(np.zeros_like(shares), np.zeros_like(shares))
+    for side in game.sides:
+        total.without[:] += of(game, shares, side, has_it=False)
+        total.having[:] += of(game, shares, side, has_it=True)
+    return total
 
 
 def paper_leak(*, participants: int, features: int, bins: int, rounds: int = 1) -> Leak:
-    """The paper's two worlds: M people of one sign, all random, or one of them the known vector; that sign's counts alone.
+    """The paper's two worlds: M people of one sign, all random, or one of them the known vector; no other counts.
 
     In Lemma 3 vectors are F draws *with* putting back, also more of them than bins. Then Σ_j (x_j - F/d)² has the mean
     F (1 - 1/d) against M F / d (1 - 1/d), so d'² = (d - 1) / (M - M/d) = d / M again, and each round adds as much.

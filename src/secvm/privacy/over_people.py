@@ -6,8 +6,8 @@ Somebody who knows D is right with Φ(√D / √2), and means of that over peopl
     1 - Φ(y) = (1/π) ∫ exp(-y² / (2 sin² a)) da      over a from 0 to π/2,
 
 so a mean over people needs only E exp(-s D). Bins are held independently, given that they are F together:
-E exp(-s D) is the coefficient of z^F in a product over bins, which the saddle point gives (the same F in every world, so
-its error nearly cancels, and where all bins are alike it is exact).
+E exp(-s D) is the coefficient of z^F in a product over bins, which the saddle point gives (with the same F above and
+below, so its error nearly cancels, and where all bins are alike it is exact).
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
-import pytest
-
 from secvm.lab.demo.report import report_page
 from secvm.lab.demo.result import Checks, Leakage
 from tests.unit.lab.results import a_result

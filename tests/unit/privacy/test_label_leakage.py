@@ -139,6 +139,7 @@ def test_a_large_crowd_of_the_other_label_leaves_the_papers_two_worlds() -> None
 def test_what_helps_the_attacker_raises_every_number(game: LabelGame) -> None:
     thinner = replace(game, thinning=Thinning(q=Fraction(1, 50)), rounds=1)
     noisy = replace(game, cover_variance=10.0)
+    assert game.negative is not None
     crowd = replace(game, positive=3 * game.positive, negative=3 * game.negative)
     longer = replace(game, rounds=2 * game.rounds)
     found = label_leak(game)

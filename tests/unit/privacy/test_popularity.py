@@ -36,7 +36,7 @@ def test_groups_stand_for_their_ranks() -> None:
 
 
 def test_people_drawn_without_putting_back_have_these_bins() -> None:
-    """20,000 people: of 60 bins one strays by 4.5 standard errors with a rate of 4e-4; the form itself is off by .01."""
+    """20,000 people: of 60 bins one strays by 4.5 standard errors at a rate of 4e-4; the form is off by .01."""
     bins, features, exponent, people = 60, 15, 1.0, 20_000
     dice = np.random.default_rng(5)
     clocks = dice.exponential(size=(people, bins)) / np.arange(1, bins + 1) ** -exponent
