@@ -144,7 +144,7 @@ class _Table:
         return result
 
     def _linear(self, counts: NDArray[Any], vector: NDArray[np.bool_], senders: int) -> NDArray[np.float64]:
-        """The normal law's score, shift over variance: for counts of rounds that depend on each other, or noisy ones."""
+        """The normal law's score, shift over variance: for rounds that depend on each other, or noisy ones."""
         q, shares, rounds = self._game.q, self._shares, self._game.rounds
         people, dice = senders * q * q * shares * (1 - shares), senders * q * (1 - q) * shares
         dice = dice + self._game.cover_variance
