@@ -26,7 +26,7 @@ DIGITS = 70
 MAX_SIZE = 10**18
 #: Absolute error that every logarithm of this module stays below.
 SLACK = Decimal("1e-30")
-#: From here on twelve terms of Stirling's series are right to 1e-54.
+#: From here on twelve terms of Stirling's series are right to 1e-59.
 _STIRLING_FROM = 300
 #: B_2j / (2j (2j - 1)), the coefficients of Stirling's series; the error is below the first one left out.
 _STIRLING = tuple(

@@ -27,8 +27,6 @@ from secvm.privacy.logarithms import SLACK, Side, as_decimal, many_digits, outwa
 _RELATIVE = Decimal("1e-60")
 #: Smaller than this against one, a number is handled by its series.
 _SMALL = Decimal("1e-20")
-#: The logarithm of a probability as near to one as a float can tell.
-_LAST_BELOW_ONE = -5e-324
 #: Below this distance of two logarithms the smaller summand is far under the last digit of any float but zero.
 _FAR = -2000.0
 
@@ -120,10 +118,7 @@ class ProbabilityBound:
             return ProbabilityBound(0.0, side)
         with many_digits():
             logarithm, slack = _ln_one_minus_exp(Decimal(self.ln))
-            found = min(outward(logarithm, side, slack), 0.0)
-        if side is Side.LOWER and found == 0.0:
-            found = _LAST_BELOW_ONE
-        return ProbabilityBound(found, side)
+            return ProbabilityBound(min(outward(logarithm, side, slack), 0.0), side)
 
     def capped(self) -> ProbabilityBound:
         """The same, and one where it was above one."""
@@ -224,9 +219,9 @@ def union(bounds: Iterable[ProbabilityBound]) -> ProbabilityBound:
 def _ln_one_minus_exp(x: Decimal) -> tuple[Decimal, Decimal]:
     """ln(1 - e^x) for x < 0, and how wrong it may be."""
     if -x < _SMALL:
-        # 1 - e^x = -x (1 + x/2 + …), where the rest is below x²
-        found = (-x).ln() + x / 2
-        return found, abs(found) * _RELATIVE + x * x
+        # 1 - e^x lies between -x (1 + x/2) and -x
+        found = (-x).ln()
+        return found, abs(found) * _RELATIVE - x
     if x < -(10**7):  # e^x is below 10^(-4 million), and smaller than any float
         return Decimal(0), Decimal("1e-1000")
     small = x.exp()

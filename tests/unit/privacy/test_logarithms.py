@@ -3,7 +3,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -23,9 +23,11 @@ TINY = Decimal("1e-40")
 
 
 @given(st.integers(0, 3000))
-def test_factorials_have_forty_digits(n: int) -> None:
+@example(299)
+@example(300)
+def test_factorials_have_all_digits(n: int) -> None:
     with many_more_digits():
-        assert abs(ln_factorial(n) - Decimal(math.factorial(n)).ln()) < TINY
+        assert abs(ln_factorial(n) - Decimal(math.factorial(n)).ln()) < Decimal("1e-57")
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 299, 300, 1000])
