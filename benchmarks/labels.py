@@ -62,7 +62,8 @@ DRAWN = game((100, 400), 400, 10, zipf=1.0, q="1/10")
 _DRAWN_ROUNDS = 10
 _STYLE = (
     "<style>text{font:12px system-ui,sans-serif;fill:#5b6472}.grid{stroke:#ddd}polyline,path{fill:none;stroke-width:2}"
-    ".dashed{stroke-dasharray:5 4}.series-0{stroke:#8793a0}.series-1{stroke:#1f5fbf}.series-2{stroke:#c0392b}.band-2{fill:#c0392b33;stroke:none}"
+    ".dashed{stroke-dasharray:5 4}"
+    ".series-0{stroke:#8793a0}.series-1{stroke:#1f5fbf}.series-2{stroke:#c0392b}.band-2{fill:#c0392b33;stroke:none}"
     "</style>"
 )
 
