@@ -8,6 +8,7 @@ from __future__ import annotations
 import typer
 
 from secvm.cli.privacy_bins import bins
+from secvm.cli.privacy_labels import labels, plan
 
 app = typer.Typer(
     help="Say in numbers what hides and what does not: bins, labels.",
@@ -26,3 +27,5 @@ def _privacy() -> None:
 
 
 app.command()(bins)
+app.command()(labels)
+app.command()(plan)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from math import inf, sqrt
-from statistics import NormalDist
+from math import inf
 from typing import Any
 
 from secvm.learning.individual.contribution import Individual
@@ -20,6 +19,7 @@ from secvm.learning.package import Cohort
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.state import DeviceState, Record, Status
 from secvm.participant.trust_report import trust_report
+from secvm.privacy.label_leakage import auc_of
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.session import ParticipantSession
@@ -45,17 +45,13 @@ def leakage(document: ExperimentDocument, participants: Sequence[float], *, keep
     # With several labels, the two rarest: the pair that is easiest to tell apart.
     first, second = sorted(participants)[:2]
     squared = inf if first == 0 else keep * document.experiment.n_bins * (1 / first + 1 / second)
-    return {"d_squared": squared, "auc": _auc(squared), "auc_all_rounds": _auc(document.rounds * squared)}
+    return {"d_squared": squared, "auc": auc_of(squared), "auc_all_rounds": auc_of(document.rounds * squared)}
 
 
 def leakage_at_floor(document: ExperimentDocument, *, keep: float) -> dict[str, float] | None:
     """The same for the smallest round that counts, with as many people of each label."""
     labels = len(document.experiment.labels)
     return leakage(document, [document.floor / labels] * labels, keep=keep)
-
-
-def _auc(squared: float) -> float:
-    return NormalDist().cdf(sqrt(squared / 2)) if squared < inf else 1.0
 
 
 def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]:

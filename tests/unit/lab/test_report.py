@@ -6,10 +6,8 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
-import pytest
-
 from secvm.lab.demo.report import report_page
-from secvm.lab.demo.result import Checks, Leakage, auc
+from secvm.lab.demo.result import Checks, Leakage
 from tests.unit.lab.results import a_result
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -124,13 +122,6 @@ def test_a_label_cannot_write_into_the_page() -> None:
     page = report_page(a_result(labels=("<script>alert(1)</script>", "b&b")))
     assert "<script" not in page
     read(page)
-
-
-@pytest.mark.parametrize(("d_squared", "expected"), [(0.0, 0.5), (2.0, 0.8413447), (1e9, 1.0)])
-def test_the_chance_to_tell_a_label_is_the_normal_integral_of_d_over_root_two(
-    d_squared: float, expected: float
-) -> None:
-    assert auc(d_squared) == pytest.approx(expected, abs=1e-6)
 
 
 def test_leakage_of_no_rounds_is_a_coin() -> None:

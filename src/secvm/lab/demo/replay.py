@@ -19,6 +19,7 @@ from secvm.lab.demo.result import Leakage
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import ALWAYS
+from secvm.privacy.label_leakage import law
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +85,14 @@ class Replay:
         return self._further.cells(weights, self._further_codes)
 
     def leakage(self) -> Leakage:
-        """What the tallies give away, by the law of docs/threat-model.md; of the model that gives away most."""
+        """What the tallies give away, by the law alone (docs/privacy.md); of the model that gives away most."""
         assert self._people.train is not None
         norms = self._people.rows.squared_norms[self._people.train].tolist()
         q = float((self.experiment.thinning.keep53(norms) / ALWAYS).mean()) if norms else 1.0
         total, summed = 0.0, []
         for one in self.rounds:
-            # Where nobody stands on a side there is nothing to hide behind; one is the least that makes a number.
-            sides = [1 / max(1, plus) + 1 / max(1, minus) for plus, minus in one.violators if plus or minus]
-            total += q * self.experiment.n_bins * max(sides, default=0.0)
+            models = [law(q=q, bins=self.experiment.n_bins, senders=sides) for sides in one.violators if any(sides)]
+            total += max(models, default=0.0)
             summed.append(total)
         return Leakage(q=q, summed=tuple(summed))
 

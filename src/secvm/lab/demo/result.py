@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.learning.aggregate.scoring import Score
+from secvm.privacy.label_leakage import auc_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class RoundLine:
 
 @dataclass(frozen=True, slots=True)
 class Leakage:
-    """What the tallies give away of labels, by the law d'² = q · bins · (1/V₊ + 1/V₋) (docs/threat-model.md)."""
+    """What the tallies give away of labels, by the law d'² = q · bins · (1/V₊ + 1/V₋) (docs/privacy.md)."""
 
     #: Mean probability with which a unit of an update is sent.
     q: float
@@ -38,17 +39,12 @@ class Leakage:
     @property
     def first_auc(self) -> float:
         """Of round 1 alone."""
-        return auc(self.summed[0]) if self.summed else 0.5
+        return auc_of(self.summed[0]) if self.summed else 0.5
 
     @property
     def auc(self) -> float:
         """Of all rounds, for a device that sends an update in each of them."""
-        return auc(self.summed[-1]) if self.summed else 0.5
-
-
-def auc(d_squared: float) -> float:
-    """The chance to tell a random person of one label from one of the other: Φ(d' / √2)."""
-    return 0.5 * (1.0 + math.erf(math.sqrt(max(0.0, d_squared)) / 2.0))
+        return auc_of(self.summed[-1]) if self.summed else 0.5
 
 
 @dataclass(frozen=True, slots=True)
