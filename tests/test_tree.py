@@ -55,6 +55,19 @@ def test_import_contracts_hold(copied_source: Path) -> None:
         pytest.param("layers", {"learning/t.py": "import secvm.crypto"}, id="learning imports crypto"),
         pytest.param("layers", {"crypto/t.py": "import secvm.learning"}, id="crypto imports learning"),
         pytest.param("layers", {"crypto/t.py": "import secvm.protocol"}, id="crypto imports protocol"),
+        pytest.param("layers", {"privacy/t.py": "import secvm.protocol"}, id="privacy imports protocol"),
+        pytest.param("layers", {"learning/t.py": "import secvm.privacy"}, id="learning imports privacy"),
+        pytest.param("layers", {"crypto/t.py": "import secvm.privacy"}, id="crypto imports privacy"),
+        *(
+            pytest.param("privacy", {"privacy/t.py": f"import secvm.{other}"}, id=f"privacy learns of {other}")
+            for other in ("crypto", "protocol", "people", "runtime")
+        ),
+        *(
+            pytest.param("pure", {"privacy/t.py": f"import {name}"}, id=f"privacy imports {name}")
+            for name in ("os", "random", "secrets", "socket", "time", "pathlib")
+        ),
+        pytest.param("sklearn", {"privacy/t.py": "import scipy.stats"}, id="privacy needs more than a device"),
+        pytest.param("printing", {"privacy/t.py": "import rich"}, id="privacy talks to terminals"),
         pytest.param("layers", {"protocol/t.py": "import secvm.people"}, id="protocol imports people"),
         pytest.param(
             "boundary_protocol",
@@ -188,7 +201,7 @@ def test_import_contracts_refuse_trespass(copied_source: Path, contract: str, fi
 )
 @pytest.mark.parametrize(
     ("folder", "refused"),
-    [("crypto", True), ("learning", True), ("people", True), ("protocol", True), ("cli", False)],
+    [("crypto", True), ("learning", True), ("people", True), ("privacy", True), ("protocol", True), ("cli", False)],
 )
 def test_ruff_refuses_clock_and_dice_inside(line: str, folder: str, *, refused: bool) -> None:
     result = subprocess.run(
@@ -238,7 +251,7 @@ def test_persons_device_needs_no_extras() -> None:
     """The mathematics and the frame of the program import with the base dependencies alone: numba is optional."""
     modules = [
         ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-        for folder in ("crypto", "learning", "protocol", "cli")
+        for folder in ("crypto", "learning", "privacy", "protocol", "cli")
         for file in sorted((ROOT / "src/secvm" / folder).rglob("*.py"))
         if "_kernels" not in file.parts
     ]
