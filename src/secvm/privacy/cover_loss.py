@@ -18,8 +18,7 @@ import numpy as np
 from secvm.privacy.pld import Floats, PrivacyLoss, discretise
 
 #: Counts are written down until what is left has at most this chance; the rest gets an infinite loss.
-_LEFT = 1e-30
-_LOG_LEFT = math.log(_LEFT)
+_LOG_LEFT = math.log(1e-30)
 
 
 def log_tail(shape: float, p: float, above: int) -> float:
@@ -64,9 +63,11 @@ def cell_losses(shape: float, p: float, q: float, step: float) -> tuple[PrivacyL
     with_unit = without * ratio
     there = ratio > 0
     losses = np.log(ratio[there])
-    taken = discretise(losses, with_unit[there], infinite=_LEFT * (1 + 1 / p), step=step)
+    # X + 1 is beyond the last count that is written down where X is at it, or beyond.
+    left = math.exp(log_tail(shape, p, len(masses) - 2))
+    taken = discretise(losses, with_unit[there], infinite=left, step=step)
     # Without a unit a count of 0 may be seen that with one (q = 1) cannot.
-    given = discretise(-losses, without[there], infinite=_LEFT + float(without[~there].sum()), step=step)
+    given = discretise(-losses, without[there], infinite=left + float(without[~there].sum()), step=step)
     return taken, given
 
 

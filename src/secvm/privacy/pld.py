@@ -22,7 +22,7 @@ floating-point arithmetic with a margin, not interval arithmetic: ``_MARGIN`` co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,10 +30,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+#: Nothing is protected long before.
+MAX_EPSILON = 32.0
 #: A look's share of the transform's rounding, in units of the largest coefficient, 1: 2^-52 times a generous 64.
 _ROUNDING = 64 * 2.0**-52
 #: Relative.
 _MARGIN = 1e-9
+_NEARLY_NOTHING = 1e-24
 #: A window holds so many standard deviations of the tilted sum on either side.
 _DEVIATIONS = 10
 _MAX_WINDOW = 1 << 24
@@ -52,17 +55,13 @@ class PrivacyLoss:
     def losses(self) -> Floats:
         return self.step * np.arange(self.first, self.first + len(self.mass))
 
-    def cumulant(self, tilt: float) -> float:
-        """ln Σ mass · e^(tilt · loss), the infinite part left out."""
-        found = self.mass > 0
-        return _log_sum(np.log(self.mass[found]) + tilt * self.losses[found])
-
-    def tilted(self, tilt: float) -> Floats:
-        """The finite part times e^(tilt · loss), made to sum to 1."""
-        with np.errstate(divide="ignore"):
-            exponents = np.log(self.mass) + tilt * self.losses
-        weights: Floats = np.exp(exponents - exponents.max())
-        return weights / weights.sum()
+    def tilted(self, tilt: float) -> tuple[Floats, float]:
+        """The finite part times e^(tilt · loss), made to sum to 1, and the logarithm of what it summed to."""
+        exponents = tilt * self.losses
+        top = float(exponents.max())
+        weights: Floats = self.mass * np.exp(exponents - top)
+        total = float(weights.sum())
+        return weights / total, top + math.log(total)
 
 
 def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) -> PrivacyLoss:
@@ -77,7 +76,12 @@ def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) ->
     upper = np.clip(upper, 0.0, mass)
     grid = np.bincount(index, weights=mass - upper, minlength=length)
     grid += np.bincount(index + 1, weights=upper, minlength=length)
-    return PrivacyLoss(step=step, first=first, mass=grid, infinite=infinite)
+    # Long tails of nearly nothing cost time: the upper one becomes infinite, the lower one moves up to its end.
+    low = int(np.searchsorted(np.cumsum(grid), _NEARLY_NOTHING))
+    high = length - int(np.searchsorted(np.cumsum(grid[::-1]), _NEARLY_NOTHING))
+    kept = grid[low:high].copy()
+    kept[0] += grid[:low].sum()
+    return PrivacyLoss(step=step, first=first + low, mass=kept, infinite=infinite + float(grid[high:].sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +92,17 @@ class Looks:
 
     def delta(self, epsilon: float) -> float:
         """An upper bound on δ(ε)."""
-        kept = math.fsum(n * math.log1p(-loss.infinite) for loss, n in self.parts)
-        whole = -math.expm1(kept)
-        return min(1.0, (1 + _MARGIN) * (whole + self._finite(epsilon)))
+        finite = 0.0 if epsilon >= sum(n * float(loss.losses[-1]) for loss, n in self.parts) else self._finite(epsilon)
+        return min(1.0, (1 + _MARGIN) * (finite + self.unbounded))
 
-    def epsilon(self, delta: float, *, at_least: float = 0.0, limit: float = 64.0) -> float:
-        """An upper bound on the smallest ε ≥ ``at_least`` with δ(ε) ≤ delta; infinite when it is beyond the limit."""
-        if self.delta(at_least) <= delta:
-            return at_least
-        if self.delta(limit) > delta:
-            return math.inf
-        low, high = at_least, limit
-        while high - low > 1e-4 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
-        return high
+    @property
+    def unbounded(self) -> float:
+        """What δ(ε) never falls below, however large ε is: the chance of an infinite loss."""
+        return -math.expm1(self._log_kept)
+
+    @property
+    def _log_kept(self) -> float:
+        return math.fsum(n * math.log1p(-loss.infinite) for loss, n in self.parts)
 
     def _finite(self, epsilon: float) -> float:
         tilt = self._tilt(epsilon)
@@ -110,7 +110,7 @@ class Looks:
         mean, variance, first = 0.0, 0.0, 0
         laws = []
         for loss, n in self.parts:
-            law = loss.tilted(tilt)
+            law, _ = loss.tilted(tilt)
             centre = float(law @ loss.losses)
             mean += n * centre
             variance += n * float(law @ (loss.losses - centre) ** 2)
@@ -138,7 +138,7 @@ class Looks:
         return float(shares @ scaled) + above
 
     def _cumulant(self, tilt: float) -> float:
-        return math.fsum(n * loss.cumulant(tilt) for loss, n in self.parts)
+        return math.fsum(n * loss.tilted(tilt)[1] for loss, n in self.parts)
 
     def _chernoff(self, loss: float, tilt: float) -> float:
         """P(sum > loss), the best of a few tilts."""
@@ -155,7 +155,7 @@ class Looks:
         return max(high, 0.5)
 
     def _mean(self, tilt: float) -> float:
-        return math.fsum(n * float(loss.tilted(tilt) @ loss.losses) for loss, n in self.parts)
+        return math.fsum(n * float(loss.tilted(tilt)[0] @ loss.losses) for loss, n in self.parts)
 
 
 def _wrapped(law: Floats, size: int) -> Floats:
@@ -165,6 +165,16 @@ def _wrapped(law: Floats, size: int) -> Floats:
     return np.bincount(np.arange(len(law)) % size, weights=law, minlength=size)
 
 
-def _log_sum(exponents: Floats) -> float:
-    top = float(exponents.max())
-    return top + math.log(float(np.exp(exponents - top).sum()))
+def smallest_epsilon(delta_of: Callable[[float], float], delta: float, *, at_least: float = 0.0) -> float:
+    """The smallest ε ≥ ``at_least`` with δ(ε) ≤ delta, at most 1e-4 of it too large; +∞ beyond ``MAX_EPSILON``."""
+    low, high = at_least, max(2 * at_least, 0.25)
+    if delta_of(low) <= delta:
+        return low
+    while delta_of(high) > delta:
+        low, high = high, 2 * high
+        if high > MAX_EPSILON:
+            return math.inf
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_of(middle) <= delta else (middle, high)
+    return high
