@@ -52,7 +52,7 @@ class CoverNoise:
     @property
     def p(self) -> Fraction:
         """The negative binomial's p."""
-        return self.odds / (1 + self.odds)
+        return Fraction(self.odds.numerator, self.odds.numerator + self.odds.denominator)
 
     @property
     def mean_packages(self) -> Fraction:

@@ -49,7 +49,7 @@ def smallest_cap(shape: float, p: float, log_chance: float) -> int:
 
 
 def log_masses(shape: float, p: float) -> Floats:
-    """ln P(X = k) for k = 0 … K, where P(X > K) ≤ 1e-30."""
+    """The logarithms of P(X = k) for k = 0 … K, where P(X > K) ≤ 1e-30."""
     last = smallest_cap(shape, p, _LOG_LEFT)
     k = np.arange(1, last + 1)
     steps = np.log(p) + np.log(k + shape - 1) - np.log(k)

@@ -4,15 +4,15 @@ Of two laws P, Q the *privacy loss* at an outcome o is L = ln P(o)/Q(o), and
 
     δ(ε) = max over events S of P(S) - e^ε Q(S) = E_P [(1 - e^(ε-L))₊]
 
-Looks that are independent, or each dominated by the same pair whatever was seen before, add their losses: the sum's law is
-a convolution. Three steps move away from the truth, each towards a larger δ:
+Looks that are independent, or each dominated by the same pair whatever was seen before, add their losses: the sum's law
+is a convolution. Three steps move away from the truth, each towards a larger δ:
 
  1. **Grid.** An atom between two grid points is split between them so that its mass under P *and* under Q stays
     ("connect the dots"). (1 - e^ε Π e^-Lᵢ)₊ is convex in each e^-Lᵢ, and the split keeps the mean of e^-Lᵢ: by Jensen
     δ grows, also after composition.
  2. **Cut.** Mass beyond what is written down is given the loss +∞, and a sum with an infinite part counts whole.
- 3. **Window.** Sums are computed by a circular Fourier transform. What falls off below comes back above: too much, never
-    too little. What falls off above is bounded by Chernoff and added.
+ 3. **Window.** Sums are computed by a circular Fourier transform. What falls off below comes back above: too much,
+    never too little. What falls off above is bounded by Chernoff and added.
 
 Before the transform each law is tilted, f(x) e^(λx) / M(λ), so that the tail which is asked for becomes the middle: the
 transform's rounding (``_ROUNDING`` a look, added too) is then small against the *answer*, not only against 1. This is
@@ -37,6 +37,7 @@ _ROUNDING = 64 * 2.0**-52
 #: Relative.
 _MARGIN = 1e-9
 _NEARLY_NOTHING = 1e-24
+_NEGLIGIBLE = 1e-6
 #: A window holds so many standard deviations of the tilted sum on either side.
 _DEVIATIONS = 10
 _MAX_WINDOW = 1 << 24
@@ -59,9 +60,10 @@ class PrivacyLoss:
         """The finite part times e^(tilt · loss), made to sum to 1, and the logarithm of what it summed to."""
         exponents = tilt * self.losses
         top = float(exponents.max())
-        weights: Floats = self.mass * np.exp(exponents - top)
+        weights = self.mass * np.exp(exponents - top)
         total = float(weights.sum())
-        return weights / total, top + math.log(total)
+        law: Floats = np.asarray(weights / total, dtype=np.float64)
+        return law, top + math.log(total)
 
 
 def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) -> PrivacyLoss:
@@ -74,7 +76,7 @@ def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) ->
     length = int(index.max()) + 2
     # Rounding may leave an atom a hair outside its two points: no negative mass.
     upper = np.clip(upper, 0.0, mass)
-    grid = np.bincount(index, weights=mass - upper, minlength=length)
+    grid: Floats = np.bincount(index, weights=mass - upper, minlength=length).astype(np.float64)
     grid += np.bincount(index + 1, weights=upper, minlength=length)
     # Long tails of nearly nothing cost time: the upper one becomes infinite, the lower one moves up to its end.
     low = int(np.searchsorted(np.cumsum(grid), _NEARLY_NOTHING))
@@ -106,6 +108,10 @@ class Looks:
 
     def _finite(self, epsilon: float) -> float:
         tilt = self._tilt(epsilon)
+        # Chernoff's bound on the whole answer: where it is nothing beside the rest, it is the answer.
+        at_most = math.exp(min(0.0, self._cumulant(tilt) - tilt * epsilon))
+        if at_most < _NEGLIGIBLE * max(self.unbounded, _NEARLY_NOTHING):
+            return at_most
         step = self.parts[0][0].step
         mean, variance, first = 0.0, 0.0, 0
         laws = []
@@ -121,7 +127,7 @@ class Looks:
             size = 1 << max(8, math.ceil(math.log2(2 * half / step)))
             lowest = math.floor(mean / step) - size // 2
             above = self._chernoff((lowest + size) * step, tilt)
-            if above < 1e-3 * math.exp(min(0.0, self._cumulant(tilt) - tilt * epsilon)) or size >= _MAX_WINDOW:
+            if above < _NEGLIGIBLE * at_most or size >= _MAX_WINDOW:
                 break
             half *= 2
         transform = np.ones(size // 2 + 1, dtype=np.complex128)
@@ -145,7 +151,7 @@ class Looks:
         return math.exp(min(0.0, *(self._cumulant(c * tilt) - c * tilt * loss for c in (1.0, 1.5, 2.0, 3.0))))
 
     def _tilt(self, epsilon: float) -> float:
-        """About the tilt that makes ε the mean of the sum, and at least a little: any tilt is right, this one is sharp."""
+        """About the tilt that makes ε the mean of the sum, and at least a little. Any is right, this one is sharp."""
         low, high = 0.0, 1.0
         while self._mean(high) < epsilon and high < 2.0**20:
             low, high = high, 2 * high
@@ -162,7 +168,7 @@ def _wrapped(law: Floats, size: int) -> Floats:
     """A law laid around a circle."""
     if len(law) <= size:
         return law if len(law) == size else np.pad(law, (0, size - len(law)))
-    return np.bincount(np.arange(len(law)) % size, weights=law, minlength=size)
+    return np.bincount(np.arange(len(law)) % size, weights=law, minlength=size).astype(np.float64)
 
 
 def smallest_epsilon(delta_of: Callable[[float], float], delta: float, *, at_least: float = 0.0) -> float:

@@ -3,19 +3,19 @@
 The coordinator sees, per round, how often each cell was named: the real packages of all, and cover that the honest
 devices add (``learning/cover_noise.py``). Compared are two worlds that differ in one person:
 
-- **zero-out**: the device sends its cover and nulls, but no real package (the number of participants is public, so a world
-  without the device would be a comparison nobody could keep);
+- **zero-out**: the device sends its cover and nulls, but no real package (the number of participants is public, so a
+  world without the device would be a comparison nobody could keep);
 - **label flip**: the same features with the other label, that is, every unit moves from a cell to the one of the other
   sign: a unit taken and a unit given.
 
 In each round the person touches at most n cells of each model, one unit each. Each touched cell is a look
-(``cover_loss.py``), whatever the weights and whatever was published before, so malicious weights are covered; rounds that
-were opened and abandoned count like others. Thinning by ρ sends each unit of a person with n cells with chance
+(``cover_loss.py``), whatever the weights and whatever was published before, so malicious weights are covered; rounds
+that were opened and abandoned count like others. Thinning by ρ sends each unit of a person with n cells with chance
 q = min(1, ρ/√n), n fixed when the device joins: which n is worst is not proved but *looked up*, over all of them
 (docs/proofs/thinned-cover.md).
 
-To the noise's δ come, each times (1 + e^ε), the chances that reality departs from this: a device's cover exceeds its cap
-(for every honest device and round), the sampler's error (likewise), a person's thinned units exceed ``real_cap``.
+To the noise's δ come, each times (1 + e^ε), the chances that reality departs from this: a device's cover exceeds its
+cap (for every honest device and round), the sampler's error (likewise), a person's thinned units exceed ``real_cap``.
 Cover and real units are cut apart, so that neither cut tells of the other.
 """
 
@@ -93,7 +93,7 @@ class Contribution:
         return float(self.models * self.cells * (self.thinning.q or 1))
 
     def log_cut(self, real_cap: int) -> float:
-        """ln of a bound on the chance that more than ``real_cap`` units remain in a round (Chernoff, for any mean less)."""
+        """The logarithm of a bound on the chance that more than ``real_cap`` units remain in a round (Chernoff)."""
         k, mean = real_cap + 1, self.mean_units
         if k > self.models * self.cells:
             return -math.inf
@@ -180,7 +180,7 @@ def epsilon_of(
     rounds: int | None = None,
     adjacency: Adjacency = Adjacency.ZERO_OUT,
 ) -> float:
-    """ε at δ when at least γ · participants are honest, after so many rounds (all, unless told); +∞ for no guarantee."""
+    """ε at δ if γ · participants or more are honest, after so many rounds (all, unless told); +∞: no guarantee."""
     told = plan.contribution if rounds is None else replace(plan.contribution, rounds=rounds)
     honest = math.floor(participants * Fraction(gamma).limit_denominator(10**6))
     if honest < 1:

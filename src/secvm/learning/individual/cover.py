@@ -1,8 +1,8 @@
 """One device's cover packages of a round, drawn exactly: integers and fractions, no rounding, no logarithm.
 
-The share of a device is a negative binomial of shape a and odds θ in each of C cells (``learning/cover_noise.py``). That
-is a Poisson number of clusters, each in a uniform cell, where clusters of size k come at the rate C a p^k / k. Summed
-over k the rate is C a ln(1/(1-p)), irrational; so it is never summed. Instead, by Poisson thinning:
+The share of a device is a negative binomial of shape a and odds θ in each of C cells (``learning/cover_noise.py``).
+That is a Poisson number of clusters, each in a uniform cell, where clusters of size k come at the rate C a p^k / k.
+Summed over k the rate is C a ln(1/(1-p)), irrational; so it is never summed. Instead, by Poisson thinning:
 
  1. *Candidates* come at the rate C a p^k for size k, together μ = C a θ, which is rational: draw Poisson(μ) of them.
  2. Each candidate's size is geometric, P(k) = (1-p) p^(k-1), k = 1, 2, …; it stays with chance 1/k.
@@ -13,8 +13,8 @@ over k the rate is C a ln(1/(1-p)), irrational; so it is never summed. Instead, 
 Poisson(μ) is what remains of Poisson(⌈μ⌉) when each point stays with chance μ/⌈μ⌉, and Poisson(⌈μ⌉) is a sum of
 Poisson(1). Poisson(1) by rejection: propose k with chance 2^-(k+1), accept with chance 2^(k-1)/k! (at most 1); what is
 accepted has chances in proportion to 1/k!. ∎ The size is found by inversion: size > i exactly if U < p^i. Every
-comparison U < x is made digit by digit, in base 2^64, for as long as it is open (``below``), so it has the chance x, not
-about x.
+comparison U < x is made digit by digit, in base 2^64, for as long as it is open (``below``), so it has the chance x,
+not about x.
 
 **What remains.** Given uniform words the law is exact but for one thing: a round has 2^22 words. Ask for the generating
 function E z^W of the words W at z = 1.1, per unit of ⌈μ⌉. A proposal takes 2 words (3 and more with chance 2^-63), and
@@ -102,8 +102,7 @@ def _poisson(mean: Fraction, words: Iterator[int]) -> int:
     """Poisson of a rational mean."""
     units = -(-mean.numerator // mean.denominator)
     points = sum(_poisson_of_one(words) for _ in range(units))
-    kept = mean / units
-    return sum(below(kept.numerator, kept.denominator, words) for _ in range(points))
+    return sum(below(mean.numerator, mean.denominator * units, words) for _ in range(points))
 
 
 def _poisson_of_one(words: Iterator[int]) -> int:
