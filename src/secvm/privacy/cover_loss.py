@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from secvm.privacy.pld import Floats, PrivacyLoss, discretise
+from secvm.privacy.pld import Floats, PrivacyLoss, discretise, dot
 
 #: Counts are written down until what is left has at most this chance; the rest gets an infinite loss.
 _LOG_LEFT = math.log(1e-30)
@@ -76,8 +76,8 @@ def spread_of_loss(shape: float, p: float, q: float) -> float:
     masses, ratio = _ratios(shape, p, q)
     there = ratio > 0
     law, losses = np.exp(masses[there]), np.log(ratio[there])
-    mean = float(law @ losses) / float(law.sum())
-    return math.sqrt(float(law @ (losses - mean) ** 2))
+    mean = dot(law, losses) / float(law.sum())
+    return math.sqrt(dot(law, (losses - mean) ** 2))
 
 
 def _ratios(shape: float, p: float, q: float) -> tuple[Floats, Floats]:
