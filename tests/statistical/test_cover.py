@@ -82,20 +82,13 @@ def counts_of(packages: Sequence[TrainPackage]) -> NDArray[np.int64]:
 
 
 def against(counts: Counter[int], law: NDArray[np.float64]) -> float:
-    """Chi-square against a law on 0, 1, …, with everything rare taken together."""
+    """Chi-square against a law on 0, 1, …; from where fewer than five are expected on, all are taken together."""
     total = sum(counts.values())
-    expected, found, last = [], [], 0
-    for k, chance in enumerate(law):
-        if total * chance < 20 and total * law[k:].sum() >= 20 and k < len(law) - 1 and k > law.argmax():
-            break
-        expected.append(total * chance)
-        found.append(counts[k])
-        last = k
-    expected.append(total - sum(expected))
-    found.append(sum(n for k, n in counts.items() if k > last))
-    kept = np.array(expected) >= 5
-    statistic = float((((np.array(found) - expected) ** 2)[kept] / np.array(expected)[kept]).sum())
-    degrees, x = int(kept.sum()) - 1, math.log(1 / RATE)
+    last = next(k for k in range(int(law.argmax()), len(law)) if total * law[k] < 5)
+    expected = total * np.append(law[:last], 1 - law[:last].sum())
+    found = np.array([*(counts[k] for k in range(last)), sum(n for k, n in counts.items() if k >= last)])
+    statistic = float(((found - expected) ** 2 / expected).sum())
+    degrees, x = last, math.log(1 / RATE)
     return statistic / (degrees + 2 * math.sqrt(degrees * x) + 2 * x)
 
 

@@ -16,7 +16,7 @@ accepted has chances in proportion to 1/k!. ∎ The size is found by inversion: 
 comparison U < x is made digit by digit, in base 2^64, for as long as it is open (``below``), so it has the chance x,
 not about x.
 
-**What remains.** Given uniform words the law is exact but for one thing: a round has 2^22 words. Ask for the generating
+**What remains.** Given uniform words the law is exact but for one thing: a round has no more than some 2^24 words. Ask for the generating
 function E z^W of the words W at z = 1.1, per unit of ⌈μ⌉. A proposal takes 2 words (3 and more with chance 2^-63), and
 is accepted with chance e/4: the factor is under z² (e/4) / (1 - z² (1 - e/4)) < 1.37. Each of its Poisson(1) points
 takes a word to stay, words for its size with a chance of at most 1/4 of one more, and words for 1/k and for the cell
@@ -42,7 +42,8 @@ from secvm.learning.package import TrainPackage
 
 _BITS = 64
 _WORD = 1 << _BITS
-_BLOCK_WORDS = 1 << 10
+#: Blocks of words double from the first size to the last: most devices need few.
+_FIRST_WORDS, _MOST_WORDS = 1 << 8, 1 << 12
 #: Seeded dice have 12 bits for the model, which cover, drawn for all models at once, uses to number its blocks.
 _BLOCKS = 1 << 12
 #: Sizes are looked up as long as p^i is above 2^-4; beyond, a geometric law starts anew.
@@ -57,8 +58,9 @@ def draw_cover(noise: CoverNoise, *, dice: Dice, round_number: int) -> list[Trai
     """The cover packages of one device in one round. It takes no person: cover must not depend on one."""
     words = _words(dice, round_number)
     packages: list[TrainPackage] = []
+    p = noise.p
     for _ in range(_poisson(noise.mean_packages, words)):
-        size = _geometric(noise.p, words)
+        size = _geometric(p, words)
         if _uniform(size, words) == 0:
             packages += [_package(_uniform(noise.cells, words), noise)] * size
     return packages[: noise.cap]
@@ -74,7 +76,8 @@ def _package(cell: int, noise: CoverNoise) -> TrainPackage:
 def _words(dice: Dice, round_number: int) -> Iterator[int]:
     """A round's words for cover, a block at a time."""
     for block in range(_BLOCKS):
-        yield from dice.words(Purpose.COVER, round_number, block, _BLOCK_WORDS)
+        size = min(_FIRST_WORDS << min(block, _BITS), _MOST_WORDS)
+        yield from dice.words(Purpose.COVER, round_number, block, size)
     raise OutOfDiceError
 
 
