@@ -27,6 +27,7 @@ RECIPES = [
     for name in (
         "README.md",
         "docs/learning.md",
+        "docs/privacy.md",
         "docs/how-to/audit-an-experiment.md",
         "docs/how-to/train-offline.md",
         "examples/README.md",
@@ -110,6 +111,13 @@ def test_readme_shows_what_its_command_prints(clone: Path, capfd: pytest.Capture
     # What follows is the file's name, the time it took and the memory.
     assert printed.startswith(shown)
     assert (clone / "model.secvm").is_file()
+
+
+def test_privacy_page_shows_what_its_command_prints(capfd: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs/privacy.md"
+    command = next(block for block in blocks(page, "sh") if block.startswith("./secvm privacy bins"))
+    assert run(shlex.split(command)[1:]) == 0
+    assert capfd.readouterr().out == blocks(page, "text")[0]
 
 
 @pytest.mark.slow

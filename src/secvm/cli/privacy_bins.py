@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,16 +49,18 @@ def bins(
         "posterior": posterior,
     }
     which = "the sensitive feature" if sensitive == 1 else f"one of {sensitive:,} sensitive features"
+    events = (
+        "some feature is alone in its bin",
+        f"{which} is alone in its bin",
+        f"some feature shares its bin with fewer than {min_load - 1:,} others",
+    )
     lines = [
         f"{features:,} features in {bins:,} bins: {features / bins:,.1f} in a bin on average.",
         "",
-        "How likely is it, over all salts, that                 paper's bound  exactly",
-        _line("some feature is alone in its bin", *p1),
-        _line(f"{which} is alone in its bin", *p2),
-        _line(f"some feature shares its bin with fewer than {min_load - 1:,} others", *p3),
+        *_table(events, (p1, p2, p3)),
         "",
-        f"If traffic follows Zipf's law with exponent {exponent:g}, whoever sees a bin and guesses its most popular word",
-        f"is right for {posterior:.0%} of the traffic. Sharing a bin in the dictionary is not hiding in traffic.",
+        f"If traffic follows Zipf's law with exponent {exponent:g}, whoever sees a bin and guesses its most",
+        f"popular word is right for {posterior:.0%} of the traffic. Sharing a bin is not hiding in traffic.",
     ]
     if any(printed.vacuous for printed, _ in (p1, p2, p3)):
         lines.insert(6, "A bound of one or more says nothing.")
@@ -76,6 +79,10 @@ def _number(bound: ProbabilityBound) -> float | None:
     return None if math.isinf(bound.log10) else bound.log10
 
 
-def _line(event: str, printed: ProbabilityBound, tight: Bracket) -> str:
-    low, high = tight.low.text(4), tight.high.text(4)
-    return f"  {event:<53}{printed.text(4):<15}{high if low == high else f'{low} to {high}'}"
+def _table(events: Sequence[str], found: Sequence[tuple[ProbabilityBound, Bracket]]) -> Iterator[str]:
+    width = max(len(event) for event in events) + 4
+    yield f"{'How likely is it, over all salts, that':<{width}}  paper's bound  exactly"
+    for event, (printed, tight) in zip(events, found, strict=True):
+        low, high = tight.low.text(4), tight.high.text(4)
+        exactly = high if low == high else f"{low} to {high}"
+        yield f"  {event:<{width}}{printed.text(4):<15}{exactly}"

@@ -1,9 +1,9 @@
 """How well a word hides in the traffic of its bin, whatever the dictionary says.
 
 Whoever sees a bin in a package and knows how popular words are guesses the bin's most popular word. How often is that
-right? Let words be sorted by traffic, t₁ ≥ t₂ ≥ …, and hashed into n bins. Word i is the guess of its bin exactly if none
-of the i - 1 words before it fell there, which has the probability (1 - 1/n)^(i-1). So over all salts the expected share
-of traffic that is guessed rightly, the **traffic-weighted posterior**, is
+right? Let words be sorted by traffic, t₁ ≥ t₂ ≥ …, and hashed into n bins. Word i is the guess of its bin exactly if
+none of the i - 1 words before it fell there, which has the probability (1 - 1/n)^(i-1). So over all salts the expected
+share of traffic that is guessed rightly, the **traffic-weighted posterior**, is
 
     Σ t_i (1 - 1/n)^(i-1)  /  Σ t_i
 
@@ -60,14 +60,14 @@ def zipf_posterior(n_words: int, n_bins: int, *, exponent: float = 1.0, shift: f
 
 
 def zipf_rule_of_thumb(n_words: int, n_bins: int) -> float:
-    """ln n / (ln m + γ): what ``zipf_posterior`` is close to for exponent 1 and many more words than bins."""
+    """The rule ln n / (ln m + γ): what ``zipf_posterior`` is close to for exponent 1 and many more words than bins."""
     return min(1.0, math.log(n_bins) / (math.log(n_words) + float(np.euler_gamma)))
 
 
 def _first_in_bin(before: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
     """With which probability none of so many words before fell into a word's bin."""
     if n_bins == 1:
-        return (before == 0).astype(np.float64)
+        return np.where(before == 0, 1.0, 0.0)
     return np.exp(before * math.log1p(-1.0 / n_bins))
 
 

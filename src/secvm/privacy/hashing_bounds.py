@@ -161,7 +161,7 @@ def _convolve(one: list[int], other: list[int]) -> list[int]:
 
 
 def _expected(m: int, n: int, k: int, j: int) -> Decimal | None:
-    """ln B_j: expected number of sets of j among the k features that are all alone, each in a bin of its own."""
+    """Logarithm of B_j: how many sets of j of the k features are expected to be alone, each feature in its bin."""
     if j > min(k, n):
         return None
     others = ln_ratio_power(n - j, n, m - j)
@@ -194,7 +194,7 @@ def _inclusion_exclusion(m: int, n: int, k: int, first: Decimal) -> tuple[Probab
 
 
 def _low_by_pairs(n: int, some: Decimal, few: Decimal) -> ProbabilityBound:
-    """n q' - C(n, 2) q²: Bonferroni, and two loads are below k together at most as often as if they were independent."""
+    """Bonferroni's n q' - C(n, 2) q²: two loads are below k together at most as often as if they were independent."""
     pairs = (Decimal(n - 1) / 2).ln() + 2 * few - some if n > 1 else None
     rest = 1 - (pairs.exp() if pairs is not None else Decimal(0))
     found = min(some + Decimal(n).ln() + rest.ln(), Decimal(0)) if rest > _TOO_SMALL else None

@@ -1,8 +1,8 @@
 """Lemma 3 of the paper, three times: as printed, without its floor, and with the largest probability there is.
 
 Two worlds: in one all M participants of a sign send F packages each into random bins out of d; in the other one of them
-is known. Whatever tally the server sees, its probabilities in the two worlds differ by at most the larger of the largest
-point masses of two multinomials, of M·F and of (M-1)·F packages, to the power of the number of rounds.
+is known. Whatever tally the server sees, its probabilities in the two worlds differ by at most the larger of the
+largest point masses of two multinomials, of M·F and of (M-1)·F packages, to the power of the number of rounds.
 
 That is tiny because every single tally is unlikely, **not** because the worlds are hard to tell apart: the label may be
 plain to see all the same (docs/privacy.md). So it is computed here, and used nowhere as a claim.
@@ -25,7 +25,10 @@ def lemma3_printed(participants: int, features: int, bins: int, rounds: int = 1)
 
 
 def lemma3_without_floor(participants: int, features: int, bins: int, rounds: int = 1) -> ProbabilityBound:
-    """With Γ(MF/d + 1) to the power of d: smooth, and true because ln Γ is convex."""
+    """With Γ(MF/d + 1) to the power of d: smooth, and true because ln Γ is convex.
+
+    With less than one package a bin the printed form is the tighter one: there it is the mode itself.
+    """
     return _larger_world(lambda total: without_floor(total, bins), participants, features, bins, rounds)
 
 
@@ -55,7 +58,7 @@ def mode(total: int, bins: int) -> ProbabilityBound:
         each, more = divmod(total, bins)
         return (bins - more) * ln_factorial(each) + more * ln_factorial(each + 1)
 
-    return _over(total, bins, denominator)
+    return _over(total, bins, denominator).capped()
 
 
 def _over(total: int, bins: int, denominator: Callable[[], Decimal]) -> ProbabilityBound:

@@ -26,7 +26,7 @@ DIGITS = 70
 MAX_SIZE = 10**18
 #: Absolute error that every logarithm of this module stays below.
 SLACK = Decimal("1e-30")
-#: From here on twelve terms of Stirling's series are right to 1e-54.
+#: From here on twelve terms of Stirling's series are right to 1e-59.
 _STIRLING_FROM = 300
 #: B_2j / (2j (2j - 1)), the coefficients of Stirling's series; the error is below the first one left out.
 _STIRLING = tuple(
@@ -90,10 +90,10 @@ def check_size(number: int, name: str, *, at_least: int = 1) -> int:
 
 @lru_cache(maxsize=4096)
 def ln_factorial(x: Fraction | int) -> Decimal:
-    """ln x!, which is ln Γ(x + 1), for a rational x ≥ 0."""
+    """Logarithm of x!, which is ln Γ(x + 1), for a rational x ≥ 0."""
     with many_digits():
-        if isinstance(x, int) and x < _STIRLING_FROM:
-            return Decimal(math.factorial(x)).ln()
+        if x.denominator == 1 and x < _STIRLING_FROM:
+            return Decimal(math.factorial(int(x))).ln()
         point, below = as_decimal(x), Decimal(1)
         while point < _STIRLING_FROM:
             point += 1
@@ -106,19 +106,19 @@ def ln_factorial(x: Fraction | int) -> Decimal:
 
 
 def ln_binomial(n: int, k: int) -> Decimal:
-    """ln of n over k, for 0 ≤ k ≤ n."""
+    """Logarithm of n over k, for 0 ≤ k ≤ n."""
     with many_digits():
         return ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 
 
 def ln_falling(n: int, j: int) -> Decimal:
-    """ln of n (n - 1) … (n - j + 1), for 0 ≤ j ≤ n."""
+    """Logarithm of n (n - 1) … (n - j + 1), for 0 ≤ j ≤ n."""
     with many_digits():
         return ln_factorial(n) - ln_factorial(n - j)
 
 
 def ln_ratio_power(over: int, under: int, power: int) -> Decimal | None:
-    """ln of (over / under)^power; None where that is zero."""
+    """Logarithm of (over / under)^power; None where that is zero."""
     with many_digits():
         if over == 0:
             return Decimal(0) if power == 0 else None
@@ -127,7 +127,7 @@ def ln_ratio_power(over: int, under: int, power: int) -> Decimal | None:
 
 
 def ln_load_range(m: int, n: int, fewest: int, most: int) -> tuple[Decimal, Decimal] | None:
-    """ln P(fewest ≤ Bin(m, 1/n) ≤ most) from below and from above; None where it is zero.
+    """Logarithm of P(fewest ≤ Bin(m, 1/n) ≤ most) from below and from above; None where it is zero.
 
     The terms are summed from the largest one outwards. Their ratios shrink on both ways, so that what is left after the
     last one is less than a geometric series.

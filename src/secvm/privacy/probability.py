@@ -4,7 +4,7 @@ Rules it keeps:
 
  1. A bound lies on one side of the true probability, and says which. Every operation rounds to that side, so that what
     was true before it is true after it. Two sides are never mixed.
- 2. An upper bound above one is true and says nothing (``vacuous``): a printed formula may give it, and is shown as it is.
+ 2. An upper bound above one is true and says nothing (``vacuous``). A printed formula that gives one is shown as it is.
  3. No NaN, no infinity but the logarithm of zero. What makes no sense is refused with one sentence.
 
 An upper bound turns into a lower one by ``complement`` and back: if p ≤ b then 1 - p ≥ 1 - b.
@@ -27,8 +27,6 @@ from secvm.privacy.logarithms import SLACK, Side, as_decimal, many_digits, outwa
 _RELATIVE = Decimal("1e-60")
 #: Smaller than this against one, a number is handled by its series.
 _SMALL = Decimal("1e-20")
-#: The logarithm of a probability as near to one as a float can tell.
-_LAST_BELOW_ONE = -5e-324
 #: Below this distance of two logarithms the smaller summand is far under the last digit of any float but zero.
 _FAR = -2000.0
 
@@ -42,8 +40,8 @@ class ProbabilityBound:
     side: Side = Side.UPPER
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ln, float) or math.isnan(self.ln) or self.ln == math.inf:
-            raise BadInputError("the logarithm of a probability must be a float below infinity")
+        if math.isnan(self.ln) or self.ln == math.inf:
+            raise BadInputError("the logarithm of a probability must be a number below infinity")
         if self.side is Side.LOWER and self.ln > 0:
             raise BadInputError("no probability is above one, so no lower bound is")
 
@@ -68,7 +66,7 @@ class ProbabilityBound:
             return cls(-math.inf, side)
         found = outward(logarithm, side, slack)
         # What the slack alone has pushed above one is one.
-        return cls(min(found, 0.0) if side is Side.LOWER or logarithm <= 0 else found, side)
+        return cls(min(found, 0.0) if side is Side.LOWER or logarithm <= slack else found, side)
 
     # ── what can be done with them ───────────────────────────────────────────────────────────────────────────────────
 
@@ -81,8 +79,7 @@ class ProbabilityBound:
 
     def __pow__(self, times: int) -> ProbabilityBound:
         """So many independent events of this kind, all of them."""
-        if isinstance(times, bool) or not isinstance(times, int) or times < 0:
-            raise BadInputError("a probability is raised to a whole number, zero or more")
+        _check_whole(times, "a probability is raised to")
         if times == 0:
             return ProbabilityBound(0.0, self.side)
         return self if self.ln == -math.inf else self._from_exact(Fraction(self.ln) * times)
@@ -105,8 +102,7 @@ class ProbabilityBound:
         """At least one of so many events of this kind: the union bound. Upper bounds only."""
         if self.side is Side.LOWER:
             raise BadInputError("the sum of two probabilities bounds their union from above only")
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise BadInputError("events are counted by a whole number, zero or more")
+        _check_whole(count, "events are counted by")
         if count == 0 or self.ln == -math.inf:
             return ProbabilityBound(-math.inf)
         with many_digits():
@@ -122,10 +118,7 @@ class ProbabilityBound:
             return ProbabilityBound(0.0, side)
         with many_digits():
             logarithm, slack = _ln_one_minus_exp(Decimal(self.ln))
-            found = min(outward(logarithm, side, slack), 0.0)
-        if side is Side.LOWER and found == 0.0:
-            found = _LAST_BELOW_ONE
-        return ProbabilityBound(found, side)
+            return ProbabilityBound(min(outward(logarithm, side, slack), 0.0), side)
 
     def capped(self) -> ProbabilityBound:
         """The same, and one where it was above one."""
@@ -211,6 +204,13 @@ class Bracket:
         return cls(ProbabilityBound.of(probability, Side.LOWER), ProbabilityBound.of(probability))
 
 
+def _check_whole(number: int, what: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise BadInputError(f"{what} a whole number")
+    if number < 0:
+        raise BadInputError(f"{what} a whole number that is not negative")
+
+
 def union(bounds: Iterable[ProbabilityBound]) -> ProbabilityBound:
     """At least one of many events; of none, never."""
     return reduce(lambda one, other: one | other, bounds, ProbabilityBound(-math.inf))
@@ -219,10 +219,10 @@ def union(bounds: Iterable[ProbabilityBound]) -> ProbabilityBound:
 def _ln_one_minus_exp(x: Decimal) -> tuple[Decimal, Decimal]:
     """ln(1 - e^x) for x < 0, and how wrong it may be."""
     if -x < _SMALL:
-        # 1 - e^x = -x (1 + x/2 + …), where the rest is below x²
-        found = (-x).ln() + x / 2
-        return found, abs(found) * _RELATIVE + x * x
-    if x < -10**7:  # e^x is below 10^(-4 million), and smaller than any float
+        # 1 - e^x lies between -x (1 + x/2) and -x
+        found = (-x).ln()
+        return found, abs(found) * _RELATIVE - x
+    if x < -(10**7):  # e^x is below 10^(-4 million), and smaller than any float
         return Decimal(0), Decimal("1e-1000")
     small = x.exp()
     if small < _SMALL:

@@ -1,4 +1,4 @@
-"""Somebody else's numbers: plain fractions, and decimals of two hundred digits with all roundings in one place."""
+"""Somebody else's numbers: plain fractions, and decimals of four hundred digits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,25 +10,25 @@ from secvm.privacy.probability import ProbabilityBound
 
 
 @contextmanager
-def two_hundred_digits() -> Iterator[None]:
-    # Twice as many where needed: numbers near one are then still told apart from it.
+def many_more_digits() -> Iterator[None]:
+    # 1 - 1e-300 must still be told apart from one.
     with localcontext(Context(prec=400, Emin=MIN_EMIN, Emax=MAX_EMAX)):
         yield
 
 
 def ln(number: Fraction) -> Decimal:
-    with two_hundred_digits():
+    with many_more_digits():
         return (Decimal(number.numerator) / Decimal(number.denominator)).ln()
 
 
 def exp(logarithm: float) -> Decimal:
-    with two_hundred_digits():
+    with many_more_digits():
         return Decimal(logarithm).exp()
 
 
 def off_by(bound: ProbabilityBound, true_ln: Decimal) -> Decimal:
     """How far the bound lies on its own side; negative where it is false."""
-    with two_hundred_digits():
+    with many_more_digits():
         return (Decimal(bound.ln) - true_ln) * int(bound.side)
 
 
@@ -36,6 +36,6 @@ def holds(bound: ProbabilityBound, truth: Fraction) -> bool:
     """Whether the bound is true of a probability."""
     if truth == 0:
         return bound.side is Side.UPPER or bound.ln == float("-inf")
-    return bound.ln != float("-inf") and off_by(bound, ln(truth)) >= 0 or (
-        bound.ln == float("-inf") and bound.side is Side.LOWER
-    )
+    if bound.ln == float("-inf"):
+        return bound.side is Side.LOWER
+    return off_by(bound, ln(truth)) >= 0

@@ -3,7 +3,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -17,22 +17,26 @@ from secvm.privacy.logarithms import (
     ln_ratio_power,
     outward,
 )
-from tests.unit.privacy.oracle import ln, two_hundred_digits
+from tests.unit.privacy.oracle import ln, many_more_digits
 
 TINY = Decimal("1e-40")
 
 
 @given(st.integers(0, 3000))
-def test_factorials_have_forty_digits(n: int) -> None:
-    with two_hundred_digits():
-        assert abs(ln_factorial(n) - Decimal(math.factorial(n)).ln()) < TINY
+@example(299)
+@example(300)
+def test_factorials_have_all_digits(n: int) -> None:
+    with many_more_digits():
+        assert abs(ln_factorial(n) - Decimal(math.factorial(n)).ln()) < Decimal("1e-57")
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 299, 300, 1000])
 def test_factorials_of_halves_have_forty_digits(n: int) -> None:
     # Γ(n + 1/2) = (2n)! √π / (4^n n!)
-    pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
-    with two_hundred_digits():
+    pi = Decimal(
+        "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
+    )
+    with many_more_digits():
         odd = Fraction(math.factorial(2 * n), 4**n * math.factorial(n))
         if n:
             assert abs(ln_factorial(Fraction(2 * n - 1, 2)) - ln(odd) - pi.ln() / 2) < TINY
@@ -44,7 +48,7 @@ def test_factorials_of_halves_have_forty_digits(n: int) -> None:
 @given(st.integers(0, 400), st.data())
 def test_binomials_are_what_they_count(n: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, n))
-    with two_hundred_digits():
+    with many_more_digits():
         assert abs(ln_binomial(n, k) - Decimal(math.comb(n, k)).ln()) < TINY
 
 
@@ -59,7 +63,7 @@ def test_loads_of_a_bin_lie_between_the_two_logarithms(m: int, n: int, fewest: i
         assert found is None
         return
     assert found is not None
-    with two_hundred_digits():
+    with many_more_digits():
         assert found[0] - TINY <= ln(truth) <= found[1] + TINY
         assert found[1] - found[0] < Decimal("1e-35")
 
@@ -76,7 +80,7 @@ def test_tails_far_below_floats_have_all_digits() -> None:
     m, n, most = 10**6, 10**3, 60
     found = ln_load_range(m, n, 0, most)
     assert found is not None
-    with two_hundred_digits():
+    with many_more_digits():
         stay = Decimal(n - 1) / Decimal(n)
         truth = sum(
             (Decimal(math.comb(m, load)) * stay ** (m - load) / Decimal(n) ** load for load in range(most + 1)),
@@ -92,12 +96,12 @@ def test_a_tail_of_too_many_terms_is_still_between_its_bounds() -> None:
     assert found is not None
     normal = float(stats.norm.logcdf(-3.0015))
     assert float(found[0]) < normal < float(found[1])
-    assert float(found[1]) - float(found[0]) < 2
+    assert float(found[1]) - float(found[0]) < 3
 
 
 @given(st.fractions(-1000, 1000), st.sampled_from(Side))
 def test_rounding_outwards_gives_the_next_float_on_that_side(number: Fraction, side: Side) -> None:
-    with two_hundred_digits():
+    with many_more_digits():
         value = Decimal(number.numerator) / Decimal(number.denominator)
         found = outward(value, side)
         assert (Decimal(found) - value) * int(side) > 0
