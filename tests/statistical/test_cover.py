@@ -39,7 +39,7 @@ MOST = 12
 Sampler = Callable[[CoverNoise, Dice, int], list[TrainPackage]]
 
 
-def right(noise: CoverNoise, dice: Dice, units: int) -> list[TrainPackage]:  # noqa: ARG001
+def right(noise: CoverNoise, dice: Dice, units: int) -> list[TrainPackage]:
     return draw_cover(noise, dice=dice, round_number=1)
 
 
@@ -132,7 +132,7 @@ def same_for_all(sampler: Sampler) -> float:
 
 
 STATISTICS = (first_cells, cell_law, independent_cells, total_law, same_for_all)
-FAULTS = {
+FAULTS: dict[Sampler, set[Callable[[Sampler], float]]] = {
     one_cell_less: {first_cells, cell_law},
     wrong_mean: {cell_law},
     wrong_sizes: {cell_law, total_law},
@@ -165,7 +165,7 @@ def test_poisson_has_its_law() -> None:
     for mean in (Fraction(1), Fraction(2, 7), Fraction(31, 10)):
         source = words(b"poisson")
         counts = Counter(cover._poisson(mean, source) for _ in range(5 * N))
-        law = np.exp([k * math.log(mean) - float(mean) - math.lgamma(k + 1) for k in range(40)])
+        law: NDArray[np.float64] = np.exp([k * math.log(mean) - float(mean) - math.lgamma(k + 1) for k in range(40)])
         assert against(counts, law) < 1, mean
 
 
@@ -174,4 +174,4 @@ def test_sizes_have_their_law() -> None:
     for p in (Fraction(1, 3), Fraction(4, 5), Fraction(65, 66)):
         source = words(b"sizes")
         counts = Counter(cover._geometric(p, source) - 1 for _ in range(5 * N))
-        assert against(counts, float(1 - p) * float(p) ** np.arange(2_000)) < 1, p
+        assert against(counts, np.asarray(float(1 - p) * float(p) ** np.arange(2_000), dtype=np.float64)) < 1, p

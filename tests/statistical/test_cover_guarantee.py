@@ -67,14 +67,16 @@ def worlds(noise: CoverNoise, q: Fraction, *, there: bool) -> NDArray[np.int64]:
         thin(units, keep53=keep53, dice=UnsafeSeededDice(b"there", DEVICES * i), round_number=1, model=0)
         for i in range(N)
     ]
-    return covered(noise, b"there") + np.array([counts(one) for one in sent])
+    found: NDArray[np.int64] = covered(noise, b"there") + np.array([counts(one) for one in sent])
+    return found
 
 
 def losses(seen: NDArray[np.int64], noise: CoverNoise, q: float) -> NDArray[np.float64]:
     """The attacker knows the noise as it is, also where it is not as promised."""
     with np.errstate(divide="ignore"):
         each: NDArray[np.float64] = np.log(1 - q + q * seen / ((seen + SHAPE - 1) * float(noise.p)))
-    return each.sum(axis=1)
+    summed: NDArray[np.float64] = each.sum(axis=1)
+    return summed
 
 
 def measured(noise: CoverNoise, q: Fraction, epsilon: float, *, taken: bool) -> tuple[float, float]:

@@ -54,7 +54,7 @@ class PrivacyLoss:
 
     @property
     def losses(self) -> Floats:
-        return self.step * np.arange(self.first, self.first + len(self.mass))
+        return np.arange(self.first, self.first + len(self.mass), dtype=np.float64) * self.step
 
     def tilted(self, tilt: float) -> tuple[Floats, float]:
         """The finite part times e^(tilt · loss), made to sum to 1, and the logarithm of what it summed to."""

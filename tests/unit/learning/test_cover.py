@@ -4,7 +4,7 @@ import ast
 import inspect
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from math import factorial
 from pathlib import Path
 
@@ -113,7 +113,7 @@ def test_a_size_is_the_first_power_that_the_uniform_number_reaches(
 def test_the_table_holds_the_first_digits_of_all_powers_apart(over: int, under: int) -> None:
     p = CoverNoise(n_models=1, n_bins=1, share=Fraction(1, 10**6), odds=Fraction(over, under), cap=0).p
     ascending = cover._powers(p)
-    assert all(a < b for a, b in zip(ascending, ascending[1:], strict=False))
+    assert all(a < b for a, b in pairwise(ascending))
     for i in (1, len(ascending) // 2 + 1, len(ascending)):
         assert ascending[-i] == (p.numerator**i << 64) // p.denominator**i
     assert p ** (len(ascending) + 1) < Fraction(1, 16)
@@ -147,9 +147,7 @@ def test_uniform_throws_the_incomplete_run_away() -> None:
 
 def test_cells_are_all_models_bins_and_signs_with_the_bias_once_each() -> None:
     packages = {cover._package(cell, NOISE) for cell in range(NOISE.cells)}
-    assert packages == {
-        TrainPackage(model=m, bin_index=b, sign=s) for m in range(2) for b in range(4) for s in (-1, 1)
-    }
+    assert packages == {TrainPackage(model=m, bin_index=b, sign=s) for m in range(2) for b in range(4) for s in (-1, 1)}
     assert NOISE.cells == len(packages) == 16
 
 

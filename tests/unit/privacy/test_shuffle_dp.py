@@ -52,7 +52,9 @@ def odds_15(thinning: Thinning = EVERYTHING) -> Fraction:
 # ── figures of the design, recomputed ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("participants", "bins", "said"), [(10_000, 1_000, 197), (10_000, 10_000, 1_965), (100_000, 10_000, 196)])
+@pytest.mark.parametrize(
+    ("participants", "bins", "said"), [(10_000, 1_000, 197), (10_000, 10_000, 1_965), (100_000, 10_000, 196)]
+)
 def test_mean_cover_of_shape_15(participants: int, bins: int, said: int) -> None:
     """All of δ for the noise, as the design's figures have it: a hundredth less than said."""
     mean = 2 * (bins + 1) * 15 * odds_15() / participants
@@ -60,7 +62,7 @@ def test_mean_cover_of_shape_15(participants: int, bins: int, said: int) -> None
 
 
 def test_caps_without_thinning() -> None:
-    """2,300 and 2,500 at a chance of 1e-7 for all devices and rounds, without the factor 1 + e^ε that a proof asks for."""
+    """2,300 and 2,500 at 1e-7 for all devices and rounds, without the factor 1 + e^ε that a proof asks for."""
     assert smallest_cap(2002 * 15 / 10_000, float(odds_15() / (1 + odds_15())), math.log(1e-7 / 3e5)) == pytest.approx(
         2_300, rel=0.02
     )

@@ -16,14 +16,13 @@ accepted has chances in proportion to 1/k!. ∎ The size is found by inversion: 
 comparison U < x is made digit by digit, in base 2^64, for as long as it is open (``below``), so it has the chance x,
 not about x.
 
-**What remains.** Given uniform words the law is exact but for one thing: a round has no more than some 2^24 words. Ask for the generating
-function E z^W of the words W at z = 1.1, per unit of ⌈μ⌉. A proposal takes 2 words (3 and more with chance 2^-63), and
-is accepted with chance e/4: the factor is under z² (e/4) / (1 - z² (1 - e/4)) < 1.37. Each of its Poisson(1) points
-takes a word to stay, words for its size with a chance of at most 1/4 of one more, and words for 1/k and for the cell
-that are thrown away with a chance under 1/2: factors 1.1, 1.14, 1.23 and 1.23, together under 1.9. That is under
-1.37 e^0.9 < 3.4 a unit. With ⌈μ⌉ ≤ 2^16 units P(W > 2^22) < 3.4^(2^16) / 1.1^(2^22) < 2^-400000, far under
-2^-60; then ``OutOfDiceError`` is raised, whatever the person's data. The accountant charges 2^-60 for every device and
-round.
+**What remains.** Given uniform words the law is exact but for one thing: words end, though not before 2^22 of them. Let
+W be the words that a round takes, and look at E z^W for z = 1.1, per unit of ⌈μ⌉. A proposal takes 2 words (more with
+chance 2^-63) and is accepted with chance e/4: a factor under z² (e/4) / (1 - z² (1 - e/4)) < 1.37. Each of its
+Poisson(1) points takes a word to stay, words for its size with a chance of at most 1/4 of one more, and words for 1/k
+and for the cell that are thrown away with a chance under 1/2: factors 1.1, 1.14, 1.23 and 1.23, together under 1.9.
+That is under 1.37 e^0.9 < 3.4 a unit. With ⌈μ⌉ ≤ 2^16 units P(W > 2^22) < 3.4^(2^16) / 1.1^(2^22) < 2^-400000; then
+``OutOfDiceError`` is raised, whatever the person's data. The accountant charges 2^-60 for every device and round.
 """
 
 from __future__ import annotations
