@@ -29,6 +29,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 from secvm.errors import BadExperimentError
+from secvm.learning.arithmetic import exact
 from secvm.learning.cover_noise import MAX_ODDS, CoverNoise
 from secvm.learning.thinning import Thinning
 from secvm.privacy.cover_loss import cell_losses, log_tail, smallest_cap, spread_of_loss
@@ -44,6 +45,8 @@ _ODDS_STEPS = 64
 _STEP = 1 / 16
 #: Neighbouring n are looked at together while they differ by less than this share: the larger n with the larger q.
 _TOGETHER = 0.01
+#: More than what a few roundings take from a chance.
+_ROUNDED_UP = 1 + 1e-12
 #: Shapes that ``plan`` tries when it may choose: it takes the one with the smallest budget.
 SHAPES = (15, 20, 30, 45, 60, 90, 120, 180, 240)
 
@@ -82,7 +85,7 @@ class Contribution:
         low = max(1, min(math.floor(self.thinning.rho**2), self.cells))
         while low <= self.cells:
             high = min(self.cells, math.floor(low * (1 + _TOGETHER)))
-            yield (min(1.0, math.nextafter(rho / math.sqrt(low), 2.0)), each * high)
+            yield (min(1.0, rho / math.sqrt(low) * _ROUNDED_UP), each * high)
             low = high + 1
 
     @property
@@ -151,7 +154,7 @@ def plan(
     (all, unless told). A ``shape`` of None looks for the smallest budget; small shapes fail early when fewer are honest
     than assumed. Test and participation cells are no part of it: they need cover and a share of ε of their own.
     """
-    share = Fraction(gamma).limit_denominator(10**6)
+    share = exact(gamma)
     if not (0 < epsilon <= 32 and 0 < delta < 1 and 0 < share <= 1):
         raise BadExperimentError("ε must lie above 0 and at most at 32, δ between 0 and 1, γ above 0 and at most at 1")
     if bins < 1 or hashes < 1 or features < 0 or participants * share < 1:
@@ -182,7 +185,7 @@ def epsilon_of(
 ) -> float:
     """ε at δ if γ · participants or more are honest, after so many rounds (all, unless told); +∞: no guarantee."""
     told = plan.contribution if rounds is None else replace(plan.contribution, rounds=rounds)
-    honest = math.floor(participants * Fraction(gamma).limit_denominator(10**6))
+    honest = math.floor(participants * exact(gamma))
     if honest < 1:
         return math.inf
     departs = sum(_departures(plan.noise, told, honest, plan.real_cap))
