@@ -212,7 +212,8 @@ def dice() -> JSON:
     """Seeded dice, word by word."""
     cases = []
     for seed, participant in ((b"", 0), (b"seed", 7), (bytes(range(40)), 2**40 + 1)):
-        for purpose in Purpose:
+        # Cover is in no protocol yet: what others have as version 1 stays as it is, byte for byte.
+        for purpose in (one for one in Purpose if one is not Purpose.COVER):
             for round_number, model, index in ((0, 0, 0), (1, 0, 0), (1, 2, 3), (2**20 - 1, 4095, 2**32 - 1)):
                 key = dice_key(seed, participant, purpose)
                 cases.append(

@@ -164,7 +164,9 @@ def check_dice(content: JSON) -> None:
         message = struct.pack("<QI", case["participant"], len(seed)) + seed + case["purpose"].encode()
         assert hashlib.blake2b(message, digest_size=16, person=b"secvm-v1-dice\0\0\0").hexdigest() == case["key"]
         assert dice_word(case["key"], case["round"], case["model"], case["index"]) == int(case["word"])
-    assert {case["purpose"] for case in content["cases"]} == {purpose.value for purpose in Purpose}
+    # Cover is in no protocol yet.
+    told = {purpose.value for purpose in Purpose if purpose is not Purpose.COVER}
+    assert {case["purpose"] for case in content["cases"]} == told
 
 
 def check_drawing(content: JSON) -> None:

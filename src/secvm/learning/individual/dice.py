@@ -32,6 +32,7 @@ class Purpose(enum.Enum):
     COIN = "coin"
     THINNING = "thinning"
     BUDGET = "budget"
+    COVER = "cover"
 
 
 class Dice(Protocol):

@@ -1,0 +1,88 @@
+"""What one look at one cell tells: a cell with a person's unit against the same cell without, both under cover.
+
+X is the cover of the honest devices, NB(r, p). Others' real packages only move both laws. A unit that is sent with
+chance q makes the law (1-q) X + q (X+1), a mixture; against X the likelihood ratio at a count of k is
+
+    1 - q + q · P(X = k-1) / P(X = k) = 1 - q + q · k / ((k + r - 1) p)
+
+The two directions differ: taking a unit away and adding one are two losses. Nothing here is proved of which q is worst;
+``shuffle_dp`` looks at all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from secvm.privacy.pld import Floats, PrivacyLoss, discretise, dot
+
+#: Counts are written down until what is left has at most this chance; the rest gets an infinite loss.
+_LOG_LEFT = math.log(1e-30)
+
+
+def log_tail(shape: float, p: float, above: int) -> float:
+    """An upper bound on ln P(X > above) for X = NB(shape, p): the next term times a geometric series.
+
+    From k = above + 1 on, the ratio of two terms, p (k + shape) / (k + 1), is at most its first value or p, whichever
+    is larger. Where that is 1 or more the bound is 0, that is, nothing is promised.
+    """
+    k = above + 1
+    ratio = max(p, p * (k + shape) / (k + 1))
+    if ratio >= 1:
+        return 0.0
+    term = math.lgamma(k + shape) - math.lgamma(shape) - math.lgamma(k + 1) + shape * math.log1p(-p) + k * math.log(p)
+    # lgamma is good to a few units of the last place of terms of this size.
+    return min(0.0, term - math.log1p(-ratio) + 1e-9)
+
+
+def smallest_cap(shape: float, p: float, log_chance: float) -> int:
+    """The smallest cap that NB(shape, p) exceeds with at most this chance, by ``log_tail``."""
+    high = 1
+    while log_tail(shape, p, high) > log_chance:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if log_tail(shape, p, middle) <= log_chance else (middle, high)
+    return high
+
+
+def log_masses(shape: float, p: float) -> Floats:
+    """The logarithms of P(X = k) for k = 0 … K, where P(X > K) ≤ 1e-30."""
+    last = smallest_cap(shape, p, _LOG_LEFT)
+    k = np.arange(1, last + 1)
+    steps = np.log(p) + np.log(k + shape - 1) - np.log(k)
+    return shape * math.log1p(-p) + np.concatenate([[0.0], np.cumsum(steps)])
+
+
+def cell_losses(shape: float, p: float, q: float, step: float) -> tuple[PrivacyLoss, PrivacyLoss]:
+    """The losses (of with against without, of without against with) of one cell whose unit is sent with chance q."""
+    masses, ratio = _ratios(shape, p, q)
+    without = np.exp(masses)
+    with_unit = without * ratio
+    there = ratio > 0
+    losses = np.log(ratio[there])
+    # X + 1 is beyond the last count that is written down where X is at it, or beyond.
+    left = math.exp(log_tail(shape, p, len(masses) - 2))
+    taken = discretise(losses, with_unit[there], infinite=left, step=step)
+    # Without a unit a count of 0 may be seen that with one (q = 1) cannot.
+    given = discretise(-losses, without[there], infinite=left + float(without[~there].sum()), step=step)
+    return taken, given
+
+
+def spread_of_loss(shape: float, p: float, q: float) -> float:
+    """The standard deviation of a cell's loss: what a grid must be fine against."""
+    masses, ratio = _ratios(shape, p, q)
+    there = ratio > 0
+    law, losses = np.exp(masses[there]), np.log(ratio[there])
+    mean = dot(law, losses) / float(law.sum())
+    return math.sqrt(dot(law, (losses - mean) ** 2))
+
+
+def _ratios(shape: float, p: float, q: float) -> tuple[Floats, Floats]:
+    masses = log_masses(shape, p)
+    k = np.arange(len(masses))
+    # The 0-th count alone has k + shape - 1 possibly ≤ 0, and there the ratio's second part is 0.
+    below = np.where(k > 0, (k + shape - 1) * p, 1.0)
+    return masses, 1 - q + q * k / below

@@ -1,0 +1,202 @@
+"""Privacy-loss distributions on a grid: how much two worlds differ after many independent looks, never too little.
+
+Of two laws P, Q the *privacy loss* at an outcome o is L = ln P(o)/Q(o), and
+
+    δ(ε) = max over events S of P(S) - e^ε Q(S) = E_P [(1 - e^(ε-L))₊]
+
+Looks that are independent, or each dominated by the same pair whatever was seen before, add their losses: the sum's law
+is a convolution. Three steps move away from the truth, each towards a larger δ:
+
+ 1. **Grid.** An atom between two grid points is split between them so that its mass under P *and* under Q stays
+    ("connect the dots"). (1 - e^ε Π e^-Lᵢ)₊ is convex in each e^-Lᵢ, and the split keeps the mean of e^-Lᵢ: by Jensen
+    δ grows, also after composition.
+ 2. **Cut.** Mass beyond what is written down is given the loss +∞, and a sum with an infinite part counts whole.
+ 3. **Window.** Sums are computed by a circular Fourier transform. What falls off below comes back above: too much,
+    never too little. What falls off above is bounded by Chernoff and added.
+
+Before the transform each law is tilted, f(x) e^(λx) / M(λ), so that the tail which is asked for becomes the middle: the
+transform's rounding (``_ROUNDING`` a look, added too) is then small against the *answer*, not only against 1. This is
+floating-point arithmetic with a margin, not interval arithmetic: ``_MARGIN`` covers what logarithms and sums round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Nothing is protected long before.
+MAX_EPSILON = 32.0
+#: A look's share of the transform's rounding, in units of the largest coefficient, 1: 2^-52 times a generous 64.
+_ROUNDING = 64 * 2.0**-52
+#: Relative.
+_MARGIN = 1e-9
+_NEARLY_NOTHING = 1e-24
+_NEGLIGIBLE = 1e-6
+#: A window holds so many standard deviations of the tilted sum on either side.
+_DEVIATIONS = 10
+_MAX_WINDOW = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyLoss:
+    """The law under P of the loss of one look: ``mass[i]`` at the loss (first + i) · step, and ``infinite`` at +∞."""
+
+    step: float
+    first: int
+    mass: Floats
+    infinite: float
+
+    @property
+    def losses(self) -> Floats:
+        return np.arange(self.first, self.first + len(self.mass), dtype=np.float64) * self.step
+
+    def tilted(self, tilt: float) -> tuple[Floats, float]:
+        """The finite part times e^(tilt · loss), made to sum to 1, and the logarithm of what it summed to."""
+        exponents = tilt * self.losses
+        top = float(exponents.max())
+        weights = self.mass * np.exp(exponents - top)
+        total = float(weights.sum())
+        law: Floats = np.asarray(weights / total, dtype=np.float64)
+        return law, top + math.log(total)
+
+
+def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) -> PrivacyLoss:
+    """Atoms with finite losses onto a grid, by steps 1 and 2 above."""
+    places = np.floor(losses / step)
+    beyond = losses - places * step
+    upper = mass * np.expm1(-beyond) / np.expm1(-step)
+    first = int(places.min())
+    index = (places - first).astype(np.int64)
+    length = int(index.max()) + 2
+    # Rounding may leave an atom a hair outside its two points: no negative mass.
+    upper = np.clip(upper, 0.0, mass)
+    grid: Floats = np.bincount(index, weights=mass - upper, minlength=length).astype(np.float64)
+    grid += np.bincount(index + 1, weights=upper, minlength=length)
+    # Long tails of nearly nothing cost time: the upper one becomes infinite, the lower one moves up to its end.
+    low = int(np.searchsorted(np.cumsum(grid), _NEARLY_NOTHING))
+    high = length - int(np.searchsorted(np.cumsum(grid[::-1]), _NEARLY_NOTHING))
+    kept = grid[low:high].copy()
+    kept[0] += grid[:low].sum()
+    return PrivacyLoss(step=step, first=first + low, mass=kept, infinite=infinite + float(grid[high:].sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """Many looks: each loss so many times, all on the same grid."""
+
+    parts: Sequence[tuple[PrivacyLoss, int]]
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound on δ(ε)."""
+        finite = 0.0 if epsilon >= sum(n * float(loss.losses[-1]) for loss, n in self.parts) else self._finite(epsilon)
+        return min(1.0, (1 + _MARGIN) * (finite + self.unbounded))
+
+    @property
+    def unbounded(self) -> float:
+        """What δ(ε) never falls below, however large ε is: the chance of an infinite loss."""
+        return -math.expm1(self._log_kept)
+
+    @property
+    def _log_kept(self) -> float:
+        return math.fsum(n * math.log1p(-loss.infinite) for loss, n in self.parts)
+
+    def _finite(self, epsilon: float) -> float:
+        tilt = self._tilt(epsilon)
+        # Chernoff's bound on the whole answer: where it is nothing beside the rest, it is the answer.
+        at_most = math.exp(min(0.0, self._cumulant(tilt) - tilt * epsilon))
+        if at_most < _NEGLIGIBLE * max(self.unbounded, _NEARLY_NOTHING):
+            return at_most
+        step = self.parts[0][0].step
+        mean, variance, first = 0.0, 0.0, 0
+        laws = []
+        for loss, n in self.parts:
+            law, _ = loss.tilted(tilt)
+            centre = dot(law, loss.losses)
+            mean += n * centre
+            variance += n * dot(law, (loss.losses - centre) ** 2)
+            first += n * loss.first
+            laws.append((law, n))
+        half = _DEVIATIONS * math.sqrt(variance) + 2 * step
+        while True:
+            size = 1 << max(8, math.ceil(math.log2(2 * half / step)))
+            lowest = math.floor(mean / step) - size // 2
+            above = self._chernoff((lowest + size) * step, tilt)
+            if above < _NEGLIGIBLE * at_most or size >= _MAX_WINDOW:
+                break
+            half *= 2
+        transform = np.ones(size // 2 + 1, dtype=np.complex128)
+        for law, n in laws:
+            transform *= _power(np.fft.rfft(_wrapped(law, size)), n)
+        # Place i of the circle is every index that leaves the rest i when the firsts are taken off.
+        sums = np.roll(np.fft.irfft(transform, size), -((lowest - first) % size))
+        rounding = _ROUNDING * sum(n for _, n in self.parts)
+        losses = step * (lowest + np.arange(size))
+        inside = losses > epsilon
+        losses = losses[inside]
+        shares = -np.expm1(epsilon - losses) * (np.maximum(sums[inside], 0.0) + rounding)
+        scaled = np.exp(np.minimum(self._cumulant(tilt) - tilt * losses, 700.0))
+        return dot(shares, scaled) + above
+
+    def _cumulant(self, tilt: float) -> float:
+        return math.fsum(n * loss.tilted(tilt)[1] for loss, n in self.parts)
+
+    def _chernoff(self, loss: float, tilt: float) -> float:
+        """P(sum > loss), the best of a few tilts."""
+        return math.exp(min(0.0, *(self._cumulant(c * tilt) - c * tilt * loss for c in (1.0, 1.5, 2.0, 3.0))))
+
+    def _tilt(self, epsilon: float) -> float:
+        """About the tilt that makes ε the mean of the sum, and at least a little. Any is right, this one is sharp."""
+        low, high = 0.0, 1.0
+        while self._mean(high) < epsilon and high < 2.0**20:
+            low, high = high, 2 * high
+        for _ in range(12):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._mean(middle) < epsilon else (low, middle)
+        return max(high, 0.5)
+
+    def _mean(self, tilt: float) -> float:
+        return math.fsum(n * dot(loss.tilted(tilt)[0], loss.losses) for loss, n in self.parts)
+
+
+def dot(a: Floats, b: Floats) -> float:
+    """Σ a b, without BLAS, whose threads cost more than they save here."""
+    return float((a * b).sum())
+
+
+def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
+    """By squaring: many times as quick as numpy's power of complex numbers."""
+    found = np.ones_like(base)
+    while n:
+        if n & 1:
+            found *= base
+        base = base * base
+        n >>= 1
+    return found
+
+
+def _wrapped(law: Floats, size: int) -> Floats:
+    """A law laid around a circle."""
+    if len(law) <= size:
+        return law if len(law) == size else np.pad(law, (0, size - len(law)))
+    return np.bincount(np.arange(len(law)) % size, weights=law, minlength=size).astype(np.float64)
+
+
+def smallest_epsilon(delta_of: Callable[[float], float], delta: float, *, at_least: float = 0.0) -> float:
+    """The smallest ε ≥ ``at_least`` with δ(ε) ≤ delta, at most 1e-4 of it too large; +∞ beyond ``MAX_EPSILON``."""
+    low, high = at_least, max(2 * at_least, 0.25)
+    if delta_of(low) <= delta:
+        return low
+    while delta_of(high) > delta:
+        low, high = high, 2 * high
+        if high > MAX_EPSILON:
+            return math.inf
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_of(middle) <= delta else (middle, high)
+    return high
