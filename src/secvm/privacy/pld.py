@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+#: The search for ε goes up by this factor.
+_GROWTH = 1.3
 #: Nothing is protected long before.
 MAX_EPSILON = 32.0
 #: A look's share of the transform's rounding, in units of the largest coefficient, 1: 2^-52 times a generous 64.
@@ -188,12 +190,16 @@ def _wrapped(law: Floats, size: int) -> Floats:
 
 
 def smallest_epsilon(delta_of: Callable[[float], float], delta: float, *, at_least: float = 0.0) -> float:
-    """The smallest ε ≥ ``at_least`` with δ(ε) ≤ delta, at most 1e-4 of it too large; +∞ beyond ``MAX_EPSILON``."""
-    low, high = at_least, max(2 * at_least, 0.25)
+    """The smallest ε ≥ ``at_least`` with δ(ε) ≤ delta, at most 1e-4 of it too large; +∞ beyond ``MAX_EPSILON``.
+
+    A δ that first falls and then grows (a chance times 1 + e^ε is in it) may be missed where it is low for less than a
+    step of the search. The answer is then too large, never too small.
+    """
+    low, high = at_least, max(_GROWTH * at_least, 0.25)
     if delta_of(low) <= delta:
         return low
     while delta_of(high) > delta:
-        low, high = high, 2 * high
+        low, high = high, _GROWTH * high
         if high > MAX_EPSILON:
             return math.inf
     while high - low > 1e-4 * high:

@@ -1,16 +1,19 @@
 """Plans of cover: the figures that the design rests on, and the laws that a plan keeps."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from secvm.errors import BadExperimentError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.cover_loss import smallest_cap
+from secvm.privacy.cover_loss import log_masses, smallest_cap
 from secvm.privacy.shuffle_dp import (
     SAMPLER_ERROR,
     Adjacency,
@@ -154,8 +157,6 @@ def test_a_delta_below_the_caps_chance_is_no_guarantee() -> None:
 
 
 def test_the_chance_of_a_cut_is_an_upper_bound() -> None:
-    from scipy import stats
-
     told = Contribution(rounds=30, models=1, cells=101, thinning=RHO_1)
     for cap in (15, 25, 37):
         for n in (1, 5, 40, 101):
@@ -184,3 +185,25 @@ def test_a_plan_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     asked = {"epsilon": 1.0, "delta": 1e-6, "rounds": 1, "features": 1, "bins": 10, "participants": 100} | wrong
     with pytest.raises(BadExperimentError):
         plan(**asked)  # type: ignore[arg-type]  # a table of arguments
+
+
+def test_a_flip_is_a_unit_taken_and_a_unit_given() -> None:
+    """One cell, one round: held to all outcomes of the two signs' counts. Two units taken would tell something else."""
+    masses = np.exp(log_masses(3.0, 0.8))
+    moved = np.concatenate([[0.0], masses[:-1]])
+    once = Contribution(rounds=1, models=1, cells=1, thinning=EVERYTHING)
+    for epsilon in (0.2, 1.0):
+        truth = np.maximum(np.outer(moved, masses) - math.exp(epsilon) * np.outer(masses, moved), 0.0).sum()
+        found = noise_delta(once, 3.0, 0.8, epsilon, Adjacency.LABEL_FLIP)
+        assert truth <= found <= 1.02 * truth
+
+
+def test_a_cap_that_is_often_reached_costs_one_and_e_to_the_epsilon_times_its_chance() -> None:
+    made = planned(30)
+    short = replace(made, noise=replace(made.noise, cap=1_920))
+    chance = 300_000 * float(stats.nbinom.sf(1_920, 2002 * 30 / 10_000, 1 - float(made.noise.p)))
+    found = epsilon_of(short, delta=1e-6, participants=10_000, gamma=1.0)
+    whole = noise_delta(CONTRIBUTION, 30.0, float(made.noise.p), found) + (1 + math.exp(found)) * chance
+    assert found > 1.005
+    # The tail that is charged is at most a fifth above the true one.
+    assert 0.9e-6 < whole <= 1e-6
