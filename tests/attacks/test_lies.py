@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from secvm.lab.trials import run
+from secvm.lab.trials import FOUND, UNSEEN, run
 from secvm.testing.malicious import LIES, Lie
 
 TRIALS = 50
@@ -25,6 +25,8 @@ CONVICTING = {
 def test_a_lie_is_caught_every_time(lie: Lie) -> None:
     (count,) = run([lie], trials=TRIALS, seed="ci", honest=False)
     assert (count.caught, count.deviating) == (TRIALS, [])
+    if lie.visible_from_outside:
+        assert count.audit == Counter({FOUND: TRIALS})
     if lie.name in CONVICTING:
         assert count.by == Counter({"evidence: wrong-step": TRIALS})
 
@@ -32,6 +34,7 @@ def test_a_lie_is_caught_every_time(lie: Lie) -> None:
 def test_a_forged_tally_within_the_budget_is_not_detected() -> None:
     (count,) = run([LIES["forged-tally"]], trials=TRIALS, seed="ci", honest=False)
     assert count.caught == 0
+    assert count.audit == Counter({UNSEEN: TRIALS})
 
 
 def test_nobody_refuses_an_honest_run() -> None:

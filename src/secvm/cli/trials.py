@@ -49,6 +49,7 @@ def trials(
                 "expected": "caught" if LIES[found.name].detected else "not detected",
                 "by": dict(found.by.most_common()),
                 "device": dict(found.device.most_common()),
+                "audit": dict(found.audit.most_common()),
                 "deviating": found.deviating,
             }
             for found in counts

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from secvm.auditor.audit import audit_files
+from secvm.auditor.files import GivenFiles
 from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
 from secvm.protocol.documents import digest_of
 from secvm.protocol.evidence import examine
@@ -35,6 +37,9 @@ HONEST = "honest"
 NO_EFFECT = "nothing of it is used"
 #: What a device does that has noticed nothing.
 SENDS = "sends"
+#: What an auditor makes of a lie that outsiders can see, and of one that was told to somebody else alone.
+FOUND, MISSED, UNSEEN, FALSE_ALARM = "found", "missed", "not to be seen from outside", "false alarm"
+AUDIT_DEVIATES = (MISSED, FALSE_ALARM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class Outcome:
     sentence: str = ""
     #: What a whole device made of it.
     device: str = ""
+    #: What an auditor made of what outsiders see: that something is wrong, or nothing.
+    audit: str = ""
 
 
 @dataclass(slots=True)
@@ -61,6 +68,8 @@ class Count:
     by: Counter[str] = field(default_factory=Counter)
     #: What a whole device made of how many.
     device: Counter[str] = field(default_factory=Counter)
+    #: What an auditor made of how many, from outside.
+    audit: Counter[str] = field(default_factory=Counter)
     #: Numbers of trials that did not end as they should.
     deviating: list[int] = field(default_factory=list)
 
@@ -92,7 +101,9 @@ def _count(
         count.caught += outcome.caught_by is not None
         count.by[outcome.caught_by or "not caught"] += 1
         count.device[outcome.device] += 1
-        if (outcome.caught_by is not None) != expected:
+        if outcome.audit:
+            count.audit[outcome.audit] += 1
+        if (outcome.caught_by is not None) != expected or outcome.audit in AUDIT_DEVIATES:
             count.deviating.append(number)
         if advance is not None:
             advance(1)
@@ -112,9 +123,13 @@ def try_honesty(dice: random.Random, folder: Path) -> Outcome:
 
 
 def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
-    """One lie, once: judged by the pure part of a device, and lived through by a whole one. Both must catch it."""
+    """One lie, once: judged by the pure part of a device, and lived through by a whole one. Both must catch it.
+
+    An auditor looks at what outsiders see, and must find what can be seen there, and nothing where that is honest.
+    """
     scene, told = lie.told(dice)
     seen = judge(scene, told)
+    audit = audited(lie, told)
     if lie.after_the_round:
         lived = lied_to(lie, Scene.drawn(dice, **lie.needs), None, folder)
     else:
@@ -122,8 +137,17 @@ def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
     unharmed = lived.no_effect or (lived.caught_by is not None and lived.sent == 0)
     device = NO_EFFECT if lived.no_effect else (lived.caught_by or SENDS)
     if lie.detected and not unharmed:
-        return Outcome(None, lived.variant, lived.sentence, device=f"{device}, {lived.sent} sent")
-    return Outcome(seen.caught_by, seen.variant, seen.sentence or lived.sentence, device=device)
+        return Outcome(None, lived.variant, lived.sentence, device=f"{device}, {lived.sent} sent", audit=audit)
+    return Outcome(seen.caught_by, seen.variant, seen.sentence or lived.sentence, device=device, audit=audit)
+
+
+def audited(lie: Lie, told: Told) -> str:
+    """What an auditor makes of what outsiders see of a lie."""
+    report = audit_files(GivenFiles(told.public), now=told.now, experiment=told.joined)
+    visible = (lie.visible_from_outside or told.visible) and lie.detected
+    if visible:
+        return MISSED if report.ok else FOUND
+    return UNSEEN if report.ok else FALSE_ALARM
 
 
 def judge(scene: Scene, told: Told) -> Outcome:
