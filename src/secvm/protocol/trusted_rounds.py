@@ -23,8 +23,7 @@ another ``RemoteProtocolError``: no package leaves, and the device asks again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from typing import NoReturn
 
 from secvm.crypto.merkle import Frontier, leaf_hash
@@ -42,9 +41,9 @@ from secvm.errors import (
     StaleRoundError,
 )
 from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.belief import Checked, Served, Trusted, tallies_named
 from secvm.protocol.checking import Checking
 from secvm.protocol.checkpoints import SignedCheckpoint, check_times
-from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.ending import Ending, accept_ending
 from secvm.protocol.evidence import Evidence, Kind, count_fault, entry_of, first_frontier, place_of
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -52,82 +51,6 @@ from secvm.protocol.log import LogTerms
 from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.manifest import AcceptedManifest, RoundManifest, last_round
 from secvm.protocol.recompute import Model, what_differs
-from secvm.protocol.version import TRUSTED_TYPE
-
-_MAX_HEADER_BYTES = 2**23
-_MAX_PART_BYTES = 2**21
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What a device has fetched for one look at an experiment. **Nothing in it is checked.**"""
-
-    #: Envelopes of every manifest after the last one believed, in their order; the last is the newest.
-    manifests: tuple[bytes, ...]
-    #: The proof file of the newest document.
-    proof: bytes
-    #: Bytes of the tallies that those documents name, by digest.
-    tallies: Mapping[str, bytes] = field(repr=False)
-    #: Envelope of the ending, where the experiment is over; then the proof is the ending's.
-    ending: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
-    """What a device keeps of what it believes: enough to believe the next, and to convict whoever contradicts it."""
-
-    #: Envelope of the newest manifest believed; None before the first.
-    manifest: bytes | None
-    #: The checkpoint, as it was served; None before the first.
-    checkpoint: bytes | None
-    #: The tree that it has checked, entry by entry.
-    frontier: Frontier
-    #: The descent state of that manifest.
-    state: bytes = field(repr=False)
-
-    def header(self) -> bytes:
-        """All but the state, which is large and a blob of its own."""
-        content = {
-            "checkpoint": None if self.checkpoint is None else base64_text(self.checkpoint),
-            "hashes": [found.hex() for found in self.frontier.hashes],
-            "manifest": None if self.manifest is None else base64_text(self.manifest),
-            "size": self.frontier.size,
-            "type": TRUSTED_TYPE,
-        }
-        return encode_document(content)
-
-    @classmethod
-    def from_parts(cls, header: bytes, state: bytes) -> Trusted:
-        """From what was written by this device."""
-        fields = Fields(decode_document(header, max_bytes=_MAX_HEADER_BYTES), "what is trusted")
-        fields.constant("type", TRUSTED_TYPE)
-        hashes = [
-            Fields({"hash": item}, "what is trusted").hexadecimal("hash", shortest=32, longest=32)
-            for item in fields.items("hashes", longest=64)
-        ]
-        trusted = cls(
-            manifest=None if fields.is_null("manifest") else fields.base64("manifest", longest=_MAX_PART_BYTES),
-            checkpoint=None if fields.is_null("checkpoint") else fields.base64("checkpoint", longest=_MAX_PART_BYTES),
-            frontier=Frontier(fields.integer("size", 1), tuple(hashes)),
-            state=state,
-        )
-        fields.done()
-        return trusted
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Checked:
-    """A round, or an ending, that this device may believe. Only ``TrustedRounds.check`` makes one."""
-
-    #: The newest manifest; None where an experiment ended before its first round.
-    accepted: AcceptedManifest | None
-    ending: Ending | None
-    #: The model that the device computed itself: that of the newest manifest, or what the ending leaves.
-    model: Model
-    #: To be stored, durably, before anything is done with the rest.
-    trusted: Trusted
-    #: So many steps were played again.
-    steps: int
 
 
 class TrustedRounds:
@@ -453,6 +376,4 @@ class TrustedRounds:
         raise CheatingError(sentence, evidence=evidence.to_bytes())
 
 
-def tallies_named(documents: Sequence[RoundManifest | Ending]) -> list[str]:
-    """Digests of the tallies that a device needs to follow these documents."""
-    return [told.last.tally for told in documents if told.last is not None and told.last.tally is not None]
+__all__ = ["Checked", "Served", "Trusted", "TrustedRounds", "tallies_named"]
