@@ -245,7 +245,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
     lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
     for one in told["rounds"]:
         opens = datetime.fromtimestamp(one["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-        people = sum(one["participants"].values()) if "participants" in one else ""
+        people = sum(one["people"].values()) if "people" in one else ""
         lines.append(
             f"{one['number']:>5}  {one['state']:10}{opens:18}{people:>8}  {_share(one.get('accuracy'))}".rstrip()
         )

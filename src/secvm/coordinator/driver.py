@@ -99,7 +99,7 @@ class Driver:
         self._log = log
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
-        self._participants = metrics.counter("train_participants", "Train participants of tallied rounds.")
+        self._participants = metrics.counter("train_participants", "Train participants of tallied rounds, cover taken off.")
         self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
         self._update = ingest.update if update is None else update
         self._veil = veil
@@ -242,7 +242,7 @@ class Driver:
                 )
                 self._tell("round-tallied", one.stored, packages=packages)
                 self._ended.add(1, state="tallied")
-                self._participants.add(int(tally.participants.sum()))
+                self._participants.add(int(book.document.experiment.uncovered(tally).participants.sum()))
         if not met:
             # Nothing is told of how few there were: not their number, nor the relay's.
             advance(RoundState.CLOSING, RoundEvent.FLOOR_MISSED)

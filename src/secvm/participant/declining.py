@@ -16,10 +16,14 @@ def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traf
     """In one sentence; None: it takes part."""
     if not opens_in_hours(document.windows, manifest.opens_at):
         return "the window opens outside the experiment's hours of the day"
-    needed = document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
-    if not traffic.allows(needed, now):
+    if not traffic.allows(bytes_of_a_round(document), now):
         return "this round would go beyond the device's limit of traffic for a day"
     return None
+
+
+def bytes_of_a_round(document: ExperimentDocument) -> int:
+    """What sending all packages of a round takes, cover and nulls included: estimated, and the same for everybody."""
+    return document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
 
 
 def opens_in_hours(windows: Windows, opens_at: int) -> bool:

@@ -93,6 +93,15 @@ class LastRound:
     #: Root over the digests of all received capsules; None where none is kept.
     received_root: str | None = None
 
+    @property
+    def counts(self) -> Tally:
+        """What is told of people, as a tally without a bin: for scores, and for taking cover off."""
+        counted = Tally.empty(n_models=1, n_bins=1, n_labels=max(1, len(self.participants)))
+        if self.participants:
+            counted.participants[:] = self.participants
+            counted.cells[:] = self.cells
+        return counted
+
 
 @dataclass(frozen=True, kw_only=True)
 class RoundManifest:
