@@ -77,7 +77,7 @@ def status(
         "labels": list(document.experiment.labels),
         "floor": document.floor,
         "budget": document.budget,
-        "privacy": _privacy(document),
+        "privacy": privacy_told(document),
         "test": document.test,
         "rounds": [_told(one, document) for one in rounds],
         "notes": _notes(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds),
@@ -109,7 +109,7 @@ def _told(one: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
     return told
 
 
-def _privacy(document: ExperimentDocument) -> dict[str, Any]:
+def privacy_told(document: ExperimentDocument) -> dict[str, Any]:
     """What is claimed, and what it rests on."""
     terms, cover = document.privacy, document.experiment.cover
     if terms is None or cover is None:

@@ -150,7 +150,7 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
         (("relays", [{"url": "https://relay.example/", "key": "ab"}]), "64 hexadecimal digits"),
         (("relays", [{"url": "http://relay.example/", "key": "ab" * 32}]), "url"),
         (("train_share", "half"), "not a number"),
-        (("train_share", 2), "shares"),
+        (("train_share", 2), "train_share of"),
         (("budget", 1), "budget must be at least 2"),
         (("features.source", "My Source"), "source"),
     ],
