@@ -36,6 +36,7 @@ from secvm.testing.federation_settings import (
     COORDINATOR,
     ORIGIN_MS,
     RELAY,
+    RELAY_MODE,
     RELAY_PATH,
     FederationSettings,
     HostOf,
@@ -131,7 +132,7 @@ class Federation:
         told = {
             **specification,
             "windows": {"length_s": self.pace.length_s, "grace_s": self.pace.grace_s, "first_opening": ORIGIN_MS},
-            "relays": [{"url": self.relay_url, "key": self._settings.relay_key}],
+            "relays": [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}],
             "test": True,
         }
         made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
@@ -183,7 +184,9 @@ class Federation:
 
     def ask(self, name: str, method: str, path: str, body: bytes | None = None, *, admin: bool = False) -> bytes:
         """What a process answers; ``OSError`` where it does not, or not with a success."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_REQUEST_PATIENCE_S)
+        # An experiment's cover is planned while the operator waits.
+        patience = _START_PATIENCE_S if admin else _REQUEST_PATIENCE_S
+        connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=patience)
         headers = {"authorization": f"Bearer {self._settings.admin_key}"} if admin else {}
         try:
             connection.request(method, path, body, headers)

@@ -18,6 +18,7 @@ from secvm.witness.main import make as make_witness
 
 COORDINATOR, RELAY = "coordinator", "relay"
 RELAY_PATH = "/relay"
+RELAY_MODE = "round"
 #: Where the grid begins: an instant of a quiet day.
 ORIGIN_MS = 1_893_456_000_000
 #: When the federation begins: long enough before that for the longest lead, so that an experiment is made, logged and
@@ -133,7 +134,7 @@ class FederationSettings:
                     "token_file": str(self._folder / "relay.token"),
                     "retry_ms": 100,
                 },
-                "relay": {"mode": "round", "path": RELAY_PATH},
+                "relay": {"mode": RELAY_MODE, "path": RELAY_PATH},
                 "epochs": {
                     "origin_ms": ORIGIN_MS,
                     "period_s": self._pace.period_s,
