@@ -138,6 +138,7 @@ class Relay:
             metrics=self._metrics,
             capsule_bytes=limits.capsule_bytes,
             retry_after_s=limits.retry_after_s,
+            kind=settings.relay.mode,
         )
         server = HttpServer(
             doors.handle,

@@ -8,6 +8,7 @@ handed to anybody.
 from __future__ import annotations
 
 import asyncio
+import json
 
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Admission, Identify, Verdict
@@ -40,8 +41,11 @@ class Doors:
         metrics: Metrics,
         capsule_bytes: int,
         retry_after_s: int,
+        kind: str,
     ) -> None:
+        """``kind``: what the mode is called, as experiments name it and as ``/health`` says it."""
         self._mode = mode
+        self._kind = kind
         self._turnstile = turnstile
         self._keys = _Keys(gateway, clock)
         self._admission = admission
@@ -99,7 +103,8 @@ class Doors:
         return self._turnstile.post(FETCH_PATH, capsule)
 
     def _health(self) -> Response:
-        return Response(503 if self.draining else 200, b'{"ok":%s}' % (b"false" if self.draining else b"true"), _JSON)
+        told = {"ok": not self.draining, "mode": self._kind}
+        return Response(503 if self.draining else 200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
 
     def _page(self) -> Response:
         return Response(200, *self._metrics.page())
