@@ -200,12 +200,14 @@ def _privacy(result: DemoResult) -> list[tuple[str, str]]:
 
     found = result.guarantee
     if found is None:
-        return [("privacy", f"no formal guarantee; label attack on all rounds: AUC {result.leakage.auc:.2f} (page: why)")]
+        return [
+            ("privacy", f"no formal guarantee; label attack on all rounds: AUC {result.leakage.auc:.2f} (page: why)")
+        ]
+    costs = (
+        f"{result.budget} packages of a device in a round, {found.cover_mean:.1f} of them cover on average; assumes"
+        f" {found.honest} honest devices (page: why)"
+    )
     return [
         ("privacy", f"epsilon {found.epsilon:g} at delta {found.delta:g} over all {result.rounds} rounds: {PLUMBING}"),
-        (
-            "",
-            f"{result.budget} packages of a device in a round, {found.cover_mean:.1f} of them cover on average; assumes"
-            f" {found.honest} honest devices (page: why)",
-        ),
+        ("", costs),
     ]

@@ -42,7 +42,9 @@ def new(
     plan_only: Annotated[
         bool, typer.Option("--plan-only", help="Only plan its cover and tell what that costs; publish nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before an experiment with cover is published.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before an experiment with cover is published.")
+    ] = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make an experiment from a specification.

@@ -20,9 +20,9 @@ from typing import Any
 
 from secvm.coordinator.books import first_blobs
 from secvm.coordinator.chosen_beacons import NewestPulse
+from secvm.coordinator.cover_question import PlannedCover
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE
-from secvm.coordinator.cover_question import PlannedCover
 from secvm.coordinator.questions import Specification, ask, planned_cover
 from secvm.coordinator.status import privacy_told
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
@@ -90,9 +90,7 @@ class Admin:
             return self.handle(request)
         return self._after_thinking(request, asks)
 
-    async def _after_thinking(
-        self, request: Request, ask_newest: Callable[[], NewestPulse | None] | None
-    ) -> Response:
+    async def _after_thinking(self, request: Request, ask_newest: Callable[[], NewestPulse | None] | None) -> Response:
         newest = None if ask_newest is None else await asyncio.to_thread(ask_newest)
         try:
             cover = await asyncio.to_thread(lambda: planned_cover(_specification(request)))

@@ -103,9 +103,7 @@ def cost(planned: PlannedCover) -> dict[str, Any]:
     made, terms = planned.plan, planned.terms
 
     def epsilon(gamma: Fraction, adjacency: Adjacency) -> float | None:
-        found = epsilon_of(
-            made, delta=made.delta, participants=terms.participants, gamma=gamma, adjacency=adjacency
-        )
+        found = epsilon_of(made, delta=made.delta, participants=terms.participants, gamma=gamma, adjacency=adjacency)
         return None if math.isinf(found) else found
 
     few = terms.gamma * FEW_HONEST
@@ -141,10 +139,13 @@ def cost_lines(told: dict[str, Any]) -> list[str]:
         ),
         f"            if somebody's label is flipped: {worth(told['epsilon_label_flip'])}",
         (
-            f"assumes     {told['honest']} honest devices in every round ({told['gamma']:.0%} of {told['participants']}),"
-            " and a relay that shuffles and does not collude"
+            f"assumes     {told['honest']} honest devices in every round"
+            f" ({told['gamma']:.0%} of {told['participants']}), and a relay that shuffles and does not collude"
         ),
-        f"            if only {told['honest_if_few']} are honest (30 % of these): {worth(told['epsilon_if_few_honest'])}",
+        (
+            f"            if only {told['honest_if_few']} are honest (30 % of these):"
+            f" {worth(told['epsilon_if_few_honest'])}"
+        ),
         (
             f"costs       {told['budget']} packages of every device in every round, of which"
             f" {told['cover_mean']:.1f} on average are cover and at most {told['real_cap'] + 1} its own"

@@ -99,7 +99,9 @@ class Driver:
         self._log = log
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
-        self._participants = metrics.counter("train_participants", "Train participants of tallied rounds, cover taken off.")
+        self._participants = metrics.counter(
+            "train_participants", "Train participants of tallied rounds, cover taken off."
+        )
         self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
         self._update = ingest.update if update is None else update
         self._veil = veil

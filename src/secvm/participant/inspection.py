@@ -252,7 +252,9 @@ def _risk(
     document: ExperimentDocument, participants: tuple[int, ...], record: Record, keep: float
 ) -> tuple[list[str], dict[str, float] | None]:
     if document.experiment.cover is not None:
-        return ["What tallies tell of you is bounded by the guarantee above, not by how many take part in a round."], None
+        return [
+            "What tallies tell of you is bounded by the guarantee above, not by how many take part in a round."
+        ], None
     if document.experiment.loss.regression:
         return ["For a label that is a number there is no law yet, so the risk has no number."], None
     found = leakage(document, participants, keep=keep)

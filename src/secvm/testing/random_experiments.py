@@ -146,9 +146,7 @@ def draw_tally(dice: random.Random, document: ExperimentDocument, *, train: int,
         return tally
     seed = dice.randbytes(16)
     covers = (
-        draw_cover(
-            experiment.cover, n_bins=bins, n_labels=labels, dice=UnsafeSeededDice(seed, number), round_number=1
-        )
+        draw_cover(experiment.cover, n_bins=bins, n_labels=labels, dice=UnsafeSeededDice(seed, number), round_number=1)
         for number in range(train + test)
     )
     return tally.count([package for one in covers for package in one])

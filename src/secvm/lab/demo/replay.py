@@ -118,9 +118,7 @@ class _Covered:
     def __init__(self, experiment: Experiment, people: Population, dice_seed: bytes, floor: int) -> None:
         self.state = experiment.start()
         self._experiment, self._floor = experiment, floor
-        self._devices = [
-            (one, UnsafeSeededDice(dice_seed, number)) for number, one in enumerate(_individuals(people))
-        ]
+        self._devices = [(one, UnsafeSeededDice(dice_seed, number)) for number, one in enumerate(_individuals(people))]
         self._round = 0
 
     def advance(self, here: NDArray[np.bool_]) -> ReplayedRound:
