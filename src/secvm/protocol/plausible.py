@@ -33,7 +33,7 @@ P_out' = max(0, P_out - k_p C) are people. The rules become
  5. U ≤ R (C - E') + k_t C;
  6., 7. units ≤ u · (C - E' - P_out') + k_t C, with u = min(R, F · H + 1), and 1 + k_t of each for the bias.
 
-Caps are far above what cover is on average, so these say little; but no honest run breaks them. Plain: k = 0, R = B - 1.
+Caps are far above what cover is on average: these say little, but no honest run breaks them. Plain: k = 0, R = B - 1.
 
 From 4 and 5: P + E + U ≤ B · C. Other experiments of the epoch only add to C and K: a person is one client, and takes
 part in one round of an experiment once.
