@@ -1,4 +1,4 @@
-"""A real federation whose packages need anonymous tokens: real processes, real sockets, and somebody who has bad ideas."""
+"""A real federation whose packages need anonymous tokens: processes, sockets, and somebody who has bad ideas."""
 
 from __future__ import annotations
 

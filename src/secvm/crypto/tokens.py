@@ -45,6 +45,11 @@ ANSWER_MEDIA_TYPE = "application/vnd.secvm.tokens"
 _EPOCH_INFO = b"secvm-v1-token-epoch"
 
 
+def has_compiled() -> bool:
+    """Whether the issuer's and the redeemer's side is compiled here."""
+    return _quick is not None
+
+
 class TokenKey:
     """The secret key of one epoch. Does not show itself when printed."""
 
