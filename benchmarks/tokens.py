@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
             begun = time.process_time()
             work()
             times.append(time.process_time() - begun)
-        return round(1e6 * min(times) / count, 1)
+        return round(1e6 * min(times) / float(count), 1)
 
     return {
         "device_us": spent(device),
@@ -74,6 +74,6 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    sys.stdout.buffer.write(orjson.dumps(run(parser.parse_args()), option=orjson.OPT_INDENT_2) + b"\n")
+    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(_parser)
+    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

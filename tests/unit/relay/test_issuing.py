@@ -119,8 +119,8 @@ def test_asking_again_is_free_of_tokens_but_not_of_fetches(tmp_path: Path) -> No
     place, seed, tokens = issuer(tmp_path)
 
     async def main() -> None:
-        changes = {"tokens": tokens, "clients": {"fetches": 2}}
-        async with FakeGateway() as gateway, running(place, gateway.url, "round", **changes) as relay:
+        few = {"fetches": 2}
+        async with FakeGateway() as gateway, running(place, gateway.url, "round", tokens=tokens, clients=few) as relay:
             assert [(await ask_tokens(relay, request_of(seed))).status for _ in range(3)] == [200, 200, 429]
 
     asyncio.run(main())
