@@ -12,6 +12,7 @@ from secvm.crypto.oblivious import GatewayKeys
 from secvm.crypto.tokens import TokenKey, issue, redeem
 from secvm.learning.experiment import Experiment
 from secvm.participant.device import Device
+from secvm.participant.inspection import what_leaves
 from secvm.participant.transport import Issued
 from secvm.protocol.codec import decode
 from secvm.protocol.manifest import RoundManifest
@@ -173,3 +174,10 @@ def test_forgetting_the_experiment_forgets_the_seed(tmp_path: Path) -> None:
     device.state.forget(world.of.digest)
     assert world.seeds(device) is None
     device.close()
+
+
+def test_a_person_is_told_that_tokens_are_asked_for() -> None:
+    told = [sentence for sentence in what_leaves(OF) if "tokens" in sentence]
+    assert len(told) == 1
+    assert "https://relay.example/r for 3 anonymous tokens" in told[0]
+    assert not [sentence for sentence in what_leaves(real_document()) if "tokens" in sentence]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from secvm.cli.main import run
 from secvm.crypto.tokens import ANSWER_MEDIA_TYPE, REQUEST_MEDIA_TYPE, TokenBatch, TokenKey, redeem
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.relay.admission import Allowance, Table, Verdict
@@ -182,3 +183,15 @@ def test_tokens_need_mode_round_and_a_seed(tmp_path: Path) -> None:
     (tmp_path / "other.seed").chmod(0o600)
     with pytest.raises(BadInputError, match="no seed"):
         read_token_seed(tmp_path / "other.seed")
+
+
+def test_the_command_makes_a_seed_that_nobody_else_can_read_and_never_a_second_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens.seed"
+    assert run(["relay", "token-seed", "--out", str(path), "--format", "json"]) == 0
+    seed = read_token_seed(path)
+    assert seed.hex() not in capsys.readouterr().out
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert run(["relay", "token-seed", "--out", str(path)]) == 2
+    assert read_token_seed(path) == seed
