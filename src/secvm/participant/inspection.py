@@ -85,8 +85,9 @@ def _of_tokens(document: ExperimentDocument) -> list[str]:
         return []
     return [
         (
-            f"Before every round your device asks {document.tokens.issuer} for {document.budget} anonymous tokens, and puts"
-            " one beside each package. The issuer learns that you take part; nobody can tell later which tokens were yours."
+            f"Before every round your device asks {document.tokens.issuer} for {document.budget} anonymous tokens, and"
+            " puts one beside each package. The issuer learns that you take part; nobody can tell later which tokens"
+            " were yours."
         )
     ]
 
