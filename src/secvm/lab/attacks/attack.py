@@ -37,10 +37,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How the metric depends on something."""
+    """How the metric, or something that belongs to it, depends on something else."""
 
     across: str
     points: tuple[Point, ...]
+    #: What its values are; empty: the attack's metric.
+    up: str = ""
 
 
 @dataclass(frozen=True, slots=True)

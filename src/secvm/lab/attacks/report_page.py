@@ -63,11 +63,12 @@ def _curve(row: Row) -> str:
     curves = [(name, curve) for name, curve in shown if curve is not None]
     if not curves:
         return ""
+    up = curves[0][1].up or row.attack.metric
     axes = Axes(
         title=row.attack.name,
-        description=f"{row.attack.metric} against {curves[0][1].across}.",
+        description=f"{up} against {curves[0][1].across}.",
         across=curves[0][1].across,
-        up=row.attack.metric,
+        up=up,
         places=[point.place for point in curves[0][1].points],
     )
     lines = [
