@@ -2,8 +2,8 @@
 
 Whoever holds a sealed capsule, a relay above all, can send it again. Counted each time, a hundred copies lift one cell
 of the public tally by a hundred: the relay, who knows whose capsule it was, reads what was inside. Replays come in the
-same batch, in another, after a restart, and in the next epoch. Without the defence what opens is counted; with it the
-real path runs: the gateway opens (``open_block``), and ``count_epoch`` counts a capsule once, by its digest.
+same batch, in another, and in the next epoch, whose key does not open them. Without the defence what opens is counted;
+with it the real path runs: the gateway opens (``open_block``), and ``count_epoch`` counts a capsule once, by its digest.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def count(batches: list[list[bytes]], key: GatewayKey, dice: np.random.Generator
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
     """A round in each trial; one capsule of it is sent again and again."""
     dice = generator(seed, 14, defended=defended)
-    accepted = learnt = 0
+    accepted = late = learnt = 0
     for _ in range(trials):
         world = _Round(dice)
         for _ in range(DEVICES):
@@ -87,16 +87,20 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
         target = TrainPackage(model=0, bin_index=int(dice.integers(BINS)), sign=1)
         capsule = world.send(target)
         honest = tally_view(count([world.capsules], world.key, dice, defended=defended))
-        replays = [capsule] * (COPIES // 2)
-        # In the same batch, in another, and (in vain in any case: that key is destroyed) in the next epoch.
-        batches = [world.capsules + replays, replays, [capsule] * (COPIES - 2 * (COPIES // 2))]
-        seen = tally_view(count(batches, world.key, dice, defended=defended))
-        late = tally_view(count([replays], world.following, dice, defended=defended))
-        accepted += int((seen - honest).sum() + late.sum())
+        half = [capsule] * (COPIES // 2)
+        # Half in the same batch, half in another; and half as many in the next epoch, in vain in any case.
+        seen = tally_view(count([world.capsules + half, half], world.key, dice, defended=defended))
+        accepted += int((seen - honest).sum())
+        late += int(tally_view(count([half], world.following, dice, defended=defended)).sum())
         learnt += guess(PublicView(tallies=(seen,)), KnownCopies(COPIES)) == (target.bin_index, 1)
         advance(1)
     told = trials * COPIES
-    detail = {"replays": told, "accepted": accepted, "content_learnt": learnt / trials}
+    detail = {
+        "replays": told,
+        "accepted": accepted,
+        "accepted_in_the_next_epoch": late,
+        "content_learnt": learnt / trials,
+    }
     return Measurement(accepted / told, wilson(accepted, told), trials, detail)
 
 
