@@ -143,7 +143,7 @@ def as_table(rows: Sequence[Row]) -> str:
     width = max((len(row.attack.name) for row in rows), default=0)
     lines = [f"{'':{width}}  {'without':24}{'with the defence':24}goal"]
     for row in rows:
-        said = {True: "met", False: "MISSED", None: ""}[row.met]
+        said = {True: "met", False: "MISSED", None: ""}[row.met] if row.attack.built else "not built"
         lines.append(f"{row.attack.name:{width}}  {_value(row.undefended):24}{_value(row.defended):24}{said}".rstrip())
     return "\n".join(lines)
 

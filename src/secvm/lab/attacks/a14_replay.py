@@ -3,7 +3,8 @@
 Whoever holds a sealed capsule, a relay above all, can send it again. Counted each time, a hundred copies lift one cell
 of the public tally by a hundred: the relay, who knows whose capsule it was, reads what was inside. Replays come in the
 same batch, in another, and in the next epoch, whose key does not open them. Without the defence what opens is counted;
-with it the real path runs: the gateway opens (``open_block``), and ``count_epoch`` counts a capsule once, by its digest.
+with it the real path runs: the gateway opens (``open_block``), and ``count_epoch`` counts a capsule once, by its
+digest.
 """
 
 from __future__ import annotations

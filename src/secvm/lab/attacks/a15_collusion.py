@@ -38,10 +38,10 @@ WINDOW = Window(opens_at=0, closes_at=600_000)
 ON_THE_WAY = 20
 #: How long the second hop holds capsules, in milliseconds; None: there is no second hop.
 HOPS: dict[str, int | None] = {
-    "one hop": None,
-    "two hops, at once": 0,
-    "two hops, every minute": 60_000,
-    "two hops, whole round": WINDOW.closes_at,
+    "one": None,
+    "two, at once": 0,
+    "two, by the minute": 60_000,
+    "two, whole rounds": WINDOW.closes_at,
 }
 
 
@@ -94,7 +94,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     """Without: one hop. With: a second, honest one that waits for the whole round; the curve has what is between."""
     dice = generator(seed, 15, defended=defended)
     drawn = words(dice)
-    ways = HOPS if defended else {"one hop": None}
+    ways = HOPS if defended else {"one": None}
     right = dict.fromkeys(ways, 0)
     for _ in range(trials):
         keys = tuple(GatewayKey(i, X25519PrivateKey.generate(dice.bytes)) for i in (1, 2))
@@ -107,8 +107,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     last = points[-1]
     if not defended:
         return Measurement(last.value, last.ci95, trials, {"void": True})
-    detail = {"built": False, "by_chance": 1 / DEVICES, **{point.place: point.value for point in points}}
-    return Measurement(last.value, last.ci95, trials, detail, Curve("way", points))
+    return Measurement(last.value, last.ci95, trials, {"by_chance": 1 / DEVICES}, Curve("hops", points))
 
 
 ATTACK = Attack(
@@ -124,6 +123,7 @@ ATTACK = Attack(
     chance=1 / DEVICES,
     defence="None with one relay: the promise is void. A second hop that does not collude and hands on whole rounds"
     " would leave chance. It is not built; the figure is that of two layers of the real seal.",
+    built=False,
     remains="With one relay, everything.",
     trials=20,
     quick_trials=3,

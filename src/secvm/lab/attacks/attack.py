@@ -107,6 +107,8 @@ class Attack(Generic[V, K, G]):
     #: What chance alone gives.
     chance: float
     defence: str
+    #: Whether the product has this defence; if not, its figure is of something that could be built.
+    built: bool = True
     #: What stays, with the defence, or what the measurement leaves out. Empty: nothing known.
     remains: str = ""
     goal: Goal | None = None

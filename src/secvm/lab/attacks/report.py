@@ -34,6 +34,7 @@ class Row:
             "ci95": {"undefended": list(self.undefended.ci95), "defended": list(self.defended.ci95)},
             "trials": {"undefended": self.undefended.trials, "defended": self.defended.trials},
             "defence": self.attack.defence,
+            "built": self.attack.built,
             "remains": self.attack.remains,
             "detail": {"undefended": dict(self.undefended.detail), "defended": dict(self.defended.detail)},
         }

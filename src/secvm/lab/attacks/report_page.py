@@ -18,6 +18,7 @@ _WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 880, 330, 20, 30, 26
 _STYLE = (
     ".wide{max-width:none}.name{font:13px system-ui,sans-serif;fill:var(--ink)}"
     ".whisker{stroke-width:7;stroke-linecap:round;opacity:.28}.whisker-1{stroke:var(--c1)}.whisker-2{stroke:var(--c2)}"
+    ".hollow{fill:var(--card);stroke:var(--c2);stroke-width:2.5}"
     ".chance{stroke:var(--rule);stroke-width:1.6}"
     ".met{color:var(--good);font-weight:600}.missed{color:var(--bad);font-weight:600}"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;max-width:48rem;margin:.5rem 0}"
@@ -43,7 +44,7 @@ def page(rows: Sequence[Row], *, quick: bool, seed: int) -> str:
 
 def written(found: Measurement) -> str:
     """A value and its interval."""
-    return f"{found.value:.3f} ({found.ci95[0]:.3f} to {found.ci95[1]:.3f})"
+    return f"{found.value:.3f}\u00a0[{found.ci95[0]:.3f},\u00a0{found.ci95[1]:.3f}]"
 
 
 def _opening(rows: Sequence[Row], *, quick: bool) -> str:
@@ -82,10 +83,10 @@ def overview(rows: Sequence[Row]) -> str:
         for colour, found in ((1, row.undefended), (2, row.defended)):
             low, high = (_x(end) for end in found.ci95)
             parts.append(f'<line class="whisker whisker-{colour}" x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>')
-            parts.append(f'<circle class="dot-{colour}" cx="{_x(found.value)}" cy="{y}" r="5.5"/>')
-    said = {True: "met", False: "missed", None: "–"}
+            hollow = " hollow" if colour == 2 and not row.attack.built else ""
+            parts.append(f'<circle class="dot-{colour}{hollow}" cx="{_x(found.value)}" cy="{y}" r="5.5"/>')
     body = [
-        [row.attack.name, row.attack.metric, written(row.undefended), written(row.defended), said[row.met]]
+        [row.attack.name, row.attack.metric, written(row.undefended), written(row.defended), _verdict(row)]
         for row in rows
     ]
     named = [("key-bar-1", "without the defence"), ("key-bar-2", "with the defence")]
@@ -94,9 +95,15 @@ def overview(rows: Sequence[Row]) -> str:
         '<figure class="wide"><figcaption>All attacks: orange without the defence, green with it</figcaption>'
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img"><title>All attacks</title><desc>For each attack its metric'
         " without and with the defence, between 0 and 1, with 95 % intervals. The table below has the numbers.</desc>"
-        f'{"".join(parts)}</svg><ul class="legend" aria-hidden="true">{legend}<li>| chance</li></ul></figure>'
+        f'{"".join(parts)}</svg><ul class="legend" aria-hidden="true">{legend}<li>○ not built</li><li>| chance</li></ul></figure>'
         + table(["attack", "metric", "without", "with the defence", "goal"], body)
     )
+
+
+def _verdict(row: Row) -> str:
+    if not row.attack.built:
+        return "not built"
+    return {True: "met", False: "missed", None: "–"}[row.met]
 
 
 def _x(value: float) -> float:
@@ -109,8 +116,9 @@ def _x(value: float) -> float:
 def _one(row: Row) -> str:
     attack = row.attack
     steps = "".join(f"<li>{html.escape(step)}</li>" for step in attack.steps)
+    defence = "defence" if attack.built else "not built"
     said = [("needs", attack.needs), ("metric", f"{attack.metric}; chance alone gives {attack.chance:.3g}")]
-    said += [("without", written(row.undefended)), ("with", written(row.defended)), ("defence", attack.defence)]
+    said += [("without", written(row.undefended)), ("with", written(row.defended)), (defence, attack.defence)]
     said += [("remains", attack.remains)] if attack.remains else []
     listed = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in said)
     if attack.goal is not None:
