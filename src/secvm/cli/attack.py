@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from secvm.cli.options import check_writable
 from secvm.cli.output import Format, FormatOption, as_lines, emit, note, progress
 from secvm.files import write_atomically
 
@@ -102,6 +103,7 @@ def report(
     from secvm.lab.attacks.report import measure_all
     from secvm.lab.attacks.report_page import page
 
+    check_writable(out, "--out")
     started = time.monotonic()
     every = list(attacks().values())
     rows = measure_all(every, quick=quick, seed=seed, beginning=lambda attack: note(f"attacking: {attack.name}"))

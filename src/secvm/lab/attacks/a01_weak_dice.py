@@ -5,7 +5,7 @@ time made it with xorshift128+, of which one half of the state is shown, and eve
 128 unknown bits. So:
 
  1. of a package's number and its delay the upper bits of the device's *next* number follow;
- 2. three numbers in a row are 156 sums of 128 bits: 28 sums of them are always zero. Strangers pass that once in 2^28.
+ 2. three numbers in a row are 156 sums of 116 bits: 40 sums of them are always zero. Strangers pass that once in 2^40.
 
 With the defence numbers and delays are the operating system's. (Packages of ours have no numbers at all; here they
 keep them, so that the dice alone are compared.)
@@ -176,7 +176,7 @@ ATTACK = Attack(
     " browser's generator of 2018.",
     steps=(
         "From a package's number and delay compute the upper bits of the next number of the same device.",
-        "Take those that fit, and keep rows of three that satisfy all 28 sums of the generator.",
+        "Take those that fit, and keep rows of three that satisfy all 40 sums of the generator.",
     ),
     metric="share of pairs linked",
     chance=0.0,

@@ -38,10 +38,10 @@ WINDOW = Window(opens_at=0, closes_at=600_000)
 ON_THE_WAY = 20
 #: How long the second hop holds capsules, in milliseconds; None: there is no second hop.
 HOPS: dict[str, int | None] = {
-    "one": None,
-    "two, at once": 0,
-    "two, by the minute": 60_000,
-    "two, whole rounds": WINDOW.closes_at,
+    "1": None,
+    "2, at once": 0,
+    "2, minutes": 60_000,
+    "2, rounds": WINDOW.closes_at,
 }
 
 
@@ -94,7 +94,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     """Without: one hop. With: a second, honest one that waits for the whole round; the curve has what is between."""
     dice = generator(seed, 15, defended=defended)
     drawn = words(dice)
-    ways = HOPS if defended else {"one": None}
+    ways = HOPS if defended else {"1": None}
     right = dict.fromkeys(ways, 0)
     for _ in range(trials):
         keys = tuple(GatewayKey(i, X25519PrivateKey.generate(dice.bytes)) for i in (1, 2))
@@ -107,7 +107,9 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     last = points[-1]
     if not defended:
         return Measurement(last.value, last.ci95, trials, {"void": True})
-    return Measurement(last.value, last.ci95, trials, {"by_chance": 1 / DEVICES}, Curve("hops", points))
+    return Measurement(
+        last.value, last.ci95, trials, {"by_chance": 1 / DEVICES}, Curve("hops, and when the second hands on", points)
+    )
 
 
 ATTACK = Attack(

@@ -95,8 +95,8 @@ def overview(rows: Sequence[Row]) -> str:
         '<figure class="wide"><figcaption>All attacks: orange without the defence, green with it</figcaption>'
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img"><title>All attacks</title><desc>For each attack its metric'
         " without and with the defence, between 0 and 1, with 95 % intervals. The table below has the numbers.</desc>"
-        f'{"".join(parts)}</svg><ul class="legend" aria-hidden="true">{legend}<li>○ not built</li><li>| chance</li></ul></figure>'
-        + table(["attack", "metric", "without", "with the defence", "goal"], body)
+        f'{"".join(parts)}</svg><ul class="legend" aria-hidden="true">{legend}<li>○ not built</li>'
+        "<li>| chance</li></ul></figure>" + table(["attack", "metric", "without", "with the defence", "goal"], body)
     )
 
 
@@ -163,10 +163,11 @@ def _figure(row: Row) -> str:
     up = first.up or row.attack.metric
     places = [point.place for point in first.points]
     axes = Axes(
-        title=f"{row.attack.name}: {up}",
+        title=up[:1].upper() + up[1:],
         description=f"{up} against {first.across}, with 95 % intervals.",
         across=first.across,
-        up=up,
+        # The title says it, and there is no room for long words on their side.
+        up="",
         places=places,
     )
     lines = [_line(name, colour, curve, places) for name, colour, curve in curves]
