@@ -25,7 +25,7 @@ MANY_BINS = 2**20
 LOGGED = (1, 10, 100)
 LIES = ("forged-salt", "beacon-already-known", "changed-bins", "changed-salt")
 #: One lie to a whole device for so many trials: it takes longer.
-LIE_EVERY = 10
+LIE_EVERY = 4
 #: That none of the other words falls into the target's bin.
 CHANCE = (1 - 1 / BINS) ** (WORDS - 1)
 
