@@ -104,7 +104,7 @@ def two_labels(labels: NDArray[np.int64]) -> Floats:
     """Labels 0 and 1 as -1 and +1."""
     if labels.size == 0 or labels.min() < 0 or labels.max() > 1:
         raise BadInputError("this baseline takes people of the labels 0 and 1")
-    return 2.0 * labels - 1.0
+    return np.asarray(2 * labels - 1, dtype=np.float64)
 
 
 def as_weights(values: Floats) -> Weights:

@@ -1,4 +1,4 @@
-"""No protection, our own rule: full batches over everybody's clipped rows, exact sums. What noise is measured against."""
+"""No protection, our own rule: full batches over everybody's clipped rows, exact sums. Noise is measured against it."""
 
 from __future__ import annotations
 
