@@ -5,8 +5,8 @@ common model, go through their people ``epochs`` times by stochastic descent on 
 model. The server takes the mean, each model weighted by its people. It sees every client's model: with one person to a
 client, the difference to the common model *is* that person's row and label.
 
-A client's model is w + Σ c x over its own people, so that only the coefficients c need to be kept, and all clients go on
-at once: person by person, with the inner products of a client's people written down beforehand.
+A client's model is w + Σ c x over its own people, so that only the coefficients c need to be kept, and all clients go
+on at once: person by person, with the inner products of a client's people written down beforehand.
 """
 
 from __future__ import annotations

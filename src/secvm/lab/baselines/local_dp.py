@@ -1,9 +1,10 @@
 """Local differential privacy: nobody is trusted, every person blurs its own update. Two ways to spend ε.
 
-- ``FedSel`` (after Liu et al. 2020, without its memory of what was not said): everybody reports one dimension in every round, each with a part of ε. How large the part may be is the
-  exact composition of randomised response (Kairouz, Oh and Viswanath 2015), never worse than ε / T.
+- ``FedSel`` (after Liu et al. 2020, without its memory of what was not said): everybody reports one dimension in every
+  round, with a part of ε. How large that may be is the exact composition of randomised response (Kairouz, Oh and
+  Viswanath 2015), never worse than ε / T.
 - ``OneShot``: people are dealt into T groups, each reports once, in its group's round, with the whole ε. For local
-  reports that is far better: √T times more noise from fewer people, against T (or, with δ, √T and more) from less ε.
+  reports that is better: fewer people make √T times the noise, a smaller ε makes more.
 
 Descent is plain: w ← w + η · (mean update), rows normalised; the mean of all weights is served.
 """
@@ -22,7 +23,6 @@ from secvm.lab.baselines.baseline import (
     GROUPS,
     REPORTS,
     Fitted,
-    Floats,
     Guarantee,
     as_weights,
     clipped,

@@ -1,7 +1,8 @@
 """What a person may say about its update when it trusts nobody: three kinds of reports, each ε-locally private.
 
-Whatever an update is (v x / ‖x‖, v = +1, -1, or 0 for who does not violate), no report is e^ε times likelier under it
-than under any other. ``total`` throws the dice of many people and gives an unbiased estimate of the sum of their updates.
+Whatever an update is (v x, v = +1, -1, or 0 for who does not violate), no report is more than e^ε times as likely under
+it as under any other. ``total`` throws the dice of many people and estimates the sum of their updates: v x / ‖x‖ by the
+sphere; v x / √k by the other two, which is the same for who has k bins.
 
 ================ ===================================================================== ===============================
 reports          what is said                                                          noise of a place, a person
@@ -47,7 +48,7 @@ class Reports(Protocol):
         ...
 
     def total(self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator) -> Floats:
-        """An estimate of Σ v x / ‖x‖ over ``who``, from one report of each. ``signs`` are their v."""
+        """An estimate of the sum of updates over ``who``, from one report of each. ``signs`` are their v."""
         ...
 
 
@@ -64,17 +65,35 @@ class OneDimension:
     def name(self) -> str:
         return "one dimension"
 
-    def total(self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator) -> Floats:
-        first, second = self.epsilon * self.selection_share, self.epsilon * (1 - self.selection_share)
-        likelier = 1 / (self.cells + (people.n_cells - self.cells) * math.exp(-first))
-        chosen, own = draw_bins(people, who, likelier, dice)
+    @property
+    def _value_epsilon(self) -> float:
+        return self.epsilon * (1 - self.selection_share)
+
+    def _likelier(self, people: UnitRows) -> float:
+        """The chance of each of one's own bins: e^ε₁ times that of others where a row has k. Shorter ones are filled up."""
+        return 1 / (self.cells + (people.n_cells - self.cells) * math.exp(-self.epsilon * self.selection_share))
+
+    def said(
+        self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator
+    ) -> tuple[Integers, Floats]:
+        """Each person's report: a bin, and a value."""
+        bins = own_bin(people, who, dice)
+        own = dice.random(len(who)) < self._likelier(people) * people.lengths[who]
+        again = np.flatnonzero(~own)
+        while again.size:
+            bins[again] = dice.integers(0, people.n_cells, again.size)
+            again = again[people.own(who[again], bins[again])]
         truth = np.where(own, signs, 0.0)
         # Randomised response over -1, 0, +1: the truth with e^ε / (e^ε + 2), each of the others with 1 / (e^ε + 2).
-        turned = dice.integers(1, 3, len(who)) * (dice.random(len(who)) >= 1 / (1 + 2 * math.exp(-second)))
-        said = (truth + 1 + turned) % 3 - 1
-        kept = math.expm1(second) / (math.exp(second) + 2)
-        sums = np.bincount(chosen, weights=said, minlength=people.n_cells)
-        return np.asarray(sums / (likelier * kept * math.sqrt(self.cells)), dtype=np.float64)
+        lies = dice.random(len(who)) >= 1 / (1 + 2 * math.exp(-self._value_epsilon))
+        turned = dice.integers(1, 3, len(who)) * lies
+        return bins, np.asarray((truth + 1 + turned) % 3 - 1, dtype=np.float64)
+
+    def total(self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator) -> Floats:
+        bins, values = self.said(people, who, signs, dice)
+        kept = self._likelier(people) * math.expm1(self._value_epsilon) / (math.exp(self._value_epsilon) + 2)
+        sums = np.bincount(bins, weights=values, minlength=people.n_cells)
+        return np.asarray(sums / (kept * math.sqrt(self.cells)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -118,14 +137,18 @@ class Cell:
     def name(self) -> str:
         return "cell"
 
-    def total(self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator) -> Floats:
-        all_cells = 2 * people.n_cells
-        likelier = 1 / (self.cells + (all_cells - self.cells) * math.exp(-self.epsilon))
+    def _likelier(self, people: UnitRows) -> float:
+        """The chance of each of one's own cells."""
+        return 1 / (self.cells + (2 * people.n_cells - self.cells) * math.exp(-self.epsilon))
+
+    def said(
+        self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator
+    ) -> tuple[Integers, Floats]:
+        """Each person's report: a bin, and a sign."""
         told = signs != 0
-        own = told & (dice.random(len(who)) < likelier * people.lengths[who])
+        own = told & (dice.random(len(who)) < self._likelier(people) * people.lengths[who])
         # One's own bins evenly, with one's own sign …
-        bins = people.bins[people.starts[who] + (dice.random(len(who)) * people.lengths[who]).astype(np.int64)]
-        side = signs.copy()
+        bins, side = own_bin(people, who, dice), signs.copy()
         # … else any cell that is not one's own.
         again = np.flatnonzero(~own)
         while again.size:
@@ -133,22 +156,20 @@ class Cell:
             side[again] = 2 * dice.integers(0, 2, again.size) - 1
             wrong = people.own(who[again], bins[again]) & (side[again] == signs[again])
             again = again[wrong & told[again]]
-        kept = likelier * -math.expm1(-self.epsilon)
+        return bins, side
+
+    def total(self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator) -> Floats:
+        bins, side = self.said(people, who, signs, dice)
+        kept = self._likelier(people) * -math.expm1(-self.epsilon)
         sums = np.bincount(bins, weights=side, minlength=people.n_cells)
         return np.asarray(sums / (kept * math.sqrt(self.cells)), dtype=np.float64)
 
 
-def draw_bins(
-    people: UnitRows, who: Integers, likelier: float, dice: np.random.Generator
-) -> tuple[Integers, NDArray[np.bool_]]:
-    """A bin of each: every one of its own with the chance ``likelier``, else any other; and whether it is its own."""
-    own = dice.random(len(who)) < likelier * people.lengths[who]
-    bins = people.bins[people.starts[who] + (dice.random(len(who)) * people.lengths[who]).astype(np.int64)]
-    again = np.flatnonzero(~own)
-    while again.size:
-        bins[again] = dice.integers(0, people.n_cells, again.size)
-        again = again[people.own(who[again], bins[again])]
-    return bins, own
+def own_bin(people: UnitRows, who: Integers, dice: np.random.Generator) -> Integers:
+    """One of each person's own bins, evenly."""
+    place = (dice.random(len(who)) * people.lengths[who]).astype(np.int64)
+    found: Integers = people.bins[people.starts[who] + place]
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ def epsilon_of(delta: float, *, sigma: float, q: float, steps: int) -> float:
 @lru_cache(maxsize=64)
 def sigma_for(epsilon: float, delta: float, *, q: float, steps: int) -> float:
     """The noise, in units of the clip, that keeps (ε, δ); at most a thousandth too large."""
-    if not (0 < epsilon and 0 < delta < 1 and 0 < q <= 1 and steps >= 1):
+    if not (epsilon > 0 and 0 < delta < 1 and 0 < q <= 1 and steps >= 1):
         raise BadInputError("ε must be above 0, δ between 0 and 1, q above 0 and at most 1, and there must be a step")
     low, high = 0.0, 0.5
     while delta_of(epsilon, sigma=high, q=q, steps=steps) > delta:

@@ -1,4 +1,4 @@
-"""UnitRows: clipped rows for baselines that reckon in real numbers. Rows may be scaled to length 1; the bias is a bin."""
+"""UnitRows: clipped rows for baselines that reckon in real numbers, scaled to length 1 or not; the bias is a bin."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UnitRows:
         return len(self.lengths)
 
     def scores(self, weights: Floats) -> Floats:
-        """w · x of everybody."""
+        """Everybody's w · x."""
         sums = np.bincount(self._owners, weights=weights[self.bins], minlength=len(self))
         return np.asarray(sums * self.entries, dtype=np.float64)
 
