@@ -72,7 +72,9 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 
     found = compare(baselines(arguments), people, seeds, on_fit=_say)
     plain = found["plain"].mean
-    rows = {name: {**row.told(), "points_below_plain": round(100 * (plain - row.mean), 2)} for name, row in found.items()}
+    rows = {
+        name: {**row.told(), "points_below_plain": round(100 * (plain - row.mean), 2)} for name, row in found.items()
+    }
     return {
         "baselines": rows,
         "people": sizes[-1],

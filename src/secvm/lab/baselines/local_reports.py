@@ -70,7 +70,7 @@ class OneDimension:
         return self.epsilon * (1 - self.selection_share)
 
     def _likelier(self, people: UnitRows) -> float:
-        """The chance of each of one's own bins: e^ε₁ times that of others where a row has k. Shorter ones are filled up."""
+        """The chance of each of one's own bins: e^ε₁ times that of others in a row of k. Shorter ones are filled up."""
         return 1 / (self.cells + (people.n_cells - self.cells) * math.exp(-self.epsilon * self.selection_share))
 
     def said(

@@ -19,7 +19,10 @@ def renyi_epsilon(q: float, sigma: float, steps: int, delta: float) -> float:
 
     def divergence(order: int) -> float:
         terms = [
-            math.log(math.comb(order, k)) + (order - k) * math.log1p(-q) + k * math.log(q) + k * (k - 1) / (2 * sigma**2)
+            math.log(math.comb(order, k))
+            + (order - k) * math.log1p(-q)
+            + k * math.log(q)
+            + k * (k - 1) / (2 * sigma**2)
             for k in range(order + 1)
         ]
         top = max(terms)
