@@ -51,6 +51,7 @@ from secvm.protocol.experiment_document import (
 )
 from secvm.protocol.log import LogTerms
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES
+from secvm.protocol.tokens import TokenTerms
 from secvm.runtime.settings import Settings
 
 SALT_BYTES = 16
@@ -129,6 +130,13 @@ class RelayPart(Settings):
     mode: RelayMode | None = None
 
 
+class TokensPart(Settings):
+    """Anonymous tokens: packages without one are not counted."""
+
+    #: Where devices ask for them: the url of a relay that issues tokens.
+    issuer: str
+
+
 class EarlyStopping(Settings):
     """The coordinator ends the experiment when test counts no longer get better (``learning``'s ``Plateau``)."""
 
@@ -165,6 +173,7 @@ class Specification(Settings):
     #: Cover; without it the experiment is plain.
     privacy: PrivacyPart | None = None
     gateway_note: str = ""
+    tokens: TokensPart | None = None
     early_stopping: EarlyStopping | None = None
     test: bool = False
 
@@ -185,11 +194,13 @@ def ask(
     log: LogTerms | None = None,
     newest: NewestPulse | None = None,
     cover: PlannedCover | None = None,
+    redeems: bool = False,
 ) -> tuple[ExperimentDocument, OwnSettings]:
     """The experiment that was specified, for this coordinator.
 
     ``log``: the terms of the coordinator's log, where it has one. ``newest``: NIST's newest pulse, where it is known.
     ``cover``: what ``planned_cover`` says of it, where somebody has asked already.
+    ``redeems``: whether this coordinator can verify tokens.
 
     Raises
     ------
@@ -226,8 +237,11 @@ def ask(
         privacy=None if cover is None else cover.terms,
         gateway_note=_note(told),
         log=log,
+        tokens=None if told.tokens is None else TokenTerms(issuer=told.tokens.issuer),
         test=told.test,
     )
+    if told.tokens is not None and not redeems:
+        raise BadExperimentError("tokens need the issuer's seed: [tokens] in the settings")
     if log is None and isinstance(document.binning, HashedBins) and document.binning.beacons:
         raise BadExperimentError("beacons need a log, which shows that they had not spoken yet: [log] in the settings")
     if told.early_stopping is not None and document.experiment.loss.regression:

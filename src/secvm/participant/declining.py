@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from secvm.crypto.ristretto255 import ELEMENT_BYTES
+from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.participant.sealing import CAPSULE_BYTES
 from secvm.participant.traffic import Traffic
 from secvm.participant.transport import OVERHEAD_BYTES
@@ -23,7 +25,11 @@ def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traf
 
 def bytes_of_a_round(document: ExperimentDocument) -> int:
     """What sending all packages of a round takes, cover and nulls included: estimated, and the same for everybody."""
-    return document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
+    needed = document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
+    if document.tokens is not None:
+        # Each is asked for by an element, given by another, and travels in a capsule.
+        needed += document.budget * (2 * ELEMENT_BYTES + TOKEN_BYTES) + OVERHEAD_BYTES
+    return needed
 
 
 def opens_in_hours(windows: Windows, opens_at: int) -> bool:
