@@ -284,7 +284,7 @@ def _vocabulary_bins(told: object, path: Path) -> dict[str, Any]:
 
 
 def _lines(told: dict[str, Any]) -> list[str]:
-    lines = [f"{told['title']}", f"{told['experiment']}  {told['standing']}", ""]
+    lines = [f"{told['title']}", f"{told['experiment']}  {told['standing']}", _privacy(told["privacy"]), ""]
     lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
     for one in told["rounds"]:
         opens = datetime.fromtimestamp(one["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
@@ -304,6 +304,12 @@ def _lines(told: dict[str, Any]) -> list[str]:
             for label in told["labels"]
         ]
     return lines + [""] * bool(told["notes"]) + list(told["notes"])
+
+
+def _privacy(told: dict[str, Any]) -> str:
+    if told["kind"] == "plain":
+        return f"plain: {told['note']}"
+    return f"cover: epsilon {told['epsilon']:g} at delta {told['delta']:.1g} over all rounds; {told['note']}"
 
 
 def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:

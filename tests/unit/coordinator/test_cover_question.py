@@ -78,7 +78,6 @@ def test_a_larger_budget_may_be_asked_for_and_a_smaller_one_not() -> None:
         ({"floor": 1}, "at least the number of labels"),
         ({"privacy__epsilon": 0}, "ε must lie above 0"),
         ({"privacy__gamma": "1/401"}, "an honest participant"),
-        ({"privacy__delta": "1e-300"}, "no cover that a device could send"),
         ({"privacy__shape": "large"}, "the specification: privacy.shape"),
         ({"privacy__noise": 1}, "privacy.noise is not a setting"),
         ({"privacy__participants": None}, "privacy.participants is missing"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 from secvm.lab.demo.report import report_page
-from secvm.lab.demo.result import Checks, Leakage
+from secvm.lab.demo.result import Checks, Guarantee, Leakage
 from tests.unit.lab.results import a_result
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -99,6 +100,7 @@ def test_the_summary_has_its_keys_in_their_order() -> None:
         "witnesses",
         "audit",
         "steps_replayed",
+        "privacy",
         "seconds",
         "report",
     ]
