@@ -13,7 +13,7 @@ from scipy import stats
 
 from secvm.errors import BadExperimentError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.accountant import SAMPLER_ERROR, Adjacency, Contribution, Sight, noise_delta
+from secvm.privacy.accountant import SAMPLER_ERROR, Adjacency, Contribution, Sight, delta_of, noise_delta
 from secvm.privacy.cover_loss import log_masses, smallest_cap
 from secvm.privacy.shuffle_dp import CoverPlan, epsilon_of, plan, smallest_odds
 
@@ -204,3 +204,13 @@ def test_a_cap_that_is_often_reached_costs_one_and_e_to_the_epsilon_times_its_ch
     assert found > 1.005
     # The tail that is charged is at most a fifth above the true one.
     assert 0.9e-6 < whole <= 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2])
+def test_repro_a_geometric_law_loses_the_same_everywhere(epsilon: float) -> None:
+    """A shape of exactly 1 (an eighth of eight devices) has no spread; the grid's step was 0."""
+    p = 0.8
+    taken, given = 1 - math.exp(epsilon) * p, 1 - p
+    found = delta_of([Sight(1.0, p, 1.0, 1)], epsilon, Adjacency.ZERO_OUT)
+    assert max(taken, given) <= found <= max(taken, given) + 1e-6
+    plan(epsilon=1, delta=1e-3, rounds=1, features=2, bins=3, participants=8, labels=2)

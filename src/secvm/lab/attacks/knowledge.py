@@ -1,0 +1,64 @@
+"""What an attacker of the counts knows: the noise's law, which is public, and the target's bins or everybody else's.
+
+Arrays of counts are ``[…, model, bin, sign]`` with sign 0 for minus; leading axes are plays that are looked at together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.lab.attacks.views import Knowledge
+
+
+@dataclass(frozen=True, slots=True)
+class CoverLaw:
+    """The cover of all honest devices in one cell, NB(shape, p): everybody can read it off an experiment."""
+
+    shape: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRest(Knowledge):
+    """Everything but the target's label: its bins, what all others sent in each round, and the noise's law."""
+
+    bins: tuple[int, ...]
+    #: One array of counts a round.
+    others: tuple[NDArray[np.int64], ...]
+    #: Others' participation packages by label.
+    others_by_label: tuple[int, int]
+    #: None: no cover.
+    cover: CoverLaw | None = None
+    participation: CoverLaw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHabits(Knowledge):
+    """Some bins of the target, how many people send with each sign, and which share of people has each bin."""
+
+    bins: tuple[int, ...]
+    #: Minus, plus.
+    senders: tuple[int, int]
+    #: One share a bin; the bias, which everybody has, is not among them.
+    shares: NDArray[np.float64]
+    cover: CoverLaw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDictionary(Knowledge):
+    """Words by their popularity, as everybody can count them, and the bin of each."""
+
+    popularity: NDArray[np.float64]
+    bins: NDArray[np.int64]
+    cover: CoverLaw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModelOwner(Knowledge):
+    """Somebody's bins and label; was that person among those whom the model learnt from?"""
+
+    bins: tuple[int, ...]
+    label: int

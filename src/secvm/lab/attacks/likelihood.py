@@ -1,0 +1,65 @@
+"""Likelihoods of counts, exact: what a count says of one unit more or less.
+
+A cell holds cover, NB(shape, p), and units of people who are not known, Bin(people, share). Under the law L of both, a
+count of k speaks for one unit more by ln L(k-1)/L(k). Independent cells add. That is the best test there is where all
+but the unit is known (Neyman and Pearson), and it needs no approximation.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.lab.attacks.knowledge import CoverLaw
+from secvm.privacy.cover_loss import log_masses
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+#: The logarithm of a likelihood ratio that is zero or infinite; sums of it stay finite.
+CERTAIN = 1e6
+#: Outcomes of a binomial beyond so many standard deviations are left out.
+_DEVIATIONS = 12.0
+
+
+@lru_cache(maxsize=4096)
+def unit_table(cover: CoverLaw | None, people: int = 0, share: float = 0.0) -> Floats:
+    """For a count k = 0, 1, … the logarithm of the likelihood ratio of one unit more to none."""
+    law = cell_law(cover, people, share)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.concatenate([[0.0], law, [0.0]]))
+    with np.errstate(invalid="ignore"):
+        table = np.clip(logs[:-1] - logs[1:], -CERTAIN, CERTAIN)
+    return np.nan_to_num(table, nan=0.0)
+
+
+def cell_law(cover: CoverLaw | None, people: int, share: float) -> Floats:
+    """P(count = 0), P(1), … of a cell without the target's unit."""
+    noise = np.ones(1) if cover is None else np.exp(log_masses(cover.shape, cover.p))
+    low, crowd = _binomial(people, share)
+    # Terms are positive: nothing cancels, and tails are as good as the middle.
+    return np.concatenate([np.zeros(low), np.convolve(noise, crowd)])
+
+
+def look(table: Floats, counts: Counts) -> Floats:
+    """What counts say; beyond both ends of the table as its ends do."""
+    found: Floats = table[np.clip(counts, 0, len(table) - 1)]
+    return found
+
+
+def _binomial(people: int, share: float) -> tuple[int, Floats]:
+    """The smallest outcome that is written down, and the chances from there on."""
+    if people == 0 or share <= 0.0:
+        return 0, np.ones(1)
+    if share >= 1.0:
+        return people, np.ones(1)
+    half = _DEVIATIONS * math.sqrt(people * share * (1 - share)) + _DEVIATIONS
+    low, high = max(0, math.floor(people * share - half)), min(people, math.ceil(people * share + half))
+    first = math.lgamma(people + 1) - math.lgamma(low + 1) - math.lgamma(people - low + 1)
+    first += low * math.log(share) + (people - low) * math.log1p(-share)
+    k = np.arange(low + 1, high + 1)
+    steps = np.log(people - k + 1) - np.log(k) + math.log(share) - math.log1p(-share)
+    return low, np.exp(first + np.concatenate([[0.0], np.cumsum(steps)]))
