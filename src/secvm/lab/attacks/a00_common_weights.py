@@ -30,7 +30,7 @@ from secvm.lab.attacks.covered import (
 from secvm.lab.attacks.crowd import Crowd, draw_crowd
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import KnownHabits
-from secvm.lab.attacks.likelihood import Floats, look, unit_table
+from secvm.lab.attacks.likelihood import Floats, look, look_once, unit_table
 from secvm.lab.attacks.statistics import auc, wilson
 from secvm.lab.attacks.views import CoordinatorView, RoundSeen
 from secvm.learning.individual.contribution import contribute
@@ -73,8 +73,8 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Told:
         for place, share in zip(places, shares, strict=True):
             # Where everybody has a bin, as the bias, it tells how many send, and that is not known so well.
             if 0 < share < 1:
-                there = counts[place, loud] - round((more if loud else -more) * share)
-                told -= float(look(unit_table(knowing.cover, knowing.senders[loud], share), there))
+                there = int(counts[place, loud]) - round((more if loud else -more) * share)
+                told -= look_once(unit_table(knowing.cover, knowing.senders[loud], share), there)
         total += float(told) if silent else -float(told)
     seen = view.rounds[0 if total > 0 else 1]
     said = look(alone, _of(seen)[:-1, int(total > 0)]) + _logit(knowing.shares)
@@ -171,6 +171,10 @@ class World:
         half = self._setting.people // 2
         return KnownHabits(bins, (half, half), self._shares, self.cover)
 
+    def popular(self) -> set[int]:
+        """The bins that most people have."""
+        return {int(b) for b in np.flatnonzero(2 * self._shares > 1)}
+
     def target(self) -> tuple[int, int]:
         """Somebody, and a label by a coin."""
         return int(self._dice.integers(self.crowd.size)), int(self._dice.integers(2))
@@ -192,7 +196,7 @@ def recovery(world: World, known: int, trials: int) -> tuple[int, float, float]:
         found = guess(world.rounds(target, label, bins), world.knowledge(bins))
         true = set(world.crowd.bins_of(target))
         whole += set(found.bins) == true and (found.score > 0) == bool(label)
-        popular = {int(b) for b in np.flatnonzero(world.crowd.shares > 0.5)}  # noqa: PLR2004
+        popular = world.popular()
         share += _alike(set(found.bins) - set(bins), true - set(bins))
         by_habit += _alike(popular - set(bins), true - set(bins))
     return whole, share / trials, by_habit / trials

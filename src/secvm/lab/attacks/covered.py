@@ -80,6 +80,16 @@ class Setting:
         return epsilon_of(self.plan, delta=DELTA, participants=honest, gamma=1, adjacency=adjacency)
 
 
+    def rounds_within(self, epsilon: float, most: int) -> int:
+        """How many rounds, at most so many, a device takes part in whose ledger holds this ε at δ."""
+        allowed = 0
+        while allowed < most and epsilon_of(
+            self.plan, delta=DELTA, participants=self.honest, gamma=1, rounds=allowed + 1
+        ) <= epsilon:
+            allowed += 1
+        return allowed
+
+
 def law_of(noise: CoverNoise, devices: int) -> CoverLaw:
     """What so many honest devices add to one cell."""
     return CoverLaw(float(devices * noise.share), float(noise.p))

@@ -36,6 +36,7 @@ def unit_table(cover: CoverLaw | None, people: int = 0, share: float = 0.0) -> F
     return np.nan_to_num(table, nan=0.0)
 
 
+@lru_cache(maxsize=4096)
 def cell_law(cover: CoverLaw | None, people: int, share: float) -> Floats:
     """P(count = 0), P(1), … of a cell without the target's unit."""
     noise = np.ones(1) if cover is None else np.exp(log_masses(cover.shape, cover.p))
@@ -47,6 +48,36 @@ def cell_law(cover: CoverLaw | None, people: int, share: float) -> Floats:
 def look(table: Floats, counts: Counts) -> Floats:
     """What counts say; beyond both ends of the table as its ends do."""
     found: Floats = table[np.clip(counts, 0, len(table) - 1)]
+    return found
+
+
+def look_once(table: Floats, count: int) -> float:
+    """What one count says."""
+    return float(table[min(max(count, 0), len(table) - 1)])
+
+
+def place_tables(cover: CoverLaw | None, senders: int, bins: NDArray[np.bool_], shares: Floats) -> Floats:
+    """For every bin and count, what speaks for the target being one of so many senders instead of somebody else.
+
+    With the target the bin holds its unit (or none) and those of senders - 1 others; without, those of ``senders``.
+    Tables are as long as the longest, and their ends go on.
+    """
+    rows = []
+    for has, share in zip(bins.tolist(), shares.tolist(), strict=True):
+        there = np.concatenate([np.zeros(int(has)), cell_law(cover, senders - 1, share)])
+        absent = cell_law(cover, senders, share)
+        size = max(len(there), len(absent))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            row = np.log(np.pad(there, (0, size - len(there)))) - np.log(np.pad(absent, (0, size - len(absent))))
+        rows.append(np.clip(np.nan_to_num(row, nan=0.0, posinf=CERTAIN, neginf=-CERTAIN), -CERTAIN, CERTAIN))
+    longest = max(map(len, rows))
+    return np.array([np.pad(row, (0, longest - len(row)), mode="edge") for row in rows])
+
+
+def look_rows(tables: Floats, counts: Counts) -> Floats:
+    """What counts ``[…, bin]`` say, each by its bin's table; summed over bins."""
+    places = np.clip(counts, 0, tables.shape[1] - 1)
+    found: Floats = tables[np.arange(len(tables)), places].sum(axis=-1)
     return found
 
 
