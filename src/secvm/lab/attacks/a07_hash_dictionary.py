@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.lab.attacks.attack import Advance, Attack, Goal, Measurement
-from secvm.lab.attacks.covered import Setting, draw_cover_counts, law_of
+from secvm.lab.attacks.covered import EPSILONS, Setting, draw_cover_counts, law_of
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import KnownDictionary
 from secvm.lab.attacks.likelihood import look, unit_table
@@ -23,7 +23,6 @@ from secvm.lab.attacks.statistics import average
 from secvm.lab.attacks.views import CoordinatorView, RoundSeen
 from secvm.learning.individual.binning import HashBinning
 from secvm.privacy.accountant import Adjacency
-from secvm.privacy.auc_bound import EPSILONS
 from secvm.privacy.bin_posterior import bin_posterior
 
 SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=2, shape=120)

@@ -10,7 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from secvm.lab.attacks.attack import Advance, Attack, Goal, Measurement
-from secvm.lab.attacks.covered import Setting, count_units, draw_cover_counts, law_of, person_with, weights_of
+from secvm.lab.attacks.covered import (
+    Setting,
+    count_units,
+    draw_cover_counts,
+    largest_auc,
+    law_of,
+    person_with,
+    weights_of,
+)
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import CoverLaw, KnownHabits
 from secvm.lab.attacks.likelihood import Floats, look, unit_table
@@ -19,7 +27,6 @@ from secvm.lab.attacks.views import CoordinatorView, RoundSeen
 from secvm.learning.individual.contribution import train_packages
 from secvm.participant.dice import SystemDice
 from secvm.privacy.accountant import Adjacency, delta_of, sight
-from secvm.privacy.auc_bound import largest_auc
 
 SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=30, shape=120)
 RARE = 0
