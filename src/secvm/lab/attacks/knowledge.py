@@ -57,8 +57,15 @@ class KnownDictionary(Knowledge):
 
 
 @dataclass(frozen=True, slots=True)
-class KnownModelOwner(Knowledge):
-    """Somebody's bins and label; was that person among those whom the model learnt from?"""
+class KnownPersons(Knowledge):
+    """Bins and labels of persons of whom it is asked whether the model learnt from them; and models of one's own.
 
-    bins: tuple[int, ...]
-    label: int
+    The attacker has people of the same kind, and trains on them as the experiment does.
+    """
+
+    #: ``[person, bin]``, the bias last.
+    vectors: NDArray[np.int64]
+    #: 1 or -1.
+    signs: NDArray[np.int64]
+    #: The last weights of models that learnt from other people: ``[model, bin]``.
+    shadows: NDArray[np.float64]
