@@ -62,9 +62,19 @@ def sent_by(setting: Setting, label: int) -> Counts:
 
 
 def scores(
-    setting: Setting, label: int, trials: int, dice: np.random.Generator, *, honest: int, covered: bool = True
+    setting: Setting,
+    label: int,
+    trials: int,
+    dice: np.random.Generator,
+    *,
+    honest: int,
+    covered: bool = True,
+    rounds: int | None = None,
 ) -> Floats:
-    """What the attacker makes of so many plays in which the target has this label: a column for every round seen."""
+    """What the attacker makes of so many plays in which the target has this label: a column for every round seen.
+
+    The rounds are those that the cover was made for, unless told.
+    """
     train = law_of(setting.plan.noise, honest) if covered else None
     assert setting.plan.participation is not None
     here = law_of(setting.plan.participation, honest) if covered else None
@@ -72,10 +82,11 @@ def scores(
     # Any numbers will do: the attacker knows them.
     others = dice.integers(setting.people, size=own.shape)
     others_by_label = (setting.people // 3, setting.people - setting.people // 3)
-    found = np.empty((trials, setting.rounds))
+    seen = rounds or setting.rounds
+    found = np.empty((trials, seen))
     for begin in range(0, trials, _BATCH):
         plays = min(_BATCH, trials - begin)
-        for number in range(setting.rounds):
+        for number in range(seen):
             counts = others + own + _noise(dice, train, (plays, *own.shape))
             participants = np.array(others_by_label) + own_label + _noise(dice, here, (plays, 2))
             view = CoordinatorView((RoundSeen(counts=counts, participants=participants),))
@@ -127,12 +138,12 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     """Both labels, half of the trials each."""
     dice, each = generator(seed, 10, defended=defended), max(1, trials // 2)
 
-    def found(setting: Setting, plays: int, *, honest: int, covered: bool = True) -> tuple[Floats, Floats]:
-        no, yes = (scores(setting, label, plays, dice, honest=honest, covered=covered) for label in (0, 1))
+    def found(setting: Setting, plays: int, *, honest: int) -> tuple[Floats, Floats]:
+        no, yes = (scores(setting, label, plays, dice, honest=honest) for label in (0, 1))
         return yes, no
 
     if not defended:
-        yes, no = found(replace(SETTING, rounds=1), each, honest=0, covered=False)
+        no, yes = (scores(SETTING, label, each, dice, honest=0, covered=False, rounds=1) for label in (0, 1))
         advance(trials)
         value, interval = auc(yes[:, -1], no[:, -1])
         return Measurement(value, interval, 2 * each, {"rounds": 1, "epsilon": None})
