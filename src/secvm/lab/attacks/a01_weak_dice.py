@@ -7,6 +7,9 @@ time made it with xorshift128+, of which one half of the state is shown, and eve
  1. of a package's number and its delay the upper bits of the device's *next* number follow;
  2. three numbers in a row are 156 sums of 116 bits: 40 sums of them are always zero. Strangers pass that once in 2^40.
 
+(V8 hands its numbers out in blocks of 64, the last first: that changes which of two neighbours is the first, and not
+that they are linked. It is left out here.)
+
 With the defence numbers and delays are the operating system's. (Packages of ours have no numbers at all; here they
 keep them, so that the dice alone are compared.)
 """
