@@ -1,13 +1,14 @@
 """A0: one weight vector for all, made so that only one person has something to send.
 
-The attacker knows some bins v of the target. It publishes w = -1 on v and a bias of |v|, the same for everybody: of those
-with the label yes only who has *all* of v violates the margin. Then the same with opposite signs. Every check that all
-devices got the same weights passes. Without cover the cells of the silent side hold the target's whole vector, and hold
-it under the target's label. The target violates under either label, so that each round speaks twice: on the silent side,
-and, against the noise of everybody, on the loud one.
+The attacker knows some bins v of the target. It publishes w = -1 on v and a bias of |v|, the same for everybody: of
+those with the label yes only who has *all* of v violates the margin. Then the same with opposite signs. Every check
+that all devices got the same weights passes. Without cover the cells of the silent side hold the target's whole vector,
+and hold it under the target's label. The target violates under either label, so that each round speaks twice: on the
+silent side, and, against the noise of everybody, on the loud one.
 
-With cover the attacker makes the likelihood-ratio test with the exact law of every cell: cover alone on the silent side,
-cover and a binomial crowd on the loud one. Nothing it can do tells more than the accountant allows for a label flip.
+With cover the attacker makes the likelihood-ratio test with the exact law of every cell: cover alone on the silent
+side, cover and a binomial crowd on the loud one. Nothing it can do tells more than the accountant allows for a label
+flip.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.lab.attacks.attack import Advance, Attack, Curve, Goal, Measurement, Point
+from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm.lab.attacks.covered import (
     Counts,
     Setting,
     count_units,
     draw_cover_counts,
+    goal_within,
     law_of,
     person_with,
     weights_of,
@@ -107,7 +109,8 @@ def senders_more_than_half(view: CoordinatorView, knowing: KnownHabits) -> float
 def _of(seen: RoundSeen) -> Counts:
     if seen.counts is None:
         raise ValueError("this attack looks at counts")
-    return seen.counts[0]
+    found: Counts = seen.counts[0]
+    return found
 
 
 def _logit(shares: NDArray[np.float64]) -> Floats:
@@ -131,9 +134,7 @@ class World:
     def new_crowd(self) -> None:
         """Other people, a few hundred times the work of one trial."""
         setting = self._setting
-        self.crowd: Crowd = draw_crowd(
-            self._dice, people=setting.people, bins=setting.bins, features=setting.features
-        )
+        self.crowd: Crowd = draw_crowd(self._dice, people=setting.people, bins=setting.bins, features=setting.features)
         self._shares = self.crowd.shares
         self._everybody = self.crowd.counted(np.ones(self.crowd.size, dtype=np.bool_))
 
@@ -252,13 +253,7 @@ def play_in(setting: Setting, trials: int, seed: int, *, defended: bool, advance
         if known < setting.features:
             whole, *_ = recovery(world, known, asked)
             points.append(Point(str(known), whole / asked, wilson(whole, asked)))
-    return Measurement(value, interval, size, detail, Curve("bins known, whole vector recovered", tuple(points)))
-
-
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    works = min(undefended.value, float(undefended.detail["label_success"] or 0)) >= 0.99
-    recovers = float(undefended.detail["vector_recovery"] or 0) >= 0.99
-    return works and recovers and defended.ci95[0] <= float(defended.detail["accountant_auc"] or 0)
+    return Measurement(value, interval, size, detail, Curve("bins known", tuple(points), up="whole vector recovered"))
 
 
 ATTACK = Attack(
@@ -276,11 +271,7 @@ ATTACK = Attack(
     defence="Cover at ε = 1 over all rounds, and a ledger. Rounds that anybody can recompute make the coordinator forge"
     " tallies first.",
     remains="A larger ε protects less: see A10.",
-    goal=Goal(
-        "label, its AUC and the whole vector at least 0.99 without; with cover at epsilon 1 the AUC not significantly above"
-        " the accountant's for a label flip (95 % interval)",
-        _met,
-    ),
+    goal=goal_within(0.99, besides="vector_recovery"),
     trials=20_000,
     quick_trials=500,
     guess=guess,

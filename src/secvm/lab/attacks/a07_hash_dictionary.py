@@ -1,9 +1,10 @@
 """A7: a bin is a hash, and whoever has a dictionary hashes all of it.
 
 Thousands of words share a bin, but traffic is not spread evenly over words: the most popular word of the bin is a good
-guess (``privacy.bin_posterior``). The target is alone in a round, as in A0 or A9, with one word drawn as words are. Without
-cover its bin is the one that is not empty. With cover the attacker weighs every word by its popularity and by the
-likelihood of its bin's count; mostly that is the most popular word of all, which it could have named without looking.
+guess (``privacy.bin_posterior``). The target is alone in a round, as in A0 or A9, with one word drawn as words are.
+Without cover its bin is the one that is not empty. With cover the attacker weighs every word by its popularity and by
+the likelihood of its bin's count; mostly that is the most popular word of all, which it could have named without
+looking.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.lab.attacks.attack import Advance, Attack, Goal, Measurement
-from secvm.lab.attacks.covered import EPSILONS, Setting, draw_cover_counts, law_of
+from secvm.lab.attacks.attack import Advance, Attack, Measurement
+from secvm.lab.attacks.covered import EPSILONS, Setting, draw_cover_counts, goal_within, law_of
 from secvm.lab.attacks.dice import generator
+from secvm.lab.attacks.hashing import bins_of_words
 from secvm.lab.attacks.knowledge import KnownDictionary
 from secvm.lab.attacks.likelihood import look, unit_table
 from secvm.lab.attacks.statistics import average
 from secvm.lab.attacks.views import CoordinatorView, RoundSeen
-from secvm.learning.individual.binning import HashBinning
 from secvm.privacy.accountant import Adjacency
 from secvm.privacy.bin_posterior import bin_posterior
 
@@ -53,9 +54,8 @@ def _top(knowing: KnownDictionary) -> NDArray[np.int64]:
 def dictionary() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Words by Zipf's law, and their bins by the real hash."""
     popularity = 1 / np.arange(1, WORDS + 1)
-    binning = HashBinning(n_bins=SETTING.bins, salt=b"a salt that nobody chose")
-    bins = np.array([binning.bins_of(f"word {i}")[0] for i in range(WORDS)], dtype=np.int64)
-    return popularity / popularity.sum(), bins
+    bins = bins_of_words([f"w{i:07}" for i in range(WORDS)], salt=b"a salt that nobody chose", bins=SETTING.bins)
+    return popularity / popularity.sum(), bins.astype(np.int64)
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
@@ -104,22 +104,18 @@ def _bound(prior: float) -> float:
     return min(most(epsilon) for epsilon in EPSILONS) - prior
 
 
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    return undefended.ci95[0] > 0.2 and defended.ci95[0] <= float(defended.detail["accountant_gain"] or 0)
-
-
 ATTACK = Attack(
     number=7,
     title="hash dictionary",
     slug="hash-dictionary",
-    needs="The coordinator, which has a dictionary with the popularity of its words and looks at one person's packages (A0,"
-    " A9).",
+    needs="The coordinator, which has a dictionary with the popularity of its words and looks at one person's packages"
+    " (A0, A9).",
     steps=("Hash the whole dictionary.", "Name the likeliest word, given its popularity and its bin's count."),
     metric="top-1 accuracy above the popularity prior",
     chance=0.0,
     defence="Cover: counts say so little that popularity alone decides.",
     remains="Words whose popularity is public stay guessable by popularity, with or without this system.",
-    goal=Goal("more than 0.2 above the prior without; with cover not significantly above what the accountant allows", _met),
+    goal=goal_within(0.2, bound="accountant_gain"),
     trials=5_000,
     quick_trials=500,
     guess=guess,

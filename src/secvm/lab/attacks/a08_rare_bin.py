@@ -1,19 +1,20 @@
 """A8: a bin that hardly anybody visits, and one who does.
 
-Whether the target has a rare feature (it visited a page that nobody else visits) is read from one cell: a count above 0.
-The attacker does not know the label, so it looks at both signs. With cover the cell holds the cover's count in any case,
-and one unit more in each round of the experiment is all that presence adds.
+Whether the target has a rare feature (it visited a page that nobody else visits) is read from one cell: a count above
+0. The attacker does not know the label, so it looks at both signs. With cover the cell holds the cover's count in any
+case, and one unit more in each round of the experiment is all that presence adds.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from secvm.lab.attacks.attack import Advance, Attack, Goal, Measurement
+from secvm.lab.attacks.attack import Advance, Attack, Measurement
 from secvm.lab.attacks.covered import (
     Setting,
     count_units,
     draw_cover_counts,
+    goal_within,
     largest_auc,
     law_of,
     person_with,
@@ -47,10 +48,8 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Floats:
     return found
 
 
-def scores(
-    dice: np.random.Generator, setting: Setting, trials: int, *, there: bool, cover: CoverLaw | None
-) -> Floats:
-    """What the attacker makes of so many plays, with the target's unit in the cell or without. Only this bin is drawn."""
+def scores(dice: np.random.Generator, setting: Setting, trials: int, *, there: bool, cover: CoverLaw | None) -> Floats:
+    """What the attacker makes of so many plays, with the target's unit in the cell or without; no other bin is drawn."""
     rounds = setting.rounds if cover is not None else 1
     zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
     plain = setting.experiment(covered=False)
@@ -92,10 +91,6 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     return Measurement(value, interval, 2 * each, detail)
 
 
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    return undefended.value >= 0.99 and defended.ci95[0] <= float(defended.detail["accountant_auc_one_cell"] or 0)
-
-
 ATTACK = Attack(
     number=8,
     title="rare bin, sole visitor",
@@ -105,11 +100,7 @@ ATTACK = Attack(
     metric="AUC of presence",
     chance=0.5,
     defence="Cover puts hundreds or thousands of packages into every cell.",
-    goal=Goal(
-        "at least 0.99 without, in one round; with cover at epsilon 1, over all 30 rounds, not significantly above what the"
-        " accountant allows for one cell",
-        _met,
-    ),
+    goal=goal_within(0.99, bound="accountant_auc_one_cell"),
     trials=20_000,
     quick_trials=2_000,
     guess=guess,

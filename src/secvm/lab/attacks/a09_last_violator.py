@@ -3,9 +3,9 @@
 Late in a good run few people violate the margin. Where only one is left, the plain tally of the round *is* its vector,
 under its label; nobody has to lie for it. With cover the round is as full as every other.
 
-Weights here are 1 or -1 on every bin and 1 on the bias. Everybody but the target has an even number of bins and the label
-that the weights say, so that all their scores are odd and their margins at least 1; the target has as many bins on
-either side as make its score 0, and violates under either label.
+Weights here are 1 or -1 on every bin and 1 on the bias. Everybody but the target has an even number of bins and the
+label that the weights say, so that all their scores are odd and their margins at least 1; the target has as many bins
+on either side as make its score 0, and violates under either label.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.lab.attacks.attack import Advance, Attack, Goal, Measurement
+from secvm.lab.attacks.attack import Advance, Attack, Measurement
 from secvm.lab.attacks.covered import (
     Counts,
     Setting,
     count_units,
     draw_cover_counts,
+    goal_within,
     law_of,
     person_with,
     weights_of,
@@ -127,24 +128,19 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     return Measurement(right / size, wilson(right, size), size, detail)
 
 
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    return undefended.value >= 0.99 and defended.ci95[0] <= float(defended.detail["accountant_success"] or 0)
-
-
 ATTACK = Attack(
     number=9,
     title="single remaining violator",
     slug="last-violator",
     needs="Anybody who reads tallies, in a round in which one person alone violates the margin.",
-    steps=("Read the vector and its sign off the tally.", "Under cover: add up likelihood ratios over the target's bins."),
+    steps=(
+        "Read the vector and its sign off the tally.",
+        "Under cover: add up likelihood ratios over the target's bins.",
+    ),
     metric="label success",
     chance=0.5,
     defence="Cover fills every cell of every round, whoever violates.",
-    goal=Goal(
-        "at least 0.99 without; with cover at epsilon 1 not significantly above what the accountant allows,"
-        " (1 + delta(0)) / 2",
-        _met,
-    ),
+    goal=goal_within(0.99, bound="accountant_success"),
     trials=20_000,
     quick_trials=1_000,
     guess=guess,

@@ -1,13 +1,13 @@
 """A10: all others are known, or are the attacker's own devices (n - 1 Sybils).
 
-Whoever knows what all others sent takes it off the counts; what is left is the target's. Plain summation has nothing
-to say against it. Under cover what is left is the target's units and the cover of all *honest* devices: known people
-whose devices are honest still cover, Sybils do not. So cover is made for a share γ of honest devices, and the
-accountant's promise is about just this attacker: it is the strongest one. Here it makes the likelihood-ratio test with
-the exact law of the noise, with weights (all zero) under which the target sends whatever its label is.
+Whoever knows what all others sent takes it off the counts; what is left is the target's. Plain summation has nothing to
+say against it. Under cover what is left is the target's units and the cover of all *honest* devices: known people whose
+devices are honest still cover, Sybils do not. So cover is made for a share γ of honest devices, and the accountant's
+promise is about just this attacker: it is the strongest one. Here it makes the likelihood-ratio test with the exact law
+of the noise, with weights (all zero) under which the target sends whatever its label is.
 
-The last point of the curve is a device that is alone among Sybils: there no parameter helps. A device cannot count honest
-others; it can only refuse experiments whose ε under its *own* floor of honest participants is above its limit.
+The last point of the curve is a device that is alone among Sybils: there no parameter helps. A device cannot count
+honest others; it can only refuse experiments whose ε under its *own* floor of honest participants is above its limit.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from secvm.lab.attacks.attack import Advance, Attack, Curve, Goal, Measurement, Point
-from secvm.lab.attacks.covered import Counts, Setting, count_units, draw_cover_counts, law_of, person_with, weights_of
+from secvm.lab.attacks.all_else_known import drawn_scores, scores
+from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
+from secvm.lab.attacks.covered import Setting, goal_within
 from secvm.lab.attacks.dice import generator
-from secvm.lab.attacks.knowledge import CoverLaw, KnownRest
-from secvm.lab.attacks.likelihood import Floats, look, unit_table
+from secvm.lab.attacks.knowledge import KnownRest
+from secvm.lab.attacks.likelihood import Floats, label_ratio
 from secvm.lab.attacks.statistics import auc
-from secvm.lab.attacks.views import CoordinatorView, RoundSeen
-from secvm.learning.individual.contribution import contribute, train_packages
-from secvm.learning.package import Cohort, ParticipationPackage
-from secvm.participant.dice import SystemDice
+from secvm.lab.attacks.views import CoordinatorView
 
 #: The worst person has all bins; bins that a person does not have tell nothing where all else is known.
 SETTING = Setting(people=10_000, bins=20, features=20, rounds=30, gamma=Fraction(1, 2))
@@ -35,103 +33,11 @@ SETTING = Setting(people=10_000, bins=20, features=20, rounds=30, gamma=Fraction
 SMALL = Setting(people=8, bins=3, features=3, rounds=1, shape=30)
 #: Honest devices, as shares of those the cover was made for.
 SHARES = (1.0, 0.6, 0.3, 0.1)
-_BATCH = 500
 
 
 def guess(view: CoordinatorView, knowing: KnownRest) -> Floats:
     """How much the counts speak for the second label: the logarithm of the likelihood ratio."""
-    table, here = unit_table(knowing.cover), unit_table(knowing.participation)
-    places = [*knowing.bins, -1]
-    total: Floats | float = 0.0
-    for seen, others in zip(view.rounds, knowing.others, strict=True):
-        if seen.counts is None or seen.participants is None:
-            raise ValueError("this attack looks at counts")
-        told = look(table, (seen.counts - others)[..., 0, :, :][..., places, :]).sum(axis=-2)
-        label = look(here, seen.participants - np.array(knowing.others_by_label))
-        total = total + told[..., 1] - told[..., 0] + label[..., 1] - label[..., 0]
-    return np.asarray(total)
-
-
-def sent_by(setting: Setting, label: int) -> Counts:
-    """The target's own units of a round under zero weights, as its device makes them."""
-    person = person_with(range(setting.features), label, setting.bins)
-    zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
-    plain = setting.experiment(covered=False)
-    units = train_packages(person, experiment=plain, training=zero, dice=SystemDice(bytes), round_number=1)
-    return count_units(units, setting.bins)
-
-
-def scores(
-    setting: Setting,
-    label: int,
-    trials: int,
-    dice: np.random.Generator,
-    *,
-    honest: int,
-    covered: bool = True,
-    rounds: int | None = None,
-) -> Floats:
-    """What the attacker makes of so many plays in which the target has this label: a column for every round seen.
-
-    The rounds are those that the cover was made for, unless told.
-    """
-    train = law_of(setting.plan.noise, honest) if covered else None
-    assert setting.plan.participation is not None
-    here = law_of(setting.plan.participation, honest) if covered else None
-    own, own_label = sent_by(setting, label), np.eye(2, dtype=np.int64)[label]
-    # Any numbers will do: the attacker knows them.
-    others = dice.integers(setting.people, size=own.shape)
-    others_by_label = (setting.people // 3, setting.people - setting.people // 3)
-    seen = rounds or setting.rounds
-    found = np.empty((trials, seen))
-    for begin in range(0, trials, _BATCH):
-        plays = min(_BATCH, trials - begin)
-        for number in range(seen):
-            counts = others + own + _noise(dice, train, (plays, *own.shape))
-            participants = np.array(others_by_label) + own_label + _noise(dice, here, (plays, 2))
-            view = CoordinatorView((RoundSeen(counts=counts, participants=participants),))
-            knowing = KnownRest(tuple(range(setting.features)), (others,), others_by_label, train, here)
-            found[begin : begin + plays, number] = guess(view, knowing)
-    return np.cumsum(found, axis=1)
-
-
-def _noise(dice: np.random.Generator, law: CoverLaw | None, size: tuple[int, ...]) -> Counts:
-    return np.zeros(size, dtype=np.int64) if law is None else draw_cover_counts(dice, law, size)
-
-
-def drawn_scores(setting: Setting, label: int, trials: int, dice: np.random.Generator) -> Floats:
-    """The same where every device is a real one and all packages of all devices are drawn, one round."""
-    experiment = setting.experiment(covered=True)
-    zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
-    target = person_with(range(setting.features), label, setting.bins)
-    # Half of the others have each label; all have the first bin only.
-    people = [target, *(person_with([0], i % 2, setting.bins) for i in range(setting.people - 1))]
-    others = sum(
-        (count_units(train_packages(one, experiment=experiment, training=zero, dice=SystemDice(bytes), round_number=1),
-                     setting.bins) for one in people[1:]),
-        start=np.zeros((1, setting.bins + 1, 2), dtype=np.int64),
-    )
-    by_label = (sum(one.label == 0 for one in people[1:]), sum(one.label == 1 for one in people[1:]))
-    plan = setting.plan
-    assert plan.participation is not None
-    laws = law_of(plan.noise, setting.people), law_of(plan.participation, setting.people)
-    knowing = KnownRest(tuple(range(setting.features)), (others,), by_label, *laws)
-    thrown, found = SystemDice(dice.bytes), np.empty(trials)
-    for trial in range(trials):
-        packages = [
-            package
-            for one in people
-            for package in contribute(
-                one, experiment=experiment, training=zero, evaluation=zero, dice=thrown, round_number=1
-            )
-        ]
-        participants = np.zeros(2, dtype=np.int64)
-        for package in packages:
-            if isinstance(package, ParticipationPackage) and package.cohort is Cohort.TRAIN:
-                participants[package.class_index] += 1
-        seen = RoundSeen(counts=count_units(packages, setting.bins), participants=participants)
-        found[trial] = float(guess(CoordinatorView((seen,)), knowing))
-    return found
+    return label_ratio(view, knowing)
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
@@ -173,7 +79,9 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     return Measurement(value, interval, 2 * each, detail, Curve("honest devices, of those assumed", tuple(points)))
 
 
-def _over_rounds(detail: dict[str, int | float | str | bool | None], setting: Setting, found: tuple[Floats, Floats]) -> None:
+def _over_rounds(
+    detail: dict[str, int | float | str | bool | None], setting: Setting, found: tuple[Floats, Floats]
+) -> None:
     for rounds in (1, setting.rounds):
         value, (low, high) = auc(found[0][:, rounds - 1], found[1][:, rounds - 1])
         place = f"at epsilon {setting.epsilon:g} after {rounds} round{'s' if rounds > 1 else ''}"
@@ -193,16 +101,12 @@ def _all_drawn(detail: dict[str, int | float | str | bool | None], each: int, di
     }
 
 
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    return undefended.value >= 0.99 and defended.ci95[0] <= float(defended.detail["accountant_auc"] or 0)
-
-
 ATTACK = Attack(
     number=10,
     title="Sybil n-1, all others known",
     slug="sybil",
-    needs="The coordinator, which knows every other participant, or runs it; it knows the target's bins and asks for the"
-    " label.",
+    needs="The coordinator, which knows every other participant, or runs it; it knows the target's bins and asks for"
+    " the label.",
     steps=(
         "Publish weights under which the target sends whatever its label is.",
         "Take off what the others sent.",
@@ -210,13 +114,11 @@ ATTACK = Attack(
     ),
     metric="AUC of the label, others known",
     chance=0.5,
-    defence="Cover, made for the share γ of honest devices; a device computes ε under its own floor of honest participants"
-    " and refuses what is above its limit.",
-    remains="ε = 8 is no protection, nor is any ε where fewer are honest than was assumed: a device alone among Sybils is"
-    " known. Tokens bind outsiders, not a coordinator that mints them.",
-    goal=Goal(
-        "at least 0.99 without; with cover at epsilon 1 not significantly above the accountant's AUC (95 % interval)", _met
-    ),
+    defence="Cover, made for the share γ of honest devices; a device computes ε under its own floor of honest"
+    " participants and refuses what is above its limit.",
+    remains="ε = 8 is no protection, nor is any ε where fewer are honest than was assumed: a device alone among Sybils"
+    " is known. Tokens bind outsiders, not a coordinator that mints them.",
+    goal=goal_within(0.99),
     trials=20_000,
     quick_trials=1_000,
     guess=guess,

@@ -1,8 +1,8 @@
 """A11: what hides a person in one round does not hide it in many.
 
-The crowd changes from round to round and the target stays. Each round speaks a little for the target's label, and rounds
-add up: d' grows with the root of their number. The attacker knows the target's bins and how popular each bin is; others
-are new in every round, which is its best case. Weights are zero, so that everybody sends.
+The crowd changes from round to round and the target stays. Each round speaks a little for the target's label, and
+rounds add up: d' grows with the root of their number. The attacker knows the target's bins and how popular each bin is;
+others are new in every round, which is its best case. Weights are zero, so that everybody sends.
 
 With the defence cover is made for a number of rounds, and a device's ledger lets it take part in no more: whoever opens
 60 rounds gets 30 of them.
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from secvm.lab.attacks.attack import Advance, Attack, Curve, Goal, Measurement, Point
-from secvm.lab.attacks.covered import Counts, Setting, draw_cover_counts, law_of
+from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
+from secvm.lab.attacks.covered import Counts, Setting, draw_cover_counts, goal_within, law_of
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import CoverLaw, KnownHabits
 from secvm.lab.attacks.likelihood import Floats, look_rows, place_tables
@@ -108,10 +108,6 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     return Measurement(*last, len(yes) + len(no), detail, Curve("rounds opened", points))
 
 
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    return undefended.value >= 0.9 and defended.ci95[0] <= float(defended.detail["accountant_auc"] or 0)
-
-
 ATTACK = Attack(
     number=11,
     title="intersection over rounds",
@@ -124,8 +120,9 @@ ATTACK = Attack(
     metric="AUC of the label after 60 rounds opened",
     chance=0.5,
     defence="Cover made for a number of rounds, and a ledger on the device that refuses further ones.",
-    remains="With the same people in all rounds and nothing thinned, plain tallies repeat themselves and rounds add nothing.",
-    goal=Goal("at least 0.9 without; with cover and ledger not significantly above the accountant's AUC", _met),
+    remains="With the same people in all rounds and nothing thinned, plain tallies repeat themselves and"
+    " rounds add nothing.",
+    goal=goal_within(0.9),
     trials=4_000,
     quick_trials=400,
     guess=guess,

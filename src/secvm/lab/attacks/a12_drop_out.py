@@ -1,8 +1,8 @@
 """A12: the same round twice, once with the target and once without: the difference is the target.
 
-The coordinator opens two rounds with the same weights and keeps the target from the second (it answers its fetch late, or
-waits until the device is off). The same other people send the same packages. Plain tallies differ by just the target's
-packages. With the defence every round has new cover, which does not go away by subtraction.
+The coordinator opens two rounds with the same weights and keeps the target from the second (it answers its fetch late,
+or waits until the device is off). The same other people send the same packages. Plain tallies differ by just the
+target's packages. With the defence every round has new cover, which does not go away by subtraction.
 
 The attacker does not know the others, but knows that they are the same, and how popular bins are: the first round is
 judged given the second, by normal laws with their exact means and variances. (Cover of thousands of packages in a cell
@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from secvm.lab.attacks.attack import Advance, Attack, Goal, Measurement
 from secvm.lab.attacks.a11_intersection import habits
-from secvm.lab.attacks.covered import Setting, draw_cover_counts, law_of
+from secvm.lab.attacks.attack import Advance, Attack, Measurement
+from secvm.lab.attacks.covered import Setting, draw_cover_counts, goal_within, law_of
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import KnownHabits
 from secvm.lab.attacks.likelihood import Counts, Floats, look, unit_table
@@ -99,20 +99,21 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     return Measurement(*auc(yes, no), len(yes) + len(no), detail)
 
 
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    return undefended.value >= 0.99 and defended.ci95[0] <= float(defended.detail["accountant_auc"] or 0)
-
-
 ATTACK = Attack(
     number=12,
     title="drop-out differencing",
     slug="drop-out",
-    needs="The coordinator, which keeps the target from one of two rounds with the same weights; it knows the target's bins.",
-    steps=("Open a round with the target.", "Open the same round without it.", "Look at the difference of the tallies."),
+    needs="The coordinator, which keeps the target from one of two rounds with the same weights; it knows the target's"
+    " bins.",
+    steps=(
+        "Open a round with the target.",
+        "Open the same round without it.",
+        "Look at the difference of the tallies.",
+    ),
     metric="AUC of the label on two rounds",
     chance=0.5,
     defence="Cover is drawn anew in every round, so a difference has twice the noise.",
-    goal=Goal("at least 0.99 without; with cover at epsilon 1 not significantly above the accountant's AUC", _met),
+    goal=goal_within(0.99),
     trials=20_000,
     quick_trials=1_000,
     guess=guess,

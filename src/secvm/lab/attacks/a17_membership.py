@@ -1,7 +1,7 @@
 """A17: the final model alone, and the question whether somebody was among those it learnt from.
 
-A model that learnt from few people fits them better than others of the same kind. The attacker has the last weights and a
-person's bins and label. It trains models of its own on other people, in the same way, cover included; they say which
+A model that learnt from few people fits them better than others of the same kind. The attacker has the last weights and
+a person's bins and label. It trains models of its own on other people, in the same way, cover included; they say which
 margin this person has where it was *not* learnt from. How far the real model's margin lies above is the score.
 
 Cover protects the tallies, and the model is computed from them: what holds of the tallies holds of it.
@@ -15,13 +15,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.lab.attacks.attack import Advance, Attack, Goal, Measurement
-from secvm.lab.attacks.covered import Setting, draw_cover_counts, law_of
+from secvm.lab.attacks.attack import Advance, Attack, Measurement
+from secvm.lab.attacks.covered import Setting, draw_cover_counts, goal_within, law_of
 from secvm.lab.attacks.crowd import Crowd, draw_crowd
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import KnownPersons
 from secvm.lab.attacks.likelihood import Floats
-from secvm.lab.attacks.statistics import average, auc
+from secvm.lab.attacks.statistics import auc, average
 from secvm.lab.attacks.views import PublicView
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_noise import CoverNoise
@@ -136,10 +136,6 @@ def play_in(setting: Setting, trials: int, seed: int, *, defended: bool, advance
     return Measurement(value, interval, trials, detail)
 
 
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    return undefended.ci95[0] > 0.6 and defended.ci95[0] <= float(defended.detail["accountant_auc"] or 0)
-
-
 ATTACK = Attack(
     number=17,
     title="membership on the final model",
@@ -154,7 +150,7 @@ ATTACK = Attack(
     defence="Follows from cover: the model is made of covered tallies.",
     remains="At this size (few people, many bins) the cover also costs nearly all of the accuracy; with more people a"
     " plain model betrays less, and cover costs less.",
-    goal=Goal("more than 0.6 without; with cover at epsilon 1 not significantly above the accountant's AUC", _met),
+    goal=goal_within(0.6),
     trials=100,
     quick_trials=20,
     guess=guess,

@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from secvm.lab.attacks.a10_sybil import guess, scores
-from secvm.lab.attacks.attack import Advance, Attack, Curve, Goal, Measurement, Point
-from secvm.lab.attacks.covered import DELTA, Setting
+from secvm.lab.attacks.all_else_known import scores
+from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
+from secvm.lab.attacks.covered import DELTA, Setting, goal_within
 from secvm.lab.attacks.dice import generator
+from secvm.lab.attacks.knowledge import KnownRest
+from secvm.lab.attacks.likelihood import Floats, label_ratio
 from secvm.lab.attacks.statistics import auc
+from secvm.lab.attacks.views import CoordinatorView
 from secvm.privacy.shuffle_dp import epsilon_of
 
 #: One of the experiments: ε = 1 over its rounds.
@@ -23,6 +26,11 @@ EXPERIMENTS = 40
 #: The cap of a device's ledger.
 CAP = 4.0
 _PLACES = (1, 4, 10, 20, 40)
+
+
+def guess(view: CoordinatorView, knowing: KnownRest) -> Floats:
+    """How much the rounds of all experiments speak for the second label."""
+    return label_ratio(view, knowing)
 
 
 def joined_within(cap: float, each: float) -> int:
@@ -37,11 +45,15 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     joined = joined_within(CAP, epsilon) if defended else EXPERIMENTS
     rounds = joined * SETTING.rounds
     no, yes = (
-        scores(SETTING, label, each, dice, honest=SETTING.honest, rounds=rounds)[:, SETTING.rounds - 1 :: SETTING.rounds]
+        scores(SETTING, label, each, dice, honest=SETTING.honest, rounds=rounds)[
+            :, SETTING.rounds - 1 :: SETTING.rounds
+        ]
         for label in (0, 1)
     )
     advance(trials)
-    points = [Point(str(count), *auc(yes[:, min(count, joined) - 1], no[:, min(count, joined) - 1])) for count in _PLACES]
+    points = [
+        Point(str(count), *auc(yes[:, min(count, joined) - 1], no[:, min(count, joined) - 1])) for count in _PLACES
+    ]
     composed = epsilon_of(SETTING.plan, delta=DELTA, participants=SETTING.honest, gamma=1, rounds=rounds)
     return Measurement(
         points[-1].value,
@@ -62,12 +74,6 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     )
 
 
-def _met(undefended: Measurement, defended: Measurement) -> bool:
-    spent = float(defended.detail["epsilon_total"] or 0)
-    within = defended.ci95[0] <= float(defended.detail["accountant_auc"] or 0)
-    return undefended.value >= 0.9 and spent <= CAP and within
-
-
 ATTACK = Attack(
     number=18,
     title="many experiments on the same data",
@@ -79,11 +85,7 @@ ATTACK = Attack(
     defence="One ledger over all experiments: a device refuses when their ε together would exceed its cap.",
     remains="The cap is what is told in the end: at a cap of 4 the label is told apart better than many would like. Who"
     " wipes a device has a new ledger.",
-    goal=Goal(
-        "at least 0.9 without; with the ledger the ε of all experiments at most the cap, and the AUC not significantly above"
-        " the accountant's for the experiments joined",
-        _met,
-    ),
+    goal=goal_within(0.9),
     trials=4_000,
     quick_trials=500,
     guess=guess,

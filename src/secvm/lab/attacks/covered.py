@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.lab.attacks.attack import Goal, Measurement
 from secvm.lab.attacks.knowledge import CoverLaw
 from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.experiment import Experiment
@@ -82,15 +83,31 @@ class Setting:
         """ε at δ if only so many devices are honest; +∞: no guarantee."""
         return epsilon_of(self.plan, delta=DELTA, participants=honest, gamma=1, adjacency=adjacency)
 
-
     def rounds_within(self, epsilon: float, most: int) -> int:
         """How many rounds, at most so many, a device takes part in whose ledger holds this ε at δ."""
         allowed = 0
-        while allowed < most and epsilon_of(
-            self.plan, delta=DELTA, participants=self.honest, gamma=1, rounds=allowed + 1
-        ) <= epsilon:
+        while (
+            allowed < most
+            and epsilon_of(self.plan, delta=DELTA, participants=self.honest, gamma=1, rounds=allowed + 1) <= epsilon
+        ):
             allowed += 1
         return allowed
+
+
+def goal_within(undefended_at_least: float, *, bound: str = "accountant_auc", besides: str = "") -> Goal:
+    """The attack works without cover; with it, nobody could tell that it does better than the accountant allows.
+
+    The accountant's number stands in the detail under ``bound``. A measurement of just what is allowed would be called
+    above it with a chance of 2.5 %.
+    """
+
+    def met(undefended: Measurement, defended: Measurement) -> bool:
+        allowed = float(defended.detail[bound] or 0.0)
+        also = float(undefended.detail[besides] or 0.0) if besides else 1.0
+        return min(undefended.value, also) >= undefended_at_least and defended.ci95[0] <= allowed
+
+    said = f"at least {undefended_at_least:g} without" + (f" ({besides} too)" if besides else "")
+    return Goal(f"{said}; with cover at ε = 1 not above the accountant's bound (95 % interval)", met)
 
 
 def law_of(noise: CoverNoise, devices: int) -> CoverLaw:

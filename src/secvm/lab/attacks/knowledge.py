@@ -1,6 +1,7 @@
 """What an attacker of the counts knows: the noise's law, which is public, and the target's bins or everybody else's.
 
-Arrays of counts are ``[…, model, bin, sign]`` with sign 0 for minus; leading axes are plays that are looked at together.
+Arrays of counts are ``[…, model, bin, sign]`` with sign 0 for minus; leading axes are plays that are looked at
+together.
 """
 
 from __future__ import annotations

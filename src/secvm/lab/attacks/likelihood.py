@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.lab.attacks.knowledge import CoverLaw
+from secvm.lab.attacks.knowledge import CoverLaw, KnownRest
+from secvm.lab.attacks.views import CoordinatorView
 from secvm.privacy.cover_loss import log_masses
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,8 @@ def unit_table(cover: CoverLaw | None, people: int = 0, share: float = 0.0) -> F
         logs = np.log(np.concatenate([[0.0], law, [0.0]]))
     with np.errstate(invalid="ignore"):
         table = np.clip(logs[:-1] - logs[1:], -CERTAIN, CERTAIN)
-    return np.nan_to_num(table, nan=0.0)
+    found: Floats = np.nan_to_num(table, nan=0.0)
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -42,7 +44,8 @@ def cell_law(cover: CoverLaw | None, people: int, share: float) -> Floats:
     noise = np.ones(1) if cover is None else np.exp(log_masses(cover.shape, cover.p))
     low, crowd = _binomial(people, share)
     # Terms are positive: nothing cancels, and tails are as good as the middle.
-    return np.concatenate([np.zeros(low), np.convolve(noise, crowd)])
+    law: Floats = np.concatenate([np.zeros(low), np.convolve(noise, crowd)])
+    return law
 
 
 def look(table: Floats, counts: Counts) -> Floats:
@@ -79,6 +82,20 @@ def look_rows(tables: Floats, counts: Counts) -> Floats:
     places = np.clip(counts, 0, tables.shape[1] - 1)
     found: Floats = tables[np.arange(len(tables)), places].sum(axis=-1)
     return found
+
+
+def label_ratio(view: CoordinatorView, knowing: KnownRest) -> Floats:
+    """How much all rounds speak for the second label where all else is known; the target sends under either label."""
+    table, here = unit_table(knowing.cover), unit_table(knowing.participation)
+    places = [*knowing.bins, -1]
+    total: Floats = np.zeros(())
+    for seen, others in zip(view.rounds, knowing.others, strict=True):
+        if seen.counts is None or seen.participants is None:
+            raise ValueError("this attack looks at counts")
+        told = look(table, (seen.counts - others)[..., 0, :, :][..., places, :]).sum(axis=-2)
+        label = look(here, seen.participants - np.array(knowing.others_by_label))
+        total = total + told[..., 1] - told[..., 0] + label[..., 1] - label[..., 0]
+    return total
 
 
 def _binomial(people: int, share: float) -> tuple[int, Floats]:
