@@ -49,7 +49,7 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Floats:
 
 
 def scores(dice: np.random.Generator, setting: Setting, trials: int, *, there: bool, cover: CoverLaw | None) -> Floats:
-    """What the attacker makes of so many plays, with the target's unit in the cell or without; no other bin is drawn."""
+    """What the attacker makes of many plays, with the target's unit in its cell or without; no other bin is drawn."""
     rounds = setting.rounds if cover is not None else 1
     zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
     plain = setting.experiment(covered=False)
@@ -75,13 +75,12 @@ def scores(dice: np.random.Generator, setting: Setting, trials: int, *, there: b
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
     """Half of the trials with the feature, half without; both labels."""
     dice, each = generator(seed, 8, defended=defended), max(2, trials // 2)
-    noise = SETTING.plan.noise
-    cover = law_of(noise, SETTING.honest) if defended else None
+    cover = law_of(SETTING.plan.noise, SETTING.honest) if defended else None
     value, interval = auc(*(scores(dice, SETTING, each, there=there, cover=cover) for there in (True, False)))
     advance(trials)
     detail: dict[str, int | float | str | bool | None] = {"people": SETTING.people, "share_of_people": SHARE}
     if defended:
-        one = sight(noise, SETTING.honest, 1.0, SETTING.rounds)
+        one = sight(SETTING.plan.noise, SETTING.honest, 1.0, SETTING.rounds)
         detail |= {
             "accountant_auc": SETTING.auc_bound(Adjacency.ZERO_OUT),
             "accountant_auc_one_cell": largest_auc(lambda e: delta_of([one], e, Adjacency.ZERO_OUT)),

@@ -30,7 +30,7 @@ from secvm.lab.attacks.views import CoordinatorView
 #: The worst person has all bins; bins that a person does not have tell nothing where all else is known.
 SETTING = Setting(people=10_000, bins=20, features=20, rounds=30, gamma=Fraction(1, 2))
 #: A world small enough to draw every package of every device.
-SMALL = Setting(people=8, bins=3, features=3, rounds=1, shape=30)
+SMALL = Setting(people=8, bins=3, features=3, rounds=1, epsilon=2.0, shape=30)
 #: Honest devices, as shares of those the cover was made for.
 SHARES = (1.0, 0.6, 0.3, 0.1)
 

@@ -42,9 +42,10 @@ def scores(
 
     The rounds are those that the cover was made for, unless told.
     """
-    train = law_of(setting.plan.noise, honest) if covered else None
-    assert setting.plan.participation is not None
-    here = law_of(setting.plan.participation, honest) if covered else None
+    train = here = None
+    if covered:
+        cover = setting.plan.cover
+        train, here = law_of(cover.train, honest), law_of(cover.participation, honest)
     own, own_label = sent_by(setting, label), np.eye(2, dtype=np.int64)[label]
     # Any numbers will do: the attacker knows them.
     others = dice.integers(setting.people, size=own.shape)
@@ -84,9 +85,8 @@ def drawn_scores(setting: Setting, label: int, trials: int, dice: np.random.Gene
         start=np.zeros((1, setting.bins + 1, 2), dtype=np.int64),
     )
     by_label = (sum(one.label == 0 for one in people[1:]), sum(one.label == 1 for one in people[1:]))
-    plan = setting.plan
-    assert plan.participation is not None
-    laws = law_of(plan.noise, setting.people), law_of(plan.participation, setting.people)
+    cover = setting.plan.cover
+    laws = law_of(cover.train, setting.people), law_of(cover.participation, setting.people)
     knowing = KnownRest(tuple(range(setting.features)), (others,), by_label, *laws)
     thrown, found = SystemDice(dice.bytes), np.empty(trials)
     for trial in range(trials):
