@@ -70,7 +70,7 @@ def test_an_attack_works_without_cover_and_with_it_keeps_to_the_accountant(small
 
 
 def test_one_person_is_isolated_by_weights_that_all_have_in_common() -> None:
-    setting = Setting(people=500, bins=80, features=12, rounds=2)
+    setting = Setting(people=500, bins=150, features=24, rounds=2)
     plain = common_weights.play_in(setting, 300, 1, defended=False, advance=lambda _: None)
     assert (plain.value, plain.detail["label_success"]) == (1.0, 1.0)
     assert float(plain.detail["vector_recovery"] or 0) >= 0.8
@@ -162,8 +162,8 @@ def test_a_ledger_spends_no_more_than_its_cap() -> None:
 @settings(max_examples=8)
 def test_the_largest_auc_of_two_normal_laws_is_theirs(apart: float) -> None:
     def delta(epsilon: float) -> float:
-        low, high = stats.norm.cdf([-apart / 2 - epsilon / apart, apart / 2 - epsilon / apart])
-        return float(high - math.exp(epsilon) * low)
+        low, high = (float(stats.norm.cdf(side * apart / 2 - epsilon / apart)) for side in (-1, 1))
+        return high - math.exp(epsilon) * low
 
     exact = float(stats.norm.cdf(apart / math.sqrt(2)))
     assert exact - 1e-12 <= largest_auc(delta) <= exact + 1e-3

@@ -22,6 +22,7 @@ from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm.lab.attacks.covered import (
     Counts,
     Setting,
+    count_participants,
     count_units,
     draw_cover_counts,
     goal_within,
@@ -42,8 +43,9 @@ SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=2, shape=120)
 #: Trials in which the others are the same people.
 _SAME_CROWD = 500
 #: Bins of the target that are known where its other ones are asked for.
-KNOWN = 10
+KNOWN = 20
 _CURVE = (2, 3, 5, 8, 10, 20)
+_RAREST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,8 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Told:
     """The first round silences plus, the second minus."""
     places = [*knowing.bins, -1]
     shares = [*(float(s) for s in knowing.shares[list(knowing.bins)]), 1.0]
-    alone, more = unit_table(knowing.cover), senders_more_than_half(view, knowing)
-    total = 0.0
+    alone, (more, error) = unit_table(knowing.cover), senders_more_than_half(view, knowing)
+    total = participation_ratio(view, knowing, more, error)
     for silent, seen in zip((1, 0), view.rounds, strict=True):
         counts = _of(seen)
         told = look(alone, counts[places, silent]).sum()
@@ -84,16 +86,29 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Told:
     return Told(total, tuple(int(b) for b in np.flatnonzero(said > 0)))
 
 
-def senders_more_than_half(view: CoordinatorView, knowing: KnownHabits) -> float:
+def participation_ratio(view: CoordinatorView, knowing: KnownHabits, more: float, error: float) -> float:
+    """What participation cells say: one more of the target's label in each round, by normal laws.
+
+    ``more`` people than expected have the second label, known but for a variance of ``error``; both rounds share it.
+    """
+    if knowing.participation is None:
+        return 0.0
+    rounds, beyond = len(view.rounds), 0.0
+    for seen in view.rounds:
+        if seen.participants is None:
+            raise ValueError("this attack looks at participation too")
+        beyond += float(seen.participants[1] - seen.participants[0]) - 2 * more
+    variance = 2 * rounds * knowing.participation.variance + 4 * rounds**2 * error
+    return 2 * rounds * beyond / variance
+
+
+def senders_more_than_half(view: CoordinatorView, knowing: KnownHabits) -> tuple[float, float]:
     """By how many more than expected people have the second label: from the loud cells that are not the target's.
 
-    The mean of each is as many times its share; they are weighed by their variances, and with a coin's prior.
+    The mean of each is as many times its share; they are weighed by their variances, and with a coin's prior. The
+    second number is the variance of the first.
     """
-    noise, extra = 0.0, 0.0
-    if knowing.cover is not None:
-        odds = knowing.cover.p / (1 - knowing.cover.p)
-        noise = knowing.cover.shape * odds
-        extra = noise * (1 + odds)
+    noise, extra = (0.0, 0.0) if knowing.cover is None else (knowing.cover.mean, knowing.cover.variance)
     shares = knowing.shares.copy()
     shares[list(knowing.bins)] = 0.0
     precision, weighted = 4 / sum(knowing.senders), 0.0
@@ -103,7 +118,7 @@ def senders_more_than_half(view: CoordinatorView, knowing: KnownHabits) -> float
         weight = np.divide(shares, variance, out=np.zeros_like(shares), where=variance > 0)
         precision += float((weight * shares).sum())
         weighted += (1 if loud else -1) * float((weight * (_of(seen)[:-1, loud] - noise - expected)).sum())
-    return weighted / precision
+    return weighted / precision, 1 / precision
 
 
 def _of(seen: RoundSeen) -> Counts:
@@ -127,7 +142,13 @@ class World:
         self._experiment = setting.experiment(covered=covered)
         # All honest devices cover; the target's own cover comes from its device.
         self.cover = law_of(setting.plan.noise, setting.honest) if covered else None
-        self._rest = law_of(setting.plan.noise, setting.honest - 1) if covered else None
+        self._rest = self._rest_here = self._here = None
+        if covered:
+            cover = setting.plan.cover
+            self._here = law_of(cover.participation, setting.honest)
+            self._rest, self._rest_here = (
+                law_of(noise, setting.honest - 1) for noise in (cover.train, cover.participation)
+            )
         self._thrown = SystemDice(dice.bytes)
         self.new_crowd()
 
@@ -162,15 +183,17 @@ class World:
             counts = others.copy()
             counts[..., silent] = self.crowd.counted(matching)[..., silent]
             counts += count_units(packages, self._setting.bins)
-            if self._rest is not None:
+            participants = others[0, -1] + count_participants(packages)
+            if self._rest is not None and self._rest_here is not None:
                 counts += draw_cover_counts(self._dice, self._rest, counts.shape)
-            seen.append(RoundSeen(weights=weights.values(), counts=counts))
+                participants += draw_cover_counts(self._dice, self._rest_here, participants.shape)
+            seen.append(RoundSeen(weights=weights.values(), counts=counts, participants=participants))
         return CoordinatorView(tuple(seen))
 
     def knowledge(self, bins: tuple[int, ...]) -> KnownHabits:
         """What is known of the target, and of everybody."""
         half = self._setting.people // 2
-        return KnownHabits(bins, (half, half), self._shares, self.cover)
+        return KnownHabits(bins, (half, half), self._shares, self.cover, self._here)
 
     def popular(self) -> set[int]:
         """The bins that most people have."""
@@ -180,20 +203,22 @@ class World:
         """Somebody, and a label by a coin."""
         return int(self._dice.integers(self.crowd.size)), int(self._dice.integers(2))
 
-    def some_bins(self, target: int, known: int) -> tuple[int, ...]:
-        """So many of somebody's bins, any."""
-        found = self._dice.choice(self.crowd.bins_of(target), size=known, replace=False)
-        return tuple(int(b) for b in np.sort(found))
+    def some_bins(self, target: int, known: int, *, rarest: bool = False) -> tuple[int, ...]:
+        """So many of somebody's bins: any, or the rarest."""
+        bins = np.array(self.crowd.bins_of(target))
+        if rarest:
+            return tuple(int(b) for b in np.sort(bins[np.argsort(self._shares[bins])[:known]]))
+        return tuple(int(b) for b in np.sort(self._dice.choice(bins, size=known, replace=False)))
 
 
-def recovery(world: World, known: int, trials: int) -> tuple[int, float, float]:
+def recovery(world: World, known: int, trials: int, *, rarest: bool = False) -> tuple[int, float, float]:
     """How often the whole vector and the label are found from so many bins; and how well the other bins are on average:
     the Jaccard index of what is named and what is true, and the same for the bins that most people have.
     """
     whole, share, by_habit = 0, 0.0, 0.0
     for _ in range(trials):
         target, label = world.target()
-        bins = world.some_bins(target, known)
+        bins = world.some_bins(target, known, rarest=rarest)
         found = guess(world.rounds(target, label, bins), world.knowledge(bins))
         true = set(world.crowd.bins_of(target))
         whole += set(found.bins) == true and (found.score > 0) == bool(label)
@@ -248,6 +273,7 @@ def play_in(setting: Setting, trials: int, seed: int, *, defended: bool, advance
             "budget": setting.plan.budget,
         }
         return Measurement(value, interval, size, detail)
+    detail[f"vector_recovery_from_the_{_RAREST}_rarest"] = recovery(world, _RAREST, asked, rarest=True)[0] / asked
     points = []
     for known in _CURVE:
         if known < setting.features:

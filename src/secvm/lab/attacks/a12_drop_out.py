@@ -42,8 +42,7 @@ def _given(first: Counts, second: Counts, knowing: KnownHabits, places: list[int
     """The normal law's score of a unit more in the first round, the second being known."""
     if knowing.cover is None:
         raise ValueError("without cover a difference is certain")
-    odds = knowing.cover.p / (1 - knowing.cover.p)
-    mean, noise = knowing.cover.shape * odds, knowing.cover.shape * odds * (1 + odds)
+    mean, noise = knowing.cover.mean, knowing.cover.variance
     shares = np.append(knowing.shares, 1.0)[places][:, None]
     senders = np.array(knowing.senders)
     people = senders * shares * (1 - shares)

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from secvm.lab.attacks.covered import Counts, Setting, count_units, draw_cover_counts, law_of, person_with, weights_of
+from secvm.lab.attacks.covered import (
+    Counts,
+    Setting,
+    count_participants,
+    count_units,
+    draw_cover_counts,
+    law_of,
+    person_with,
+    weights_of,
+)
 from secvm.lab.attacks.knowledge import CoverLaw, KnownRest
 from secvm.lab.attacks.likelihood import Floats, label_ratio
 from secvm.lab.attacks.views import CoordinatorView, RoundSeen
 from secvm.learning.individual.contribution import contribute, train_packages
-from secvm.learning.package import Cohort, ParticipationPackage
 from secvm.participant.dice import SystemDice
 
 _BATCH = 500
@@ -97,10 +105,6 @@ def drawn_scores(setting: Setting, label: int, trials: int, dice: np.random.Gene
                 one, experiment=experiment, training=zero, evaluation=zero, dice=thrown, round_number=1
             )
         ]
-        participants = np.zeros(2, dtype=np.int64)
-        for package in packages:
-            if isinstance(package, ParticipationPackage) and package.cohort is Cohort.TRAIN:
-                participants[package.class_index] += 1
-        seen = RoundSeen(counts=count_units(packages, setting.bins), participants=participants)
+        seen = RoundSeen(counts=count_units(packages, setting.bins), participants=count_participants(packages))
         found[trial] = float(label_ratio(CoordinatorView((seen,)), knowing))
     return found

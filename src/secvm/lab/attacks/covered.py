@@ -23,7 +23,7 @@ from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
-from secvm.learning.package import Package, TrainPackage
+from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.weights import Weights
 from secvm.privacy.accountant import Adjacency, Mechanism
 from secvm.privacy.best_attacker import auc_at_most
@@ -137,6 +137,15 @@ def count_units(packages: Iterable[Package], n_bins: int) -> Counts:
     for package in packages:
         if isinstance(package, TrainPackage):
             found[package.model, package.bin_index, int(package.sign > 0)] += 1
+    return found
+
+
+def count_participants(packages: Iterable[Package]) -> Counts:
+    """Participation packages of the train cohort by label."""
+    found = np.zeros(len(LABELS), dtype=np.int64)
+    for package in packages:
+        if isinstance(package, ParticipationPackage) and package.cohort is Cohort.TRAIN:
+            found[package.class_index] += 1
     return found
 
 

@@ -21,6 +21,14 @@ class CoverLaw:
     shape: float
     p: float
 
+    @property
+    def mean(self) -> float:
+        return self.shape * self.p / (1 - self.p)
+
+    @property
+    def variance(self) -> float:
+        return self.mean / (1 - self.p)
+
 
 @dataclass(frozen=True, slots=True)
 class KnownRest(Knowledge):
@@ -46,6 +54,7 @@ class KnownHabits(Knowledge):
     #: One share a bin; the bias, which everybody has, is not among them.
     shares: NDArray[np.float64]
     cover: CoverLaw | None = None
+    participation: CoverLaw | None = None
 
 
 @dataclass(frozen=True, slots=True)
