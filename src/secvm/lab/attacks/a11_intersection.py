@@ -98,7 +98,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     points = tuple(Point(str(rounds), *after.get(rounds, last)) for rounds in (1, 3, 10, 30, 60))
     detail: dict[str, int | float | str | bool | None] = {"rounds_opened": OPENED, "rounds_taken_part_in": taken}
     if defended:
-        without = scores(dice, SETTING, max(2 * _TARGETS, trials // 4), rounds=OPENED, covered=True)
+        without = scores(dice, SETTING, max(2 * _TARGETS, trials // 2), rounds=OPENED, covered=True)
         detail |= {
             "accountant_auc": SETTING.auc_bound(rounds=taken),
             "epsilon": SETTING.plan.achieved,
