@@ -20,6 +20,7 @@ from typing import Any
 import generate_beacons  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_tokens  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_trusted  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
@@ -1197,6 +1198,7 @@ FILES: dict[str, Callable[[], JSON]] = (
     | generate_protocol.FILES
     | generate_log.FILES
     | generate_beacons.FILES
+    | generate_tokens.FILES
     | generate_trusted.FILES
 )
 

@@ -63,11 +63,14 @@ class Admin:
         only_tests: bool = False,
         log: LogTerms | None = None,
         newest: Callable[[], NewestPulse | None] | None = None,
+        redeems: bool = False,
     ) -> None:
         """``wake`` tells the driver. ``only_tests``: where the clock is steered, nothing but tests may run.
 
         ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
+        ``redeems``: whether experiments may have tokens.
         """
+        self._redeems = redeems
         self._store = store
         self._key = key
         self._admin_sha256 = admin_sha256
@@ -125,6 +128,7 @@ class Admin:
             now=self._clock.now(),
             log=self._log,
             newest=newest,
+            redeems=self._redeems,
         )
         stored = StoredExperiment(
             digest=document.digest,

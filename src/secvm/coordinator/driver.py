@@ -33,6 +33,7 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.present import OpenRound, Present, gateway_key
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.receipts import Receipts
+from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.salting import has_salt
 from secvm.coordinator.showing import Veil, show
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
@@ -82,6 +83,7 @@ class Driver:
         update: Callable[[Present], None] | None = None,
         receipts: Receipts | None = None,
         veil: Veil | None = None,
+        redeemer: Redeemer | None = None,
     ) -> None:
         """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well.
 
@@ -96,6 +98,7 @@ class Driver:
         self._grid = grid
         self._dice = dice
         self._receipts = receipts
+        self._redeemer = Redeemer() if redeemer is None else redeemer
         self._log = log
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
@@ -208,7 +211,7 @@ class Driver:
                 await self._conclude(book, one, tally, root, packages=kinds.total)
 
     def _count(self, epoch: int, rounds: list[RoundToCount]) -> Counted:
-        return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
+        return count_epoch(self._store.opened(epoch), rounds, dice=self._dice, spent=self._store.spent(epoch))
 
     def _keep_receipts(self, epoch: int, counted: Counted, books: list[Book]) -> str:
         """The received root. What is below it is kept first, where a round will name the root and tell its counts."""
@@ -323,6 +326,7 @@ class Driver:
             gateway_keys=encode_key_configurations([gateway_key(key).configuration]),
             before=None if before is None else before.manifest,
             last=None if before is None else self._books.how_it_ended(before),
+            token_key=None if book.document.tokens is None else self._redeemer.public_key(key.epoch),
         )
         stored = StoredRound(
             experiment=book.stored.digest,

@@ -48,6 +48,7 @@ from secvm.protocol.experiment_document import (
 )
 from secvm.protocol.log import LogTerms
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES
+from secvm.protocol.tokens import TokenTerms
 from secvm.runtime.settings import Settings
 
 SALT_BYTES = 16
@@ -124,6 +125,13 @@ class RelayPart(Settings):
     key: str
 
 
+class TokensPart(Settings):
+    """Anonymous tokens: packages without one are not counted."""
+
+    #: Where devices ask for them: the url of a relay that issues tokens.
+    issuer: str
+
+
 class EarlyStopping(Settings):
     """The coordinator ends the experiment when test counts no longer get better (``learning``'s ``Plateau``)."""
 
@@ -158,6 +166,7 @@ class Specification(Settings):
     rounds: int | None = None
     relays: tuple[RelayPart, ...] = ()
     gateway_note: str = ""
+    tokens: TokensPart | None = None
     early_stopping: EarlyStopping | None = None
     test: bool = False
 
@@ -177,10 +186,12 @@ def ask(
     now: int,
     log: LogTerms | None = None,
     newest: NewestPulse | None = None,
+    redeems: bool = False,
 ) -> tuple[ExperimentDocument, OwnSettings]:
     """The experiment that was specified, for this coordinator.
 
     ``log``: the terms of the coordinator's log, where it has one. ``newest``: NIST's newest pulse, where it is known.
+    ``redeems``: whether this coordinator can verify tokens.
 
     Raises
     ------
@@ -214,8 +225,11 @@ def ask(
         relays=tuple(Relay(url=relay.url, key=_relay_key(relay)) for relay in told.relays),
         gateway_note=_note(told),
         log=log,
+        tokens=None if told.tokens is None else TokenTerms(issuer=told.tokens.issuer),
         test=told.test,
     )
+    if told.tokens is not None and not redeems:
+        raise BadExperimentError("tokens need the issuer's seed: [tokens] in the settings")
     if log is None and isinstance(document.binning, HashedBins) and document.binning.beacons:
         raise BadExperimentError("beacons need a log, which shows that they had not spoken yet: [log] in the settings")
     if told.early_stopping is not None and document.experiment.loss.regression:

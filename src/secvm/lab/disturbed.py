@@ -83,8 +83,11 @@ def run_disturbed(
     wait_for_packages: bool = True,
     before_closing: Callable[[], None] | None = None,
     after_round: Callable[[], None] | None = None,
+    tokens: bool = False,
 ) -> Outcome:
-    """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away."""
+    """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away. ``tokens``: every package needs
+    an anonymous token, which changes no tally.
+    """
     plan = Plan(participants=participants, rounds=rounds, hosts=2, seed=seed, bins=60, descent=descent)
     crowd = made_up(participants, seed=seed, further=50)
     experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
@@ -95,7 +98,14 @@ def run_disturbed(
     hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(participants)]
     tallies, counted, state = [], [], ""
     # Longer than any process takes to come back, also on a busy machine.
-    with Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=PACE, patience_s=120) as federation:
+    with Federation(
+        folder,
+        hosts=hosts,
+        seed=plan.dice_seed.decode(),
+        pace=PACE,
+        patience_s=120,
+        tokens=experiment.budget if tokens else None,
+    ) as federation:
         federation.start_servers()
         federation.begin(plan.specification(experiment))
         if disturb is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from secvm.crypto.ristretto255 import ELEMENT_BYTES
+from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.participant.sealing import CAPSULE_BYTES
 from secvm.participant.traffic import Traffic
 from secvm.participant.transport import OVERHEAD_BYTES
@@ -17,6 +19,9 @@ def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traf
     if not opens_in_hours(document.windows, manifest.opens_at):
         return "the window opens outside the experiment's hours of the day"
     needed = document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
+    if document.tokens is not None:
+        # Each is asked for by an element, given by another, and travels in a capsule.
+        needed += document.budget * (2 * ELEMENT_BYTES + TOKEN_BYTES) + OVERHEAD_BYTES
     if not traffic.allows(needed, now):
         return "this round would go beyond the device's limit of traffic for a day"
     return None

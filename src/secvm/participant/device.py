@@ -98,6 +98,7 @@ class Device:
             policy=self._policy,
             words=system_words(random_bytes),
             seal=gateway_seal(random_bytes),
+            random_bytes=random_bytes,
         )
         self._under_way = 0
         self._look()

@@ -74,8 +74,21 @@ def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]
             "A relay knows that you take part, and not what you send. The coordinator knows what was sent, and not"
             " by whom. If both work together, this does not hold."
         ),
+        *_of_tokens(document),
         NO_GUARANTEE,
         *_at_floor(document, keep),
+    ]
+
+
+def _of_tokens(document: ExperimentDocument) -> list[str]:
+    if document.tokens is None:
+        return []
+    return [
+        (
+            f"Before every round your device asks {document.tokens.issuer} for {document.budget} anonymous tokens, and"
+            " puts one beside each package. The issuer learns that you take part; nobody can tell later which tokens"
+            " were yours."
+        )
     ]
 
 

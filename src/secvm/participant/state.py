@@ -38,6 +38,8 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
+from secvm.participant.token_seeds import TABLES as TOKEN_TABLES
+from secvm.participant.token_seeds import TokenSeeds
 from secvm.participant.trust_book import TABLES as TRUST_TABLES
 from secvm.participant.trust_book import TAKES_PART, TrustBook
 from secvm.protocol.events import Abstain, Finished
@@ -48,7 +50,7 @@ FILE = "state.sqlite"
 _APPLICATION = 0x53656353
 _FIRST_VERSION = 1
 #: What brings a state from one version to the next, in order. A new state goes through all of them.
-_MIGRATIONS = (TRUST_TABLES,)
+_MIGRATIONS = (TRUST_TABLES, TOKEN_TABLES)
 _VERSION = _FIRST_VERSION + len(_MIGRATIONS)
 #: How long to wait for the other process, which writes for milliseconds.
 _PATIENCE_S = 10.0
@@ -146,6 +148,8 @@ class DeviceState:
         self._durable = True
         #: What it keeps to check the server.
         self.trust = TrustBook(self._db)
+        #: From which anonymous tokens follow, until they are used.
+        self.tokens = TokenSeeds(self._db)
         self._version = self._data_version()
 
     def __repr__(self) -> str:
@@ -247,6 +251,7 @@ class DeviceState:
             for table in ("session", "capsule", "model"):
                 self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (digest,))  # noqa: S608  (our own names)
             self.trust.forget(digest)
+            self.tokens.drop(digest)
         # The log may still hold the pages as they were.
         busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:

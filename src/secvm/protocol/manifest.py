@@ -28,6 +28,7 @@ from functools import cached_property
 from typing import Any
 
 from secvm.crypto.signing import SigningKey, sign, verify
+from secvm.crypto.tokens import PUBLIC_KEY_BYTES as TOKEN_KEY_BYTES
 from secvm.errors import (
     EquivocationError,
     InconsistentManifestError,
@@ -385,6 +386,7 @@ def manifest_faults(
         or manifest.last.tally is None
         or sum(manifest.last.participants) >= document.floor,
         "its quota is below the budget": manifest.quota >= document.budget,
+        "it has no key for tokens": document.tokens is None or len(manifest.token_key or b"") == TOKEN_KEY_BYTES,
         "it tells no root of the round's capsules": tells_root(manifest.last, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)
