@@ -103,14 +103,14 @@ def participation_ratio(view: CoordinatorView, knowing: KnownHabits, more: float
 
 
 def senders_more_than_half(view: CoordinatorView, knowing: KnownHabits) -> tuple[float, float]:
-    """By how many more than expected people have the second label: from the loud cells that are not the target's.
+    """By how many more than expected people have the second label: from the loud cells.
 
     The mean of each is as many times its share; they are weighed by their variances, and with a coin's prior. The
     second number is the variance of the first.
     """
     noise, extra = (0.0, 0.0) if knowing.cover is None else (knowing.cover.mean, knowing.cover.variance)
-    shares = knowing.shares.copy()
-    shares[list(knowing.bins)] = 0.0
+    # The target's own bins are among them: that is what least squares say, one unit being next to nothing.
+    shares = knowing.shares
     precision, weighted = 4 / sum(knowing.senders), 0.0
     for loud, seen in zip((0, 1), view.rounds, strict=True):
         expected = knowing.senders[loud] * shares

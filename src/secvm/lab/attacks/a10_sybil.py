@@ -64,8 +64,8 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     _over_rounds(detail, SETTING, (yes, no))
     for epsilon in (4.0, 8.0):
         other = replace(SETTING, epsilon=epsilon)
-        _over_rounds(detail, other, found(other, max(1, each // 4), honest=other.honest))
-    points = [Point("100 %", value, interval)]
+        _over_rounds(detail, other, found(other, max(1, each // 2), honest=other.honest))
+    points = [Point("100%", value, interval)]
     for share in (*SHARES[1:], 0.0):
         honest = max(1, math.floor(share * SETTING.honest))
         place = f"{share:.0%}" if share else "the target alone"
@@ -73,7 +73,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
         points.append(Point(place, *auc(after[0][:, -1], after[1][:, -1])))
         # JSON has no infinity.
         epsilon = SETTING.epsilon_with(honest)
-        detail[f"epsilon if {place} of the assumed are honest"] = epsilon if math.isfinite(epsilon) else None
+        detail[f"epsilon_if_honest_{share:g}"] = epsilon if math.isfinite(epsilon) else None
     _all_drawn(detail, max(1, each // 20), dice)
     advance(trials - trials // 2)
     return Measurement(value, interval, 2 * each, detail, Curve("honest devices, of those assumed", tuple(points)))
@@ -84,20 +84,20 @@ def _over_rounds(
 ) -> None:
     for rounds in (1, setting.rounds):
         value, (low, high) = auc(found[0][:, rounds - 1], found[1][:, rounds - 1])
-        place = f"at epsilon {setting.epsilon:g} after {rounds} round{'s' if rounds > 1 else ''}"
-        detail[f"auc {place}"] = value
-        detail[f"auc_error {place}"] = (high - low) / 4
-        detail[f"accountant_auc {place}"] = setting.auc_bound(rounds=rounds)
+        place = f"epsilon_{setting.epsilon:g}_rounds_{rounds}"
+        detail[f"auc_{place}"] = value
+        detail[f"auc_error_{place}"] = (high - low) / 4
+        detail[f"accountant_auc_{place}"] = setting.auc_bound(rounds=rounds)
 
 
 def _all_drawn(detail: dict[str, int | float | str | bool | None], each: int, dice: np.random.Generator) -> None:
     value, (low, high) = auc(drawn_scores(SMALL, 1, each, dice), drawn_scores(SMALL, 0, each, dice))
     summed, _ = auc(*(scores(SMALL, label, 20 * each, dice, honest=SMALL.people)[:, 0] for label in (1, 0)))
     detail |= {
-        "auc, every package of all devices drawn": value,
-        "auc_error, every package of all devices drawn": (high - low) / 4,
-        "auc, the same with cover drawn for all at once": summed,
-        "accountant_auc, the same": SMALL.auc_bound(),
+        "auc_all_packages_drawn": value,
+        "auc_error_all_packages_drawn": (high - low) / 4,
+        "auc_cover_drawn_at_once": summed,
+        "accountant_auc_all_packages_drawn": SMALL.auc_bound(),
     }
 
 
