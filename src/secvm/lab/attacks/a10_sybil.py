@@ -44,8 +44,9 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     """Both labels, half of the trials each."""
     dice, each = generator(seed, 10, defended=defended), max(1, trials // 2)
 
-    def found(setting: Setting, plays: int, *, honest: int) -> tuple[Floats, Floats]:
-        no, yes = (scores(setting, label, plays, dice, honest=honest) for label in (0, 1))
+    def found(setting: Setting, plays: int, *, honest: int, rounds: int | None = None) -> tuple[Floats, Floats]:
+        """After the last round: of label yes, of label no."""
+        no, yes = (scores(setting, label, plays, dice, honest=honest, rounds=rounds)[:, -1] for label in (0, 1))
         return yes, no
 
     if not defended:
@@ -55,35 +56,38 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
         return Measurement(value, interval, 2 * each, {"rounds": 1, "epsilon": None})
     yes, no = found(SETTING, each, honest=SETTING.honest)
     advance(trials // 2)
-    value, interval = auc(yes[:, -1], no[:, -1])
+    value, interval = auc(yes, no)
     detail: dict[str, int | float | str | bool | None] = {
         "accountant_auc": SETTING.auc_bound(),
         "epsilon": SETTING.plan.achieved,
         "rounds": SETTING.rounds,
     }
-    _over_rounds(detail, SETTING, (yes, no))
-    for epsilon in (4.0, 8.0):
+    for epsilon in (SETTING.epsilon, 4.0, 8.0):
         other = replace(SETTING, epsilon=epsilon)
-        _over_rounds(detail, other, found(other, max(1, each // 2), honest=other.honest))
+        all_rounds = (yes, no) if other == SETTING else found(other, max(1, each // 2), honest=other.honest)
+        # A single round is cheap, and says little: more of them.
+        _over_rounds(
+            detail, other, {SETTING.rounds: all_rounds, 1: found(other, 8 * each, honest=other.honest, rounds=1)}
+        )
     points = [Point("100%", value, interval)]
     for share in (*SHARES[1:], 0.0):
         honest = max(1, math.floor(share * SETTING.honest))
         place = f"{share:.0%}" if share else "the target alone"
         after = found(SETTING, max(1, each // 8), honest=honest)
-        points.append(Point(place, *auc(after[0][:, -1], after[1][:, -1])))
+        points.append(Point(place, *auc(*after)))
         # JSON has no infinity.
         epsilon = SETTING.epsilon_with(honest)
         detail[f"epsilon_if_honest_{share:g}"] = epsilon if math.isfinite(epsilon) else None
-    _all_drawn(detail, max(1, each // 20), dice)
+    _all_drawn(detail, max(1, each // 8), dice)
     advance(trials - trials // 2)
     return Measurement(value, interval, 2 * each, detail, Curve("honest devices, of those assumed", tuple(points)))
 
 
 def _over_rounds(
-    detail: dict[str, int | float | str | bool | None], setting: Setting, found: tuple[Floats, Floats]
+    detail: dict[str, int | float | str | bool | None], setting: Setting, found: dict[int, tuple[Floats, Floats]]
 ) -> None:
-    for rounds in (1, setting.rounds):
-        value, (low, high) = auc(found[0][:, rounds - 1], found[1][:, rounds - 1])
+    for rounds, both in found.items():
+        value, (low, high) = auc(*both)
         place = f"epsilon_{setting.epsilon:g}_rounds_{rounds}"
         detail[f"auc_{place}"] = value
         detail[f"auc_error_{place}"] = (high - low) / 4
@@ -92,7 +96,7 @@ def _over_rounds(
 
 def _all_drawn(detail: dict[str, int | float | str | bool | None], each: int, dice: np.random.Generator) -> None:
     value, (low, high) = auc(drawn_scores(SMALL, 1, each, dice), drawn_scores(SMALL, 0, each, dice))
-    summed, _ = auc(*(scores(SMALL, label, 20 * each, dice, honest=SMALL.people)[:, 0] for label in (1, 0)))
+    summed, _ = auc(*(scores(SMALL, label, 8 * each, dice, honest=SMALL.people)[:, 0] for label in (1, 0)))
     detail |= {
         "auc_all_packages_drawn": value,
         "auc_error_all_packages_drawn": (high - low) / 4,
