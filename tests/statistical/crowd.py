@@ -242,7 +242,7 @@ class Life:
 
     def _start(self) -> Device:
         shelf = NoShelf(self.state.folder)
-        return Device(self.state, self.net, now=self.clock.now, random_bytes=self.dice, shelf=shelf)
+        return Device(self.state, self.net, now=self.clock.now, random_bytes=self.dice, shelf=shelf, consent=ANYTHING)
 
     async def live(self) -> list[Stay]:
         """All rounds, one after the other."""

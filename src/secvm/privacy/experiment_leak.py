@@ -1,4 +1,4 @@
-"""How much an experiment's public tallies give away of a label: planned from its parameters, and measured by its counts.
+"""What an experiment's public tallies give away of a label: planned from its parameters, and measured by its counts.
 
 The law of ``label_leakage``, for any number of labels. Who knows a person's bins asks whether the label is a or b. In a
 model where a and b have different signs, the person stands on another side (or on none); each side on which it may
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -52,6 +53,7 @@ class PlannedLeak:
     auc_corrected: float | None
 
 
+@lru_cache(maxsize=256)
 def planned_leak(
     experiment: Experiment, *, train_participants: float, rounds: int, hashes: int = 1
 ) -> PlannedLeak | None:
@@ -89,7 +91,7 @@ def measured_leak(experiment: Experiment, tally: Tally, *, hashes: int = 1) -> f
 
 
 def keep_share(experiment: Experiment, *, hashes: int = 1) -> float:
-    """q of a person with as many features as the experiment takes; 1 where there is no bound on them."""
+    """The share q of a person with as many features as the experiment takes; 1 where there is no bound on them."""
     features = experiment.features_per_person
     if features is None:
         return 1.0 if experiment.thinning.q is None else float(experiment.thinning.q)

@@ -7,8 +7,8 @@ whoever asks counts on (``Assumption``). ``statement_text`` puts it in words.
 - A **formal** guarantee needs cover, and one relay in mode round, which alone shuffles all packages of a round.
 - ε is told at a δ, over all rounds and after one, under zero-out and under label flip (``accountant``); beside it the
   AUC that no attacker exceeds (``best_attacker``).
-- The **leak without guarantee** is what the public tallies alone give away of a label (``experiment_leak``). Where there
-  is cover, it says what cover is there to prevent.
+- The **leak without guarantee** is what the public tallies alone give away of a label (``experiment_leak``). Where
+  there is cover, it says what cover is there to prevent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from secvm.privacy.accountant import Adjacency, Contribution, Mechanism
 from secvm.privacy.best_attacker import auc_at_most
 from secvm.privacy.experiment_leak import PlannedLeak, planned_leak
 
-#: From here on a guarantee is none worth the name: with every other participant known, the label is found nearly surely.
+#: From here on a guarantee is none worth the name: who knows all the others finds the label nearly surely.
 NO_PROTECTION = 8.0
 #: The only mode of a relay in which packages are shuffled among all participants.
 SHUFFLER = "round"

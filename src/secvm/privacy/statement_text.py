@@ -12,11 +12,11 @@ NO_GUARANTEE = (
 )
 #: One paragraph: everything that a guarantee rests on.
 ASSUMPTIONS = (
-    "This holds for whatever weights the coordinator sends, and whoever the others are, as long as: your device runs its"
-    " own code with real dice; the relay shuffles each round's packages as a whole, delivers everybody's, and does not"
-    " tell the coordinator which came from whom; and {honest:,} devices, yours among them, or more, add their share of the noise in"
-    " every round and deliver it. No device can see whether that last one is so: it is an assumption. What your"
-    " device tells in other experiments adds to it, and so does what another device of yours tells."
+    "This holds for whatever weights the coordinator sends, and whoever the others are, as long as: your device runs"
+    " its own code with real dice; the relay shuffles each round's packages as a whole, delivers everybody's, and does"
+    " not tell the coordinator which came from whom; and {honest:,} devices, yours among them, or more, add their share"
+    " of the noise in every round and deliver it. No device can see whether that last one is so: it is an assumption."
+    " What your device tells in other experiments adds to it, and so does what another device of yours tells."
 )
 COLLUDE = (
     "To break it, the coordinator and the relay would have to work together (then they know who sent what), or so many"
@@ -55,15 +55,18 @@ def _guaranteed(statement: PrivacyStatement, own: Guarantee) -> list[str]:
     rounds, planned = statement.terms.rounds, statement.planned
     if math.isinf(own.epsilon):
         return [
-            f"No guarantee under what your device counts on ({own.honest:,} honest devices): the noise of so few is not"
-            f" enough, whatever the experiment promises{_promised(planned)}. Take it for no protection."
+            (
+                f"No guarantee under what your device counts on ({own.honest:,} honest devices): the noise of so few is"
+                f" not enough, whatever the experiment promises{_promised(planned)}. Take it for no protection."
+            )
         ]
     told = [
         (
             f"Over all {rounds} rounds, whether your device sends anything of its own changes the chance of whatever"
             f" comes out by a factor of at most e^{own.epsilon:.2f} = {math.exp(own.epsilon):,.1f}, but for a chance of"
-            f" {own.delta:.0e} (ε = {own.epsilon:.2f}; after one round ε = {own.epsilon_round:.2f}). With the other label"
-            f" in place of yours it is ε = {_number(own.epsilon_flip)} (one round: {_number(own.epsilon_flip_round)})."
+            f" {own.delta:.0e} (ε = {own.epsilon:.2f}; after one round ε = {own.epsilon_round:.2f}). With the other"
+            f" label in place of yours it is ε = {_number(own.epsilon_flip)}"
+            f" (one round: {_number(own.epsilon_flip_round)})."
         ),
         (
             f"So nobody, whatever they know of you and the others, tells your label with an AUC above"

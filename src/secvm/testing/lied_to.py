@@ -14,6 +14,7 @@ from pathlib import Path
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import SecVMError
+from secvm.participant.consent import Consent
 from secvm.participant.device import Device
 from secvm.participant.salting import fetch_salt
 from secvm.participant.state import DeviceState
@@ -81,12 +82,13 @@ class DeviceInFolder:
         self._scene, self._envelope, self._honest = scene, history.envelope, history.files
         # Every capsule is looked for: how many a device looks for is not what is tried here.
         self._policy = TrustPolicy(unsafe_beacons=True, receipts=history.document.budget)
+        self._consent = Consent.unsafe_accept_anything()
         self._folder = folder
         self.device = self._start(DeviceState(folder, unsafe_unsynced=True))
 
     def _start(self, state: DeviceState) -> Device:
         dice = self._scene.dice.randbytes
-        return Device(state, self.net, now=self.clock.now, random_bytes=dice, policy=self._policy)
+        return Device(state, self.net, now=self.clock.now, random_bytes=dice, policy=self._policy, consent=self._consent)
 
     async def join(self) -> None:
         """Take part. Raises what the person would be told."""
