@@ -421,7 +421,7 @@ class Driver:
 
 
 def _is_met(book: Book, tally: Tally) -> bool:
-    return int(tally.participants.sum()) >= book.document.floor
+    return book.document.reaches_floor(tally.participants.tolist())
 
 
 def _open_round(book: Book, one: LiveRound) -> OpenRound:

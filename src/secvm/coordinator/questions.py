@@ -260,7 +260,7 @@ def default_budget(experiment: Experiment, *, hashes: int, presence: bool) -> in
     if not presence and experiment.thinning.rho is None:
         raise BadExperimentError("give a budget: values that are no presence have no bound without thinning by rho")
     bins = experiment.features_per_person * hashes + 1
-    models = int(max(abs(row).sum() for row in experiment.models.signs))
+    models = experiment.models.most_per_person
     most = models * bins
     if experiment.thinning.active:
         share = float(experiment.thinning.divisor)

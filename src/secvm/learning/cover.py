@@ -19,6 +19,7 @@ cohort's L cells hold train_share · M people and L · M · share · odds cover 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -69,8 +70,15 @@ class Cover:
 
     def devices(self, tally: Tally) -> Fraction:
         """About how many devices took part, by the participation cells."""
-        labels = len(tally.participants)
-        return int(tally.participants.sum()) / (self.train_share + labels * self.participation.mean_per_cell(1))
+        return self._devices(tally.participants.tolist())
+
+    def people(self, participants: Sequence[int]) -> Fraction:
+        """About how many train participants there were, given the counts of the train cohort's participation cells."""
+        return self.train_share * self._devices(participants)
+
+    def _devices(self, participants: Sequence[int]) -> Fraction:
+        labels = len(participants)
+        return sum(participants) / (self.train_share + labels * self.participation.mean_per_cell(1))
 
     def uncovered(self, tally: Tally) -> Tally:
         """The counts without the cover's mean, in whole numbers. Counts of train cells may be negative: noise is."""

@@ -383,7 +383,7 @@ def manifest_faults(
         or (before is not None and _model(manifest) == _model(before)),
         "its round was below the floor and not abandoned": manifest.last is None
         or manifest.last.tally is None
-        or sum(manifest.last.participants) >= document.floor,
+        or document.reaches_floor(manifest.last.participants),
         "its quota is below the budget": manifest.quota >= document.budget,
         "it tells no root of the round's capsules": tells_root(manifest.last, document),
     }
