@@ -19,6 +19,7 @@ from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.consent import NOTHING, Accepted, Consent
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
 from secvm.participant.joining import pin_person
+from secvm.participant.ledger import check_room
 from secvm.participant.membership import Due, Membership
 from secvm.participant.models import ModelShelf
 from secvm.participant.sealing import gateway_seal
@@ -124,8 +125,8 @@ class Device:
     ) -> None:
         """Take part: the person has agreed to the experiment of this digest.
 
-        ``salt`` is the one that its beacons fixed, where it names some (``salting.fetch_salt``). ``accepted`` is what the
-        person agrees to here beyond the device's own consent.
+        ``salt`` is the one that its beacons fixed, where it names some (``salting.fetch_salt``). ``accepted`` is what
+        the person agrees to here beyond the device's own consent.
         """
         document = read_published(envelope, digest=digest)
         self._check(document)
@@ -135,6 +136,7 @@ class Device:
         if known is not None and known.status is not Status.DECLINED:
             # Before anything is drawn.
             raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
+        check_room(self.state, document, self._consent, accepted)
         dice = self._dice_for(document)
         person = pin_person(document, vault, dice, source=source, vocabulary=vocabulary, salt=salt)
         self.state.join(digest, envelope, person, salt=salt, accepted=accepted)

@@ -16,23 +16,25 @@ from typing import Any
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
+from secvm.participant.consent import Consent
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.state import DeviceState, Record, Status
 from secvm.participant.trust_report import trust_report
 from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.statement import PrivacyStatement
+from secvm.privacy.statement_text import words
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.session import ParticipantSession
 
-NO_GUARANTEE = (
-    "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"
-    " the coordinator, can use them to guess at you."
-)
+#: Of what was forgotten no numbers are told again.
+CANNOT_BE_TAKEN_BACK = "What was told stays told, and the ledger keeps it."
 
 
-def inspect(state: DeviceState, *, now: int) -> dict[str, Any]:
+def inspect(state: DeviceState, *, now: int, consent: Consent | None = None) -> dict[str, Any]:
     """Everything about every experiment that the device knows, as values."""
-    return {record.digest: _inspect_one(state, record, now) for record in state.records()}
+    agreed = consent or Consent()
+    return {record.digest: _inspect_one(state, record, now, agreed) for record in state.records()}
 
 
 def leakage(document: ExperimentDocument, participants: Sequence[float], *, keep: float) -> dict[str, float] | None:
@@ -54,8 +56,8 @@ def leakage_at_floor(document: ExperimentDocument, *, keep: float) -> dict[str, 
     return leakage(document, [document.floor / labels] * labels, keep=keep)
 
 
-def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]:
-    """In sentences: what taking part means, for someone whose units are sent with this probability."""
+def what_leaves(document: ExperimentDocument, statement: PrivacyStatement) -> list[str]:
+    """In sentences: what taking part means, and what it tells."""
     windows, experiment = document.windows, document.experiment
     sample = experiment.features_per_person
     looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
@@ -74,22 +76,7 @@ def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]
             "A relay knows that you take part, and not what you send. The coordinator knows what was sent, and not"
             " by whom. If both work together, this does not hold."
         ),
-        NO_GUARANTEE,
-        *_at_floor(document, keep),
-    ]
-
-
-def _at_floor(document: ExperimentDocument, keep: float) -> list[str]:
-    found = leakage_at_floor(document, keep=keep)
-    if found is None:
-        return []
-    return [
-        (
-            f"The fewer train, the more that tells. A round counts only if {document.floor} or more train. With just so"
-            " many, as many of each label, someone who knows your features and wants your label would reach an AUC of"
-            f" up to {found['auc']:.2f} in one round, and {found['auc_all_rounds']:.2f} in all {document.rounds}"
-            " (0.50 is a coin, 1.00 is certainty)."
-        )
+        *words(statement),
     ]
 
 
@@ -104,7 +91,7 @@ def as_text(found: dict[str, Any]) -> str:
             case Status.DECLINED:
                 sentences = []
             case Status.FORGOTTEN:
-                sentences = [*one["told"], NO_GUARANTEE]
+                sentences = [*one["told"], CANNOT_BE_TAKEN_BACK]
             case _:
                 sentences = [*one["leaves"], *one["told"], *one["trust"]["told"], *one["risk"]]
         lines += [f"  {sentence}" for sentence in sentences]
@@ -123,8 +110,9 @@ _MEANS = {
 _OVER = "the experiment is over. Nothing more is fetched or sent."
 
 
-def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]:
+def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent) -> dict[str, Any]:
     document = read_published(record.envelope, digest=record.digest)
+    statement = consent.statement(document)
     session = _session(state, record, document)
     accepted = None if session is None else session.accepted
     rounds = {
@@ -178,7 +166,8 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
         "ended": record.ending is not None,
         "leakage": numbers,
         "leakage_at_floor": leakage_at_floor(document, keep=keep),
-        "leaves": what_leaves(document, keep=keep),
+        "statement": statement.content(),
+        "leaves": what_leaves(document, statement),
         "told": told,
         "risk": risk,
         "abstentions": [

@@ -158,6 +158,15 @@ def enter(state: DeviceState, document: ExperimentDocument, round_number: int, c
         state.ledger.put(document.digest, round_number)
 
 
+def check_room(state: DeviceState, document: ExperimentDocument, consent: Consent, accepted: Accepted) -> None:
+    """Raise ``ConsentRefusedError`` where not even one round of an experiment that is to be joined would fit."""
+    if not consent.unsafe:
+        told = [*entries(state), (document, 1, accepted)]
+        why = spend(told, consent).fits(consent, document.digest)
+        if why is not None:
+            raise ConsentRefusedError(why, next_step="See what it was spent on: secvm participant inspect")
+
+
 def spending(document: ExperimentDocument, rounds: int, consent: Consent, accepted: Accepted) -> Spending:
     """What so many rounds of an experiment tell."""
     terms = terms_of(document)
@@ -165,13 +174,9 @@ def spending(document: ExperimentDocument, rounds: int, consent: Consent, accept
     epsilon = d_squared = None
     if terms.why_no_guarantee is None and mechanism is not None:
         assumption = consent.assumption
-        epsilon = epsilon_after(
-            mechanism, rounds, assumption.honest(terms.planned_participants), assumption.delta
-        )
+        epsilon = epsilon_after(mechanism, rounds, assumption.honest(terms.planned_participants), assumption.delta)
     else:
-        leak = planned_leak(
-            terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes
-        )
+        leak = planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
         # Where no law is known, no number is small enough.
         d_squared = math.inf if leak is None else rounds * leak.d_squared_round
     return Spending(

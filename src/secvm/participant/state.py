@@ -15,8 +15,8 @@ in every round, or at every restart, would empty a history bit by bit.
 
 **What is forgotten.** A capsule: when it is acknowledged, or at the end of its window. Vector, label, session and
 capsules of an experiment, and what is believed of it: with ``forget``, overwritten with zeros (``secure_delete``), the
-log emptied. Cohort, counts and ledger stay: who forgets cannot join again to be drawn anew. No content of a package is kept,
-and no time but those still to come. What is kept to check the server is ``trust_book``'s.
+log emptied. Cohort, counts and ledger stay: who forgets cannot join again to be drawn anew. No content of a package is
+kept, and no time but those still to come. What is kept to check the server is ``trust_book``'s.
 
 The folder is the person's alone (0700), the file too (0600). Two processes may have it open: one that runs, and a
 command that pauses or forgets; ``changed_elsewhere`` tells the first.

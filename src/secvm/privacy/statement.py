@@ -86,7 +86,7 @@ class Terms:
         return Mechanism(
             contribution=Contribution(
                 rounds=self.rounds,
-                models=int(abs(experiment.models.signs).sum(axis=1).max()),
+                models=experiment.models.most_per_person,
                 cells=min(self.hashes * (experiment.features_per_person + 1), experiment.n_bins + 1),
                 thinning=experiment.thinning,
             ),

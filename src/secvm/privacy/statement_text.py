@@ -7,8 +7,8 @@ import math
 from secvm.privacy.statement import NO_PROTECTION, Guarantee, PrivacyStatement
 
 NO_GUARANTEE = (
-    "No formal guarantee: {why}. Tallies are public and stay so: anybody, not only the coordinator, can use them to"
-    " guess at you."
+    "There is no formal guarantee: {why}. Tallies are public and stay so: anybody, not only the coordinator, can use"
+    " them to guess at you."
 )
 #: One paragraph: everything that a guarantee rests on.
 ASSUMPTIONS = (

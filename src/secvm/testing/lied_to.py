@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import SecVMError
@@ -82,13 +83,13 @@ class DeviceInFolder:
         self._scene, self._envelope, self._honest = scene, history.envelope, history.files
         # Every capsule is looked for: how many a device looks for is not what is tried here.
         self._policy = TrustPolicy(unsafe_beacons=True, receipts=history.document.budget)
-        self._consent = Consent.unsafe_accept_anything()
         self._folder = folder
         self.device = self._start(DeviceState(folder, unsafe_unsynced=True))
 
     def _start(self, state: DeviceState) -> Device:
         dice = self._scene.dice.randbytes
-        return Device(state, self.net, now=self.clock.now, random_bytes=dice, policy=self._policy, consent=self._consent)
+        told: dict[str, Any] = {"policy": self._policy, "consent": Consent.unsafe_accept_anything()}
+        return Device(state, self.net, now=self.clock.now, random_bytes=dice, **told)
 
     async def join(self) -> None:
         """Take part. Raises what the person would be told."""

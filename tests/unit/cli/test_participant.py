@@ -22,6 +22,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (tmp_path / "device.toml").write_text(
         f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["https://relay.example/r"]\n'
         "[trust]\nwithout_log = true\n"
+        '[consent]\npolicy = "unsafe-accept-anything"\n'
     )
 
     def in_memory(_: ParticipantSettings) -> Transport:

@@ -143,7 +143,14 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
     devices = []
     for number in range(5):
         folder = tmp_path / f"{number}"
-        device = Device(DeviceState(folder), world.net, now=world.clock.now, random_bytes=os.urandom, checks=shared, consent=ANYTHING)
+        device = Device(
+            DeviceState(folder),
+            world.net,
+            now=world.clock.now,
+            random_bytes=os.urandom,
+            checks=shared,
+            consent=ANYTHING,
+        )
         with Vault(folder) as vault:
             vault.put("words", FEATURES)
             vault.set_label(world.of.digest, "a")

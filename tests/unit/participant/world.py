@@ -188,7 +188,12 @@ class World:
     def start(self, **changes: Any) -> Device:
         """The device of this folder, as its process would begin."""
         policy = TrustPolicy(without_log=True)
-        told: dict[str, Any] = {"now": self.clock.now, "random_bytes": os.urandom, "policy": policy, "consent": ANYTHING}
+        told: dict[str, Any] = {
+            "now": self.clock.now,
+            "random_bytes": os.urandom,
+            "policy": policy,
+            "consent": ANYTHING,
+        }
         return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
 
     def fill(self, *documents: ExperimentDocument, label: str = "b") -> None:
