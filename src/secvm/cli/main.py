@@ -52,7 +52,7 @@ COMMANDS: dict[str, Command] = {
     "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
     "witness": Command("secvm.cli.witness:app", "Run a witness: it cosigns what has grown out of what it saw."),
     "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments from outside, or examine evidence."),
-    "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not: bins, labels, an experiment."),
+    "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not."),
     "bench": Command("secvm.cli.bench:bench", "Run a benchmark, or list them."),
     "test": Command("secvm.cli.dev:run_tests", "Run all tests; further arguments go to pytest."),
     "dev": Command("secvm.cli.dev:app", "Commands for people who change the code."),

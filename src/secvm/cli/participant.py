@@ -100,8 +100,15 @@ def join(
                 device = open_device(settings, transport, clock)
                 try:
                     with Vault(settings.device.folder) as vault:
-                        told = {"source": source, "vocabulary": words, "salt": salt, "accepted": accepted}
-                        device.join(experiment, envelope, vault, **told)
+                        device.join(
+                            experiment,
+                            envelope,
+                            vault,
+                            source=source,
+                            vocabulary=words,
+                            salt=salt,
+                            accepted=accepted,
+                        )
                 finally:
                     device.close()
             else:

@@ -12,7 +12,7 @@ from secvm.cli.privacy_labels import labels, plan
 from secvm.cli.privacy_statement import statement
 
 app = typer.Typer(
-    help="Say in numbers what hides and what does not: bins, labels, an experiment.",
+    help="Say in numbers what hides and what does not.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -23,7 +23,7 @@ app = typer.Typer(
 
 @app.callback()
 def _privacy() -> None:
-    """Say in numbers what hides and what does not: bins, labels, an experiment."""
+    """Say in numbers what hides and what does not."""
     # With one command alone typer would drop its name; a callback keeps it a group.
 
 

@@ -130,7 +130,7 @@ def _planned(
         "features_per_person": numbers["features"],
     }
     plain = Experiment(**settings, budget=2)
-    terms = {
+    terms: dict[str, Any] = {
         "rounds": numbers["rounds"],
         "hashes": hashes,
         "floor": numbers["participants"],

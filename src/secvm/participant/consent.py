@@ -113,7 +113,7 @@ class MostRounds:
 
     rounds: int = MOST_ROUNDS
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
+    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:  # noqa: ARG002
         if statement.terms.rounds > self.rounds:
             raise ConsentRefusedError(
                 f"this experiment has {statement.terms.rounds} rounds, and this device agrees to {self.rounds} at most",
@@ -127,7 +127,7 @@ class LeastFloor:
 
     floor: int = LEAST_FLOOR
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
+    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:  # noqa: ARG002
         if statement.terms.floor < self.floor:
             raise ConsentRefusedError(
                 f"a round of this experiment counts with {statement.terms.floor} people, and this device wants"

@@ -52,7 +52,7 @@ async def agree(around: Surroundings, document: ExperimentDocument, manifest: Ro
 
 
 def too_few(document: ExperimentDocument, manifest: RoundManifest, consent: Consent) -> str | None:
-    """Why not: the relay has signed that fewer devices were there than this one counts on. Only a guarantee needs them."""
+    """Why not: the relay has signed that fewer devices were there than a guarantee needs, as this one reckons."""
     last = manifest.last
     if consent.unsafe or document.experiment.cover is None or last is None or last.relay_count is None:
         return None
