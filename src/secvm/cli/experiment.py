@@ -270,13 +270,9 @@ def _leakage(told: dict[str, Any] | None) -> list[str]:
         return []
     lines = []
     if told["auc"] is not None:
-        lines += [
-            "",
-            (
-                f"leakage: whoever knows a person's features tells the label with AUC {told['auc']:.3f} by"
-                f" {told['rounds_told']} round{'s' * (told['rounds_told'] != 1)} (planned for all: {told['planned_auc']:.3f})"
-            ),
-        ]
+        so_far = f"{told['rounds_told']} round{'s' * (told['rounds_told'] != 1)}"
+        sentence = f"leakage: whoever knows a person's features tells the label with AUC {told['auc']:.3f} by {so_far}"
+        lines += ["", f"{sentence} (planned for all: {told['planned_auc']:.3f})"]
     if told["formal_guarantee"] and told["epsilon"] is not None:
         lines.append(f"  … were there no cover. With it: ε = {told['epsilon']:.2f} at δ = {told['delta']:.0e} so far")
     return lines

@@ -23,12 +23,12 @@ from secvm.participant.vault import Vault
 from secvm.privacy.label_leakage import auc_of
 from secvm.privacy.statement import epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.manifest import RoundManifest, last_round
+from secvm.protocol.manifest import RelayCount, RoundManifest, last_round
 from secvm.protocol.stating import terms_of
 from tests.unit.participant.covered import covered_document
 from tests.unit.participant.test_state import PERSON
 from tests.unit.participant.world import BUDGET, Crash, World, real_document
-from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, opening
+from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, RELAY, opening, tally
 
 #: Two experiments of which a round tells as much: 20 bins, 50,000 people of each label.
 FIRST, SECOND = (real_document(title=title, floor=100_000, rounds=10) for title in ("first", "second"))
@@ -132,6 +132,7 @@ def test_round_is_on_the_disk_before_its_packages_exist(tmp_path: Path, monkeypa
     world = World(tmp_path, FIRST)
     device = joined(world, room_for(3))
     seen: list[bool] = []
+
     def watched(person: Individual, **told: object) -> object:
         other = DeviceState(world.folder.with_name(world.folder.name + " synced"))
         seen.append(other.ledger.joined(FIRST.digest, 1) or other.ledger.joined(SECOND.digest, 1))
@@ -215,6 +216,32 @@ def test_refusals_do_not_depend_on_the_person(tmp_path: Path) -> None:
         device.close()
     assert told[0] == told[1]
     assert told[0][2] == BUDGET
+
+
+def test_device_takes_part_under_a_guarantee_while_the_relay_counts_enough_others(tmp_path: Path) -> None:
+    of = covered_document()
+    world = World(tmp_path, of)
+    world.fill()
+    device = world.start(consent=Consent())
+    world.join(device)
+    people = last_round(
+        tally(20_000, 20_000), relay_count=RelayCount(epoch=1, clients=1999, capsules=10**6).to_signed_bytes(RELAY)
+    )
+
+    async def scenario() -> None:
+        for number in (1, 2):
+            changes = {"last": people} if number == 2 else {}
+            manifest = world.publish(number, opens_at=opening(1) + 3000 * LENGTH_S * (number - 1), **changes)
+            await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    device.flush()
+    assert (world.distinct(1), world.distinct(2)) == (of.budget, 0)
+    assert device.state.ledger.rounds() == {of.digest: 1}
+    ((number, _, sentence),) = device.state.abstentions(of.digest)
+    assert number == 2
+    assert sentence == "the relay counted 1999 devices in the last round, and the guarantee needs 2000 honest ones"
+    device.close()
 
 
 # ── deaths ───────────────────────────────────────────────────────────────────────────────────────────────────────────
