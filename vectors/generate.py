@@ -21,6 +21,7 @@ import generate_beacons  # type: ignore[import-not-found]  # beside this program
 import generate_cover  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_tokens  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_trusted  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
@@ -1198,6 +1199,7 @@ FILES: dict[str, Callable[[], JSON]] = (
     | generate_cover.FILES
     | generate_log.FILES
     | generate_beacons.FILES
+    | generate_tokens.FILES
     | generate_trusted.FILES
 )
 

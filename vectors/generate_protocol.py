@@ -49,6 +49,7 @@ from secvm.protocol.receipts import encode_receipt
 from secvm.protocol.received import bucket_bits, bucket_of, receipt, received_root, side_by_side
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
+from secvm.protocol.tokens import TokenTerms, with_token
 from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]
@@ -247,6 +248,7 @@ def experiment_document() -> JSON:
         "cover, a number as the label, thinned": covered(
             labels=("n",), loss=Loss("epsilon-insensitive"), rule=Swift(), thinning=Thinning(rho=Fraction(2))
         ),
+        "anonymous tokens": document(tokens=TokenTerms(issuer="https://relay.example/r")),
     }
     return {
         "description": "Experiments as published: canonical text, its SHA-256, and the id that packages carry.",
@@ -290,6 +292,9 @@ def bad_experiment_documents() -> JSON:
         "a key twice": good.replace('"floor":3', '"floor":3,"floor":3'),
         "a float": good.replace('"floor":3', '"floor":3.0'),
         "an escape that is not needed": good.replace("words", "\\u0077ords", 1),
+        "tokens that are none": put("tokens", None),
+        "tokens without an issuer": put("tokens", {}),
+        "tokens over http": put("tokens", {"issuer": "http://relay.example/r"}),
         "an unknown key": put("x", None),
         "an unknown key inside": put("windows.x", None),
         "an unknown constant of the rule": put("learning.rule.constants.x", "1"),
@@ -799,7 +804,10 @@ def sealed_requests() -> JSON:
     }
     return {
         "description": "Packages and fetches as binary HTTP, and their answers, before they are sealed.",
-        "packages": [{"package": package.hex(), "request": package_request(package).hex()}],
+        "packages": [
+            {"package": content.hex(), "request": package_request(content).hex()}
+            for content in (package, with_token(package, bytes(range(64))))
+        ],
         "others": [
             {"package": package.hex(), "request": binary_http.encode_request(strange).hex()},
             {"package": package.hex(), "request": binary_http.encode_request(strange, indeterminate=True).hex()},

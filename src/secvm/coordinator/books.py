@@ -160,6 +160,7 @@ class Books:
                 self._documents[digest] = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
                 own = OwnSettings.model_validate_json(stored.settings)
                 self._watchers[digest] = Watchers(
+                    self._documents[digest].experiment,
                     leakage=LeakageMeter(self._documents[digest]),
                     plateau=None
                     if own.early_stopping is None

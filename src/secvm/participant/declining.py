@@ -10,6 +10,8 @@ import threading
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from secvm.crypto.ristretto255 import ELEMENT_BYTES
+from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.errors import ConsentRefusedError
 from secvm.participant.consent import Consent
 from secvm.participant.ledger import entries, spend
@@ -67,10 +69,18 @@ def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traf
     """In one sentence; None: it takes part."""
     if not opens_in_hours(document.windows, manifest.opens_at):
         return "the window opens outside the experiment's hours of the day"
-    needed = document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
-    if not traffic.allows(needed, now):
+    if not traffic.allows(bytes_of_a_round(document), now):
         return "this round would go beyond the device's limit of traffic for a day"
     return None
+
+
+def bytes_of_a_round(document: ExperimentDocument) -> int:
+    """What sending all packages of a round takes, cover and nulls included: estimated, and the same for everybody."""
+    needed = document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
+    if document.tokens is not None:
+        # Each is asked for by an element, given by another, and travels in a capsule.
+        needed += document.budget * (2 * ELEMENT_BYTES + TOKEN_BYTES) + OVERHEAD_BYTES
+    return needed
 
 
 def opens_in_hours(windows: Windows, opens_at: int) -> bool:

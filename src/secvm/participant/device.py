@@ -103,6 +103,7 @@ class Device:
             consent=self._consent,
             words=system_words(random_bytes),
             seal=gateway_seal(random_bytes),
+            random_bytes=random_bytes,
         )
         self._under_way = 0
         self._look()

@@ -6,7 +6,7 @@ import sqlite3
 
 from secvm.participant.consent import Accepted
 
-#: What version 3 of the state has more than version 2. Rounds of before are counted too.
+#: What version 4 of the state has more than version 3. Rounds of before are counted too.
 TABLES = """
 -- A round that this device has joined, written before its packages are made. Stays, with forget too.
 CREATE TABLE ledger (experiment TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY KEY (experiment, round)) WITHOUT ROWID;

@@ -41,6 +41,8 @@ from secvm.learning.package import Cohort
 from secvm.participant.consent import NOTHING, Accepted
 from secvm.participant.ledger_book import TABLES as LEDGER_TABLES
 from secvm.participant.ledger_book import LedgerBook
+from secvm.participant.token_seeds import TABLES as TOKEN_TABLES
+from secvm.participant.token_seeds import TokenSeeds
 from secvm.participant.trust_book import TABLES as TRUST_TABLES
 from secvm.participant.trust_book import TAKES_PART, TrustBook
 from secvm.protocol.events import Abstain, Finished
@@ -51,7 +53,7 @@ FILE = "state.sqlite"
 _APPLICATION = 0x53656353
 _FIRST_VERSION = 1
 #: What brings a state from one version to the next, in order. A new state goes through all of them.
-_MIGRATIONS = (TRUST_TABLES, LEDGER_TABLES)
+_MIGRATIONS = (TRUST_TABLES, TOKEN_TABLES, LEDGER_TABLES)
 _VERSION = _FIRST_VERSION + len(_MIGRATIONS)
 #: How long to wait for the other process, which writes for milliseconds.
 _PATIENCE_S = 10.0
@@ -151,6 +153,8 @@ class DeviceState:
         self.trust = TrustBook(self._db)
         #: Which rounds it has joined, for ever.
         self.ledger = LedgerBook(self._db)
+        #: From which anonymous tokens follow, until they are used.
+        self.tokens = TokenSeeds(self._db)
         self._version = self._data_version()
 
     def __repr__(self) -> str:
@@ -261,6 +265,7 @@ class DeviceState:
             for table in ("session", "capsule", "model"):
                 self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (digest,))  # noqa: S608  (our own names)
             self.trust.forget(digest)
+            self.tokens.drop(digest)
         # The log may still hold the pages as they were.
         busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:

@@ -127,7 +127,7 @@ class Fields:
         return MalformedMessageError(f"{name} of {self._where} is not as it should be")
 
     def has(self, name: str) -> bool:
-        """Whether there is such a field; it is not taken. For fields that came later, and that may be left out."""
+        """Whether there is such a field: for one that only some documents have."""
         return name in self._left
 
     def is_null(self, name: str) -> bool:

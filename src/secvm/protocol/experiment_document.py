@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
+from secvm.crypto.tokens import MAX_TOKENS
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
 from secvm.learning.experiment import Experiment, rule_by_name
 from secvm.learning.label_models import MAX_MODELS
@@ -35,6 +36,7 @@ from secvm.protocol.documents import (
     ratio_text,
 )
 from secvm.protocol.log import LogTerms
+from secvm.protocol.tokens import TokenTerms
 from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND
 
 MAX_DOCUMENT_BYTES = 2**18
@@ -156,6 +158,8 @@ class ExperimentDocument:
     log: LogTerms | None = None
     #: What the experiment's cover was asked and planned for; None: plain, and the experiment has no cover.
     privacy: CoverTerms | None = None
+    #: Who issues anonymous tokens; None: packages carry none.
+    tokens: TokenTerms | None = None
     #: A test experiment: no people, seeded dice allowed, http and no relay allowed.
     test: bool = False
 
@@ -235,10 +239,14 @@ class ExperimentDocument:
             gateway_note=fields.text("gateway_note", longest=4000),
             client_code=None if fields.is_null("client_code") else fields.digest("client_code"),
             log=None if fields.is_null("log") else LogTerms.from_fields(fields.inner("log")),
+            # Only documents of experiments with tokens have the field.
+            tokens=TokenTerms.from_fields(fields.inner("tokens"), test=test) if fields.has("tokens") else None,
             privacy=privacy,
             test=test,
         )
         fields.done()
+        if document.tokens is not None and document.budget > MAX_TOKENS:
+            raise MalformedMessageError("no issuer gives so many tokens at once as this budget needs")
         if len(set(keys)) != len(keys) or not (relays or test):
             raise MalformedMessageError("keys or relays of the experiment are not as they should be")
         _check_log_keys(document)
@@ -255,7 +263,8 @@ class ExperimentDocument:
         return document
 
     def _content(self) -> dict[str, Any]:
-        return {
+        tokens = {} if self.tokens is None else {"tokens": self.tokens.to_content()}
+        return tokens | {
             "binning": _write_binning(self.binning),
             "client_code": self.client_code,
             "coordinator_keys": [key.data.hex() for key in self.coordinator_keys],

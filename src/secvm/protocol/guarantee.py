@@ -1,7 +1,7 @@
 """What an experiment's cover is worth, computed from its document alone: ε at δ, under whatever assumptions one has.
 
-Nothing that a document claims is believed here. What counts is the noise that its devices add, how often they are asked,
-and how much a person tells at most; the reader brings the number of honest participants that it counts on.
+Nothing that a document claims is believed here. What counts is the noise that its devices add, how often they are
+asked, and how much a person tells at most; the reader brings the number of honest participants that it counts on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Both descent rules once more, written from docs/protocol.md §6 alone, in plain Python numbers.
+"""Both descent rules once more, written from docs/protocol.md §4.10 and §6 alone, in plain Python numbers.
 
 It shares no line with ``secvm.learning.aggregate``: what two people wrote and what agrees bit for bit is the protocol,
 not a habit of one of them. Slow, and meant to be read beside the document.
@@ -34,6 +34,21 @@ class Side:
     totals: list[int]
     total_scale: Fraction
     imbalance: Fraction
+
+
+def uncovered(experiment: Experiment, counts: Counts) -> Counts:
+    """§4.10: without the mean of cover, where there is cover."""
+    cover = experiment.cover
+    if cover is None:
+        return counts
+    here, train = (one.share * one.odds for one in (cover.participation, cover.train))
+    devices = sum(counts.participants) / (cover.train_share + len(counts.participants) * here)
+    of_train, of_people = round(devices * train), round(devices * here)
+    return Counts(
+        [[one - of_train for one in row] for row in counts.plus],
+        [[one - of_train for one in row] for row in counts.minus],
+        [max(0, one - of_people) for one in counts.participants],
+    )
 
 
 def direction(experiment: Experiment, counts: Counts, model: int) -> Side:

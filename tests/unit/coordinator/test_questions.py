@@ -17,6 +17,7 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.thinning import Thinning
 from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
 from secvm.protocol.log import LogTerms
+from secvm.protocol.tokens import TokenTerms
 from secvm.runtime.settings import parse_settings
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
@@ -150,7 +151,7 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
         (("relays", [{"url": "https://relay.example/", "key": "ab"}]), "64 hexadecimal digits"),
         (("relays", [{"url": "http://relay.example/", "key": "ab" * 32}]), "url"),
         (("train_share", "half"), "not a number"),
-        (("train_share", 2), "shares"),
+        (("train_share", 2), "train_share of"),
         (("budget", 1), "budget must be at least 2"),
         (("features.source", "My Source"), "source"),
     ],
@@ -226,3 +227,13 @@ def test_beacons_that_cannot_be_are_refused_in_one_sentence(
     content["binning"].update(binning)
     with pytest.raises(BadInputError, match=sentence):
         asked_in(content, log=log)
+
+
+def test_an_experiment_with_tokens_names_its_issuer_where_tokens_can_be_redeemed() -> None:
+    content = put("tokens.issuer", "https://relay.example/r")
+    document, _ = asked_in(content, redeems=True)
+    assert document.tokens == TokenTerms(issuer="https://relay.example/r")
+    with pytest.raises(BadInputError, match="issuer's seed"):
+        asked_in(content)
+    with pytest.raises(BadInputError, match="https"):
+        asked_in(put("tokens.issuer", "http://relay.example/r"), redeems=True)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -66,7 +67,7 @@ def left(world: World) -> set[tuple[str, int]]:
 
 def announce(world: World, number: int, of: ExperimentDocument) -> RoundManifest:
     """The next round. The one before was abandoned: it counts all the same."""
-    changes = {"last": last_round(None)} if number > 1 else {}
+    changes: dict[str, Any] = {"last": last_round(None)} if number > 1 else {}
     # Late enough after the one before for a device to ask in time.
     return world.publish(number, of, opens_at=opening(1) + 3000 * LENGTH_S * (number - 1), **changes)
 
@@ -230,7 +231,7 @@ def test_device_takes_part_under_a_guarantee_while_the_relay_counts_enough_other
 
     async def scenario() -> None:
         for number in (1, 2):
-            changes = {"last": people} if number == 2 else {}
+            changes: dict[str, Any] = {"last": people} if number == 2 else {}
             manifest = world.publish(number, opens_at=opening(1) + 3000 * LENGTH_S * (number - 1), **changes)
             await world.drive(device, until=manifest.accept_until)
 

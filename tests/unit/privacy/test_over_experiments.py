@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -58,15 +59,13 @@ def test_composition_lies_between_brute_force_and_the_sum(
 
 
 def test_gaussian_like_experiments_compose_by_the_square_root() -> None:
-    phi = __import__("statistics").NormalDist().cdf
-    mu = 0.25
+    phi, mu = NormalDist().cdf, 0.25
 
     def gaussian(epsilon: float) -> float:
-        value: float = phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
-        return max(0.0, value)
+        return max(0.0, phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * phi(-mu / 2 - epsilon / mu))
 
     alone, four = (composed_epsilon([gaussian] * count, 1e-6) for count in (1, 4))
     # Four of μ are one of 2 μ: 2.3 rather than four times 1.06.
     assert alone == pytest.approx(1.06, abs=0.1)
     assert 2.1 < four < 2.9
-    assert summed([(alone, 1e-6)] * 4) == (pytest.approx(4 * alone), 4e-6)
+    assert summed([(alone, 1e-6)] * 4) == pytest.approx((4 * alone, 4e-6))

@@ -150,7 +150,7 @@ def test_cover_and_its_terms_go_together() -> None:
 
 def test_mode_of_a_relay_is_told_or_left_out() -> None:
     for mode in (None, "forward", "interval", "round"):
-        relay: Any = Relay("https://relay.example/", RELAY.public, mode)  # type: ignore[arg-type]  # one of the four
+        relay: Any = Relay("https://relay.example/", RELAY.public, mode)
         data = document(relays=(relay,)).data
         assert ExperimentDocument.from_bytes(data).relays == (relay,)
         assert (b'"mode"' in data) == (mode is not None)

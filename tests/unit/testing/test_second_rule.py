@@ -10,9 +10,10 @@ from secvm.testing.public_history import PublicHistory
 SEEDS = range(40)
 
 
+@pytest.mark.parametrize("covered", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_states_and_weights_are_the_same_bytes(seed: int) -> None:
-    second = SecondImplementation.drawn(random.Random(seed))
+def test_states_and_weights_are_the_same_bytes(seed: int, covered: bool) -> None:
+    second = SecondImplementation.drawn(random.Random(seed), covered=covered)
     for _ in range(5):
         tally = second.draw_tally()
         state = second.step(second.state, tally)
