@@ -303,6 +303,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
             f"{_share(tested[-1]['baseline'][label], interval=False)}"
             for label in told["labels"]
         ]
+    lines += _leakage(told.get("leakage"))
     return lines + [""] * bool(told["notes"]) + list(told["notes"])
 
 
@@ -310,6 +311,20 @@ def _privacy(told: dict[str, Any]) -> str:
     if told["kind"] == "plain":
         return f"plain: {told['note']}"
     return f"cover: epsilon {told['epsilon']:g} at delta {told['delta']:.1g} over all rounds; {told['note']}"
+
+
+def _leakage(told: dict[str, Any] | None) -> list[str]:
+    """What tallies have given away; a coordinator of before does not tell."""
+    if told is None:
+        return []
+    lines = []
+    if told["auc"] is not None:
+        so_far = f"{told['rounds_told']} round{'s' * (told['rounds_told'] != 1)}"
+        sentence = f"leakage: whoever knows a person's features tells the label with AUC {told['auc']:.3f} by {so_far}"
+        lines += ["", f"{sentence} (planned for all: {told['planned_auc']:.3f})"]
+    if told["formal_guarantee"] and told["epsilon"] is not None:
+        lines.append(f"  … were there no cover. With it: ε = {told['epsilon']:.2f} at δ = {told['delta']:.0e} so far")
+    return lines
 
 
 def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:

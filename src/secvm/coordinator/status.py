@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from secvm.coordinator.leakage import LeakageMeter
 from secvm.coordinator.store.port import Standing
 from secvm.learning.aggregate.convergence import Plateau, TwoCycle
 from secvm.learning.aggregate.scoring import Share
@@ -33,6 +34,8 @@ class Watchers:
     two_cycle: TwoCycle = field(default_factory=TwoCycle)
     #: None where the operator wants no early stopping.
     plateau: Plateau | None = None
+    #: None where nobody reads it.
+    leakage: LeakageMeter | None = None
     #: The last round that was looked at.
     seen: int = 0
     stop: bool = False
@@ -46,6 +49,8 @@ class Watchers:
             return
         tally = self.experiment.uncovered(tally)
         self.two_cycle.watch(tally, number)
+        if self.leakage is not None:
+            self.leakage.watch(number, tally)
         tested = int(tally.cells.sum())
         # A round in which nobody tested says nothing about the model.
         if self.plateau is not None and tested:
@@ -80,6 +85,9 @@ def status(
         "privacy": privacy_told(document),
         "test": document.test,
         "rounds": [_told(one, document) for one in rounds],
+        "leakage": (watchers.leakage or LeakageMeter(document)).content(
+            told=sum(one.last is not None for one in rounds)
+        ),
         "notes": _notes(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds),
     }
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

@@ -17,11 +17,14 @@ from typing import Any
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
+from secvm.participant.consent import Consent
 from secvm.participant.declining import bytes_of_a_round
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.state import DeviceState, Record, Status
 from secvm.participant.trust_report import trust_report
 from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.statement import PrivacyStatement
+from secvm.privacy.statement_text import words
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.session import ParticipantSession
@@ -30,11 +33,14 @@ NO_GUARANTEE = (
     "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"
     " the coordinator, can use them to guess at you."
 )
+#: Of what was forgotten no numbers are told again.
+CANNOT_BE_TAKEN_BACK = "What was told stays told, and the ledger keeps it."
 
 
-def inspect(state: DeviceState, *, now: int) -> dict[str, Any]:
+def inspect(state: DeviceState, *, now: int, consent: Consent | None = None) -> dict[str, Any]:
     """Everything about every experiment that the device knows, as values."""
-    return {record.digest: _inspect_one(state, record, now) for record in state.records()}
+    agreed = consent or Consent()
+    return {record.digest: _inspect_one(state, record, now, agreed) for record in state.records()}
 
 
 def guarantee(document: ExperimentDocument) -> str:
@@ -72,8 +78,8 @@ def leakage_at_floor(document: ExperimentDocument, *, keep: float) -> dict[str, 
     return leakage(document, [document.floor / labels] * labels, keep=keep)
 
 
-def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]:
-    """In sentences: what taking part means, for someone whose units are sent with this probability."""
+def what_leaves(document: ExperimentDocument, statement: PrivacyStatement | None = None) -> list[str]:
+    """In sentences: what taking part means, and what it tells, by default assumptions unless a statement says."""
     windows, experiment = document.windows, document.experiment
     sample = experiment.features_per_person
     looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
@@ -94,8 +100,9 @@ def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]
             " by whom. If both work together, this does not hold."
         ),
         *_of_tokens(document),
-        guarantee(document),
-        *_at_floor(document, keep),
+        # What is claimed stands beside what this device computes.
+        *([] if experiment.cover is None else [guarantee(document)]),
+        *words(statement or Consent().statement(document)),
     ]
 
 
@@ -111,20 +118,6 @@ def _of_tokens(document: ExperimentDocument) -> list[str]:
     ]
 
 
-def _at_floor(document: ExperimentDocument, keep: float) -> list[str]:
-    found = leakage_at_floor(document, keep=keep)
-    if found is None:
-        return []
-    return [
-        (
-            f"The fewer train, the more that tells. A round counts only if {document.floor} or more train. With just so"
-            " many, as many of each label, someone who knows your features and wants your label would reach an AUC of"
-            f" up to {found['auc']:.2f} in one round, and {found['auc_all_rounds']:.2f} in all {document.rounds}"
-            " (0.50 is a coin, 1.00 is certainty)."
-        )
-    ]
-
-
 def as_text(found: dict[str, Any]) -> str:
     """What ``inspect`` found, in plain words."""
     if not found:
@@ -136,7 +129,7 @@ def as_text(found: dict[str, Any]) -> str:
             case Status.DECLINED:
                 sentences = []
             case Status.FORGOTTEN:
-                sentences = [*one["told"], one["guarantee"]]
+                sentences = [*one["told"], one["guarantee"], CANNOT_BE_TAKEN_BACK]
             case _:
                 sentences = [*one["leaves"], *one["told"], *one["trust"]["told"], *one["risk"]]
         lines += [f"  {sentence}" for sentence in sentences]
@@ -155,8 +148,9 @@ _MEANS = {
 _OVER = "the experiment is over. Nothing more is fetched or sent."
 
 
-def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]:
+def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent) -> dict[str, Any]:
     document = read_published(record.envelope, digest=record.digest)
+    statement = consent.statement(document)
     session = _session(state, record, document)
     accepted = None if session is None else session.accepted
     rounds = {
@@ -210,7 +204,8 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
         "ended": record.ending is not None,
         "leakage": numbers,
         "leakage_at_floor": leakage_at_floor(document, keep=keep),
-        "leaves": what_leaves(document, keep=keep),
+        "statement": statement.content(),
+        "leaves": what_leaves(document, statement),
         "guarantee": guarantee(document),
         "budget": document.budget,
         "bytes_a_round": bytes_of_a_round(document),

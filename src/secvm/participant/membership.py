@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from secvm.errors import CheatingError, LocalProtocolError, OverLimitError, RemoteProtocolError, SecVMError
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import Dice
-from secvm.participant.declining import why_not
+from secvm.participant.declining import agree
 from secvm.participant.evidence import as_file
+from secvm.participant.ledger import enter
 from secvm.participant.polling import Polling
 from secvm.participant.rounds import News, RoundCounts, Rounds, UnloggedRounds
 from secvm.participant.state import Model, Record, RoundHistory, Status
@@ -414,11 +415,8 @@ class Membership:
         if self._watching is not None and self._watching.distrust is not None:
             self.tell(Distrusted(self._watching.distrust), now())
             return
-        why = why_not(document, manifest, around.traffic, now())
-        if why is not None:
-            self.tell(Declined(why), now())
-            return
         try:
+            await agree(around, document, manifest, now)
             weights = await self._rounds.weights(manifest, now)
             why = None if weights is None else next(filter(None, map(around.policy.caps.refuses, weights)), None)
             tokens: tuple[bytes, ...] | None = ()
@@ -434,6 +432,8 @@ class Membership:
                 self._patience = min(2 * self._patience, _LONGEST_PATIENCE_MS)
                 return
             training, evaluation = weights
+            # From here on it counts: nothing of the round exists before.
+            enter(around.state, document, manifest.round_number, around.consent)
             packages = contribute(
                 self._person,
                 experiment=document.experiment,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError
+from secvm.participant.consent import Consent
 from secvm.participant.dice import RandomBytes
 from secvm.participant.models import ModelShelf
 from secvm.participant.shared_checks import SharedChecks
@@ -71,6 +72,7 @@ class Surroundings:
     checks: SharedChecks
     traffic: Traffic
     policy: TrustPolicy
+    consent: Consent
     #: The system's dice, for times, orders and phases.
     words: Iterator[int]
     seal: Seal

@@ -171,6 +171,8 @@ class FederationSettings:
                 "status": {"listen": f"127.0.0.1:{self._ports[name]}"},
                 # One of each and not two: hundreds of devices share a machine of two cores here.
                 "trust": {"refetches": 1, "receipts": 1},
+                # Made-up people: hundreds of them hide nobody.
+                "consent": {"policy": "unsafe-accept-anything"},
                 "testing": {
                     "clock": str(self._folder / "clock"),
                     "seed": self._seed,

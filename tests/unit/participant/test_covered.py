@@ -6,6 +6,7 @@ from pathlib import Path
 
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.package import ParticipationPackage, TestPackage, TrainPackage
+from secvm.participant.consent import Consent
 from secvm.participant.declining import bytes_of_a_round
 from secvm.participant.inspection import as_text, inspect, what_leaves
 from secvm.participant.joining import binned
@@ -72,4 +73,4 @@ def test_person_is_told_of_cover_of_its_guarantee_and_of_what_it_assumes(tmp_pat
     ):
         assert said in text, said
     assert "no formal guarantee" not in text
-    assert any("epsilon 2" in sentence for sentence in what_leaves(world.of))
+    assert any("epsilon 2" in sentence for sentence in what_leaves(world.of, Consent().statement(world.of)))
