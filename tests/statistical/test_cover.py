@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.individual import cover
-from secvm.learning.individual.cover import draw_cover
-from secvm.learning.individual.dice import Dice, UnsafeSeededDice
+from secvm.learning.individual.cover import draw_cells, train_package
+from secvm.learning.individual.dice import Dice, Purpose, UnsafeSeededDice
 from secvm.learning.package import TrainPackage
 from secvm.privacy.cover_loss import log_masses
 from tests.statistical.bounds import chi_square
@@ -28,8 +28,9 @@ pytestmark = pytest.mark.slow
 
 RATE = 1e-6
 N = 4_000
+BINS = 5
 #: 12 cells of mean 2 and variance 10: 24 cover packages on average, standard deviation 11.
-NOISE = CoverNoise(n_models=1, n_bins=5, share=Fraction(1, 2), odds=Fraction(4), cap=10**6)
+NOISE = CoverNoise(cells=12, share=Fraction(1, 2), odds=Fraction(4), cap=10**6)
 #: A cap that one in three reaches.
 TIGHT = replace(NOISE, cap=28)
 #: The most units that a person has.
@@ -40,12 +41,13 @@ Sampler = Callable[[CoverNoise, Dice, int], list[TrainPackage]]
 
 
 def right(noise: CoverNoise, dice: Dice, units: int) -> list[TrainPackage]:
-    return draw_cover(noise, dice=dice, round_number=1)
+    cells = draw_cells(noise, Purpose.COVER, dice=dice, round_number=1)
+    return [train_package(cell, BINS) for cell in cells]
 
 
 def one_cell_less(noise: CoverNoise, dice: Dice, units: int) -> list[TrainPackage]:
     found = right(noise, dice, units)
-    return [replace(one, bin_index=0) if one.bin_index == noise.n_bins and one.sign < 0 else one for one in found]
+    return [replace(one, bin_index=0) if one.bin_index == BINS and one.sign < 0 else one for one in found]
 
 
 def wrong_mean(noise: CoverNoise, dice: Dice, units: int) -> list[TrainPackage]:
@@ -54,9 +56,9 @@ def wrong_mean(noise: CoverNoise, dice: Dice, units: int) -> list[TrainPackage]:
 
 def wrong_sizes(noise: CoverNoise, dice: Dice, units: int) -> list[TrainPackage]:
     """The right mean, but packages alone: Poisson noise, which hides far less."""
-    words = cover._words(dice, 1)
+    words = cover._words(dice, Purpose.COVER, 1)
     count = cover._poisson(noise.mean_packages, words)
-    return [cover._package(cover._uniform(noise.cells, words), noise) for _ in range(count)]
+    return [train_package(cover._uniform(noise.cells, words), BINS) for _ in range(count)]
 
 
 def looks_at_the_data(noise: CoverNoise, dice: Dice, units: int) -> list[TrainPackage]:
@@ -157,7 +159,7 @@ def test_a_sampler_with_a_fault_is_found_out(fault: Sampler) -> None:
 
 
 def words(seed: bytes) -> Iterator[int]:
-    return cover._words(UnsafeSeededDice(seed, 0), 1)
+    return cover._words(UnsafeSeededDice(seed, 0), Purpose.COVER, 1)
 
 
 def test_poisson_has_its_law() -> None:

@@ -18,15 +18,15 @@ import pytest
 from numpy.typing import NDArray
 
 from secvm.learning.cover_noise import CoverNoise
-from secvm.learning.individual.cover import draw_cover
-from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.individual.cover import draw_cells, train_package
+from secvm.learning.individual.dice import Purpose, UnsafeSeededDice
 from secvm.learning.individual.splitting import split, thin
 from secvm.learning.individual.update import Update
 from secvm.learning.package import TrainPackage
 from secvm.learning.thinning import Thinning
+from secvm.privacy.accountant import Contribution, noise_delta
 from secvm.privacy.cover_loss import cell_losses, spread_of_loss
 from secvm.privacy.pld import Looks
-from secvm.privacy.shuffle_dp import Contribution, noise_delta
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ N = 8_000
 DEVICES = 2
 #: Cells (0, +) and (bias, +): the person's bin and the bias.
 TOUCHED = [0, 4]
-NOISE = CoverNoise(n_models=1, n_bins=2, share=Fraction(2), odds=Fraction(3, 2), cap=10**6)
+NOISE = CoverNoise(cells=6, share=Fraction(2), odds=Fraction(3, 2), cap=10**6)
 SHAPE, P = float(DEVICES * NOISE.share), float(NOISE.p)
 EPSILONS = (0.0, 0.05, 0.1, 0.15, 0.2)
 
@@ -51,7 +51,9 @@ def covered(noise: CoverNoise, seed: bytes) -> NDArray[np.int64]:
     for i in range(N):
         packages: list[TrainPackage] = []
         for device in range(DEVICES):
-            packages += draw_cover(noise, dice=UnsafeSeededDice(seed, DEVICES * i + device), round_number=1)
+            dice = UnsafeSeededDice(seed, DEVICES * i + device)
+            cells = draw_cells(noise, Purpose.COVER, dice=dice, round_number=1)
+            packages += [train_package(cell, 2) for cell in cells]
         found[i] = counts(packages)
     return found
 

@@ -1,9 +1,10 @@
 """Cover: the noise that all honest devices add together, and one device's share of it. Public, fixed for all.
 
-A *cell* is a model, a bin (the bias too) and a sign. Honest devices add packages that name no one's data, so that each
-cell is counted NB(r, p) more often: a negative binomial, P(k) = C(k+r-1, k) (1-p)^r p^k. It is written here by its
-*odds* θ = p / (1-p): its mean is r θ, its variance r θ (1 + θ). Shapes add (odds must be the same), so a device's share
-is a negative binomial of the *share* of r that falls to it.
+A *cell* is whatever a package can name: a model, a bin and a sign; a cohort and a label; a label and a prediction.
+Honest devices add packages that name no one's data, so that each cell is counted NB(r, p) more often: a negative
+binomial, P(k) = C(k+r-1, k) (1-p)^r p^k. It is written here by its *odds* θ = p / (1-p): its mean is r θ, its variance
+r θ (1 + θ). Shapes add (odds must be the same), so a device's share is a negative binomial of the *share* of r that
+falls to it.
 
 Everything is rational, and so is all that is drawn from it (``individual/cover.py``): r is what follows from the share
 and the number of devices, never the other way round.
@@ -24,11 +25,9 @@ MAX_MEAN = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoverNoise:
-    """One device's share of the cover, for every round of an experiment."""
+    """One device's share of the cover of one kind of cells, in every round of an experiment."""
 
-    n_models: int
-    #: Without the bias, as everywhere.
-    n_bins: int
+    cells: int
     #: What a device adds to the shape r of each cell.
     share: Fraction
     #: p / (1 - p), the same for all devices.
@@ -37,17 +36,12 @@ class CoverNoise:
     cap: int
 
     def __post_init__(self) -> None:
-        if self.n_models < 1 or self.n_bins < 1 or self.cap < 0:
-            raise BadExperimentError("cover needs a model, a bin, and a cap that is not negative")
+        if self.cells < 1 or self.cap < 0:
+            raise BadExperimentError("cover needs a cell, and a cap that is not negative")
         if not (0 < self.share <= MAX_MEAN and 0 < self.odds <= MAX_ODDS):
             raise BadExperimentError("a device's share of the cover and its odds must be positive and within bounds")
         if self.mean_packages > MAX_MEAN:
             raise BadExperimentError(f"a device would send more than {MAX_MEAN} cover packages in a round")
-
-    @property
-    def cells(self) -> int:
-        """Model x bin x sign, the bias among the bins."""
-        return 2 * self.n_models * (self.n_bins + 1)
 
     @property
     def p(self) -> Fraction:
@@ -59,6 +53,10 @@ class CoverNoise:
         """A device's mean number of cover packages in a round, before the cap."""
         return self.cells * self.share * self.odds
 
-    def mean_per_cell(self, devices: int) -> Fraction:
+    def mean_per_cell(self, devices: Fraction | int) -> Fraction:
         """What cover adds to each cell's count on average: to be taken off where + and - do not cancel."""
         return devices * self.share * self.odds
+
+    def variance_per_cell(self, devices: Fraction | int) -> Fraction:
+        """The variance of what cover adds to each cell's count."""
+        return self.mean_per_cell(devices) * (1 + self.odds)

@@ -13,8 +13,10 @@ from functools import cached_property
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import RULES, DescentRule, Pegasos, State, Swift
 from secvm.learning.aggregate.direction import check_participants, direction
+from secvm.learning.aggregate.scoring import Score, score
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import common_integers, exact
+from secvm.learning.cover import COHORTS, Cover
 from secvm.learning.label_models import LabelModels
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
@@ -47,10 +49,14 @@ class Experiment:
     #: Class weights and the loss's factors multiply people's updates instead of counts. Offline only, for features with
     #: negative values: there a package's sign no longer tells which side it comes from.
     weighted_updates: bool = False
+    #: Cover packages, and with them a guarantee; None: plain.
+    cover: Cover | None = None
 
     def __post_init__(self) -> None:
         self._check_question()
         self._check_sending()
+        if self.cover is not None:
+            self._check_cover(self.cover)
 
     def _check_question(self) -> None:
         if self.n_bins < 1:
@@ -87,6 +93,23 @@ class Experiment:
         if self.budget is not None and self.budget < 2:
             raise BadExperimentError("the budget must be at least 2: one participation package and one other")
 
+    def _check_cover(self, cover: Cover) -> None:
+        labels = len(self.labels)
+        fits = (
+            cover.train.cells == 2 * self.models.n_models * (self.n_bins + 1)
+            and cover.participation.cells == COHORTS * labels
+            and (cover.test is None) == self.loss.regression
+            and (cover.test is None or cover.test.cells == labels**2)
+        )
+        if not fits:
+            raise BadExperimentError("the cover is made for other bins, models or labels")
+        if self.fixed_point_rows or self.weighted_updates:
+            raise BadExperimentError("cover needs rows that packages can carry: thin swift by rho, or use pegasos")
+        if self.features_per_person is None:
+            raise BadExperimentError("cover needs a bound on the features per person")
+        if self.budget is not None and self.budget < cover.budget:
+            raise BadExperimentError(f"cover and a person's own units need a budget of {cover.budget}")
+
     @cached_property
     def models(self) -> LabelModels:
         """The binary models of this experiment."""
@@ -94,7 +117,9 @@ class Experiment:
 
     @property
     def train_budget(self) -> int | None:
-        """Packages left for an update once participation is told."""
+        """Packages left for an update once participation is told; with cover, what the guarantee was made for."""
+        if self.cover is not None:
+            return self.cover.real_cap
         return None if self.budget is None else self.budget - 1
 
     def start(self) -> State:
@@ -108,6 +133,9 @@ class Experiment:
     def step(self, state: State, tally: Tally) -> State:
         """State t = rule(state t-1, tally): the one place where a round becomes a model."""
         check_participants(tally)
+        if self.cover is not None:
+            tally = self.cover.uncovered(tally)
+            check_participants(tally)
         weights = self.class_weights or (Fraction(1),) * len(self.labels)
         divisor = self.thinning.divisor * (2**32 if self.fixed_point_rows else 1)
         taken = direction(
@@ -119,6 +147,12 @@ class Experiment:
             weighted_updates=self.weighted_updates,
         )
         return self.rule.step(state, taken)
+
+    def score(self, tally: Tally) -> Score:
+        """What a round's test cells say; cover is taken off, and is part of the intervals."""
+        if self.cover is None:
+            return score(tally.cells)
+        return score(self.cover.uncovered(tally).cells, variance=self.cover.test_variance(tally))
 
     @property
     def update_weights(self) -> tuple[tuple[int, ...], tuple[int, int]]:

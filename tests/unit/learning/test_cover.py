@@ -16,12 +16,12 @@ from secvm.errors import BadExperimentError
 from secvm.learning import cover_noise
 from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.individual import cover
-from secvm.learning.individual.cover import OutOfDiceError, below, draw_cover
+from secvm.learning.individual.cover import OutOfDiceError, below, draw_cells, draw_cover, train_package
 from secvm.learning.individual.dice import Purpose, UnsafeSeededDice
 from secvm.learning.package import TrainPackage
 
 WORD = 1 << 64
-NOISE = CoverNoise(n_models=2, n_bins=3, share=Fraction(1, 7), odds=Fraction(9, 2), cap=15)
+NOISE = CoverNoise(cells=16, share=Fraction(1, 7), odds=Fraction(9, 2), cap=15)
 
 
 def number(words: list[int]) -> Fraction:
@@ -111,7 +111,7 @@ def test_a_size_is_the_first_power_that_the_uniform_number_reaches(
 
 @given(st.integers(1, 2**14), st.integers(1, 64))
 def test_the_table_holds_the_first_digits_of_all_powers_apart(over: int, under: int) -> None:
-    p = CoverNoise(n_models=1, n_bins=1, share=Fraction(1, 10**6), odds=Fraction(over, under), cap=0).p
+    p = CoverNoise(cells=4, share=Fraction(1, 10**6), odds=Fraction(over, under), cap=0).p
     ascending = cover.power_digits(p)
     assert all(a < b for a, b in pairwise(ascending))
     for i in (1, len(ascending) // 2 + 1, len(ascending)):
@@ -146,29 +146,30 @@ def test_uniform_throws_the_incomplete_run_away() -> None:
 
 
 def test_cells_are_all_models_bins_and_signs_with_the_bias_once_each() -> None:
-    packages = {cover._package(cell, NOISE) for cell in range(NOISE.cells)}
+    packages = {train_package(cell, 3) for cell in range(NOISE.cells)}
     assert packages == {TrainPackage(model=m, bin_index=b, sign=s) for m in range(2) for b in range(4) for s in (-1, 1)}
     assert NOISE.cells == len(packages) == 16
 
 
 def test_the_cap_keeps_the_first_packages() -> None:
-    whole = CoverNoise(n_models=2, n_bins=3, share=NOISE.share, odds=NOISE.odds, cap=10**6)
+    whole = CoverNoise(cells=16, share=NOISE.share, odds=NOISE.odds, cap=10**6)
     cut = 0
     for person in range(200):
         dice = UnsafeSeededDice(b"cap", person)
-        drawn = draw_cover(whole, dice=dice, round_number=3)
-        assert draw_cover(NOISE, dice=dice, round_number=3) == drawn[:15]
+        drawn = draw_cells(whole, Purpose.COVER, dice=dice, round_number=3)
+        assert draw_cells(NOISE, Purpose.COVER, dice=dice, round_number=3) == drawn[:15]
         cut += len(drawn) > 15
     assert cut
 
 
 def test_cover_takes_no_person() -> None:
-    assert list(inspect.signature(draw_cover).parameters) == ["noise", "dice", "round_number"]
+    assert list(inspect.signature(draw_cells).parameters) == ["noise", "purpose", "dice", "round_number"]
+    assert list(inspect.signature(draw_cover).parameters) == ["cover", "n_bins", "n_labels", "dice", "round_number"]
 
 
 def test_seeded_cover_can_be_drawn_again_and_differs_between_rounds() -> None:
     dice = UnsafeSeededDice(b"again", 1)
-    drawn = [draw_cover(NOISE, dice=dice, round_number=t) for t in (1, 2, 1)]
+    drawn = [draw_cells(NOISE, Purpose.COVER, dice=dice, round_number=t) for t in (1, 2, 1)]
     assert drawn[0] == drawn[2] != drawn[1]
 
 
@@ -179,7 +180,7 @@ def test_cover_ends_with_an_error_when_the_dice_run_out(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(cover, "_BLOCKS", 3)
     with pytest.raises(OutOfDiceError):
-        draw_cover(NOISE, dice=Stuck(), round_number=1)
+        draw_cells(NOISE, Purpose.COVER, dice=Stuck(), round_number=1)
 
 
 def test_means_are_exact() -> None:
@@ -189,14 +190,14 @@ def test_means_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"share": Fraction(0)}, {"odds": Fraction(0)}, {"odds": Fraction(2**15)}, {"cap": -1}, {"n_bins": 0}]
+    "change", [{"share": Fraction(0)}, {"odds": Fraction(0)}, {"odds": Fraction(2**15)}, {"cap": -1}, {"cells": 0}]
 )
 def test_cover_that_makes_no_sense_is_refused(change: dict[str, int]) -> None:
-    fields = {"n_models": 1, "n_bins": 1, "share": Fraction(1), "odds": Fraction(1), "cap": 1} | change
+    fields = {"cells": 1, "share": Fraction(1), "odds": Fraction(1), "cap": 1} | change
     with pytest.raises(BadExperimentError):
         CoverNoise(**fields)  # type: ignore[arg-type]  # a table of fields
 
 
 def test_more_cover_than_the_dice_of_a_round_is_refused() -> None:
     with pytest.raises(BadExperimentError, match="65536"):
-        CoverNoise(n_models=1, n_bins=99_999, share=Fraction(1), odds=Fraction(1), cap=1)
+        CoverNoise(cells=200_000, share=Fraction(1), odds=Fraction(1), cap=1)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -13,17 +13,9 @@ from scipy import stats
 
 from secvm.errors import BadExperimentError
 from secvm.learning.thinning import Thinning
+from secvm.privacy.accountant import SAMPLER_ERROR, Adjacency, Contribution, Sight, noise_delta
 from secvm.privacy.cover_loss import log_masses, smallest_cap
-from secvm.privacy.shuffle_dp import (
-    SAMPLER_ERROR,
-    Adjacency,
-    Contribution,
-    CoverPlan,
-    epsilon_of,
-    noise_delta,
-    plan,
-    smallest_odds,
-)
+from secvm.privacy.shuffle_dp import CoverPlan, epsilon_of, plan, smallest_odds
 
 RHO_1 = Thinning(rho=Fraction(1))
 EVERYTHING = Thinning()
@@ -49,7 +41,12 @@ def planned(shape: int = 15, gamma: float = 1.0, thinning: Thinning = EVERYTHING
 
 @cache
 def odds_15(thinning: Thinning = EVERYTHING) -> Fraction:
-    return smallest_odds(Contribution(rounds=30, models=1, cells=101, thinning=thinning), 15.0, 1.0, 1e-6)
+    told = Contribution(rounds=30, models=1, cells=101, thinning=thinning)
+
+    def shown(p: float, q: float, looks: int) -> tuple[Sight, ...]:
+        return (Sight(15.0, p, q, looks),)
+
+    return smallest_odds([partial(shown, q=q, looks=looks) for q, looks in told.looks()], 1.0, 1e-6)
 
 
 # ── figures of the design, recomputed ────────────────────────────────────────────────────────────────────────────────

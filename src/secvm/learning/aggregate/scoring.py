@@ -18,6 +18,9 @@ class Share:
 
     hits: int
     of: int
+    #: Variance of each cell's noise, and how many cells are hits and misses: cover widens the interval.
+    variance: float = 0.0
+    cells: tuple[int, int] = (0, 0)
 
     @property
     def value(self) -> float:
@@ -32,6 +35,12 @@ class Share:
         p, n, z2 = self.value, self.of, Z95 * Z95
         centre = (p + z2 / (2 * n)) / (1 + z2 / n)
         half = Z95 / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+        if self.variance:
+            # hits - p · of has this variance from noise; the two errors are independent.
+            hits, misses = self.cells
+            noise = self.variance * (hits * (1 - p) ** 2 + misses * p**2)
+            half = math.hypot(half, Z95 * math.sqrt(noise) / n)
+            return max(0.0, centre - half), min(1.0, centre + half)
         low = 0.0 if self.hits == 0 else max(0.0, centre - half)
         high = 1.0 if self.hits == self.of else min(1.0, centre + half)
         return low, high
@@ -50,14 +59,19 @@ class Score:
     baseline: tuple[Share, ...]
 
 
-def score(cells: NDArray[np.int64]) -> Score:
-    """The score of a round's test cells."""
+def score(cells: NDArray[np.int64], *, variance: float = 0.0) -> Score:
+    """The score of a round's test cells; ``variance`` is that of noise in each of them."""
     right = np.diag(cells).tolist()
     true, called = cells.sum(axis=1).tolist(), cells.sum(axis=0).tolist()
-    n = int(cells.sum())
+    n, labels = int(cells.sum()), len(right)
+
+    def share(hits: int, of: int, of_cells: tuple[int, int]) -> Share:
+        return Share(hits, of, variance, of_cells if variance else (0, 0))
+
+    line = (1, labels - 1)
     return Score(
-        accuracy=Share(sum(right), n),
-        recall=tuple(Share(r, t) for r, t in zip(right, true, strict=True)),
-        precision=tuple(Share(r, c) for r, c in zip(right, called, strict=True)),
-        baseline=tuple(Share(t, n) for t in true),
+        accuracy=share(sum(right), n, (labels, labels**2 - labels)),
+        recall=tuple(share(r, t, line) for r, t in zip(right, true, strict=True)),
+        precision=tuple(share(r, c, line) for r, c in zip(right, called, strict=True)),
+        baseline=tuple(share(t, n, (labels, labels**2 - labels)) for t in true),
     )

@@ -6,7 +6,8 @@ The rules, in the order they apply (docs/protocol.md §2):
     string. Its value is an integer; zero means absent.
  2. Hash r of a feature is SipHash-2-4 under key r; its upper 32 bits, scaled, are the bin. Key r is BLAKE2b of the
     salt, the number of bins and r: another number of bins is another hash, so nobody learns more by changing it.
- 3. Values that land in one bin add; a bin whose values cancel is absent.
+ 3. Values that land in one bin add; a bin whose values cancel is absent. In an experiment with cover a bin is there or
+    not: 1 for whatever lands in it.
  4. One more bin, the bias, is always there with value 1, is not hashed, and has the last index.
  5. With a vocabulary the bins are its words, in its order; other features are dropped. Its digest names it.
 """
@@ -130,11 +131,16 @@ def utf8(text: str) -> bytes:
 Binning = HashBinning | VocabularyBinning
 
 
-def bin_features(features: Mapping[str, int], binning: Binning, *, presence: bool = False) -> BinnedVector:
+def bin_features(
+    features: Mapping[str, int], binning: Binning, *, presence: bool = False, one_per_bin: bool = False
+) -> BinnedVector:
     """One person's features, as values per bin.
 
     With ``presence`` every feature of positive value counts 1; a negative value has no presence and is refused.
+    ``one_per_bin`` is presence after hashing, too: two features of one person in one bin are one unit. Experiments with
+    cover need it, because their guarantee is about one unit.
     """
+    presence = presence or one_per_bin
     totals: dict[int, int] = {}
     for feature, value in features.items():
         if presence and value < 0:
@@ -142,7 +148,7 @@ def bin_features(features: Mapping[str, int], binning: Binning, *, presence: boo
         if value == 0:
             continue
         for bin_index in binning.bins_of(feature):
-            totals[bin_index] = totals.get(bin_index, 0) + (1 if presence else value)
+            totals[bin_index] = 1 if one_per_bin else totals.get(bin_index, 0) + (1 if presence else value)
     if sum(map(abs, totals.values())) >= MAX_UNITS:
         raise ArithmeticRangeError(f"a person has {MAX_UNITS} units or more; sums would no longer be exact everywhere")
     return BinnedVector(values={b: totals[b] for b in sorted(totals) if totals[b]}, n_bins=binning.n_bins)

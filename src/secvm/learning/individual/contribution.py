@@ -7,7 +7,8 @@ tallies of these packages, whatever their order and however often one is sent ag
  2. Train cohort: for every model the update (or none), split into units, thinned; all models together cut to the
     budget.
     Test cohort: the confusion cell of one prediction (a number as the label has none).
- 3. Padding with nulls up to the budget, where the experiment has one.
+ 3. Cover, where the experiment has it, drawn and cut without a look at 1 and 2.
+ 4. Padding with nulls up to the budget, where the experiment has one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from secvm.errors import LocalProtocolError
 from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.cover import draw_cover
 from secvm.learning.individual.dice import DRAW_BITS, Dice, Purpose
 from secvm.learning.individual.evaluation import evaluate_person
 from secvm.learning.individual.splitting import fit_budget, pad, split, thin
@@ -61,6 +64,14 @@ def contribute(
         )
     elif not experiment.loss.regression:
         packages.append(evaluate_person(evaluation, experiment.models, person.vector, person.label))
+    if experiment.cover is not None:
+        packages += draw_cover(
+            experiment.cover,
+            n_bins=experiment.n_bins,
+            n_labels=len(experiment.labels),
+            dice=dice,
+            round_number=round_number,
+        )
     return packages if experiment.budget is None else pad(packages, experiment.budget)
 
 
@@ -68,6 +79,8 @@ def train_packages(
     person: Individual, *, experiment: Experiment, training: Weights, dice: Dice, round_number: int
 ) -> list[TrainPackage]:
     """The unit packages of a train person: all models, thinned, within the budget."""
+    if experiment.cover is not None and any(value != 1 for value in person.vector.values.values()):
+        raise LocalProtocolError("with cover a person has one unit in a bin, or none")
     loss = experiment.loss
     keep53 = int(experiment.thinning.keep53([squared_norm(person.vector)])[0])
     sent: list[TrainPackage] = []

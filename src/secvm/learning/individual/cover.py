@@ -31,13 +31,16 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from fractions import Fraction
 from math import factorial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from secvm.errors import ArithmeticRangeError
 from secvm.learning.cover_digits import power_digits
 from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.individual.dice import Dice, Purpose
-from secvm.learning.package import TrainPackage
+from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
+
+if TYPE_CHECKING:  # what an experiment takes off its counts is the other side's business
+    from secvm.learning.cover import Cover
 
 _BITS = 64
 _WORD = 1 << _BITS
@@ -51,30 +54,48 @@ class OutOfDiceError(ArithmeticRangeError):
     """A round's dice ran out while cover was drawn, which happens with a chance below 2^-60."""
 
 
-def draw_cover(noise: CoverNoise, *, dice: Dice, round_number: int) -> list[TrainPackage]:
+def draw_cover(cover: Cover, *, n_bins: int, n_labels: int, dice: Dice, round_number: int) -> list[Package]:
     """The cover packages of one device in one round. It takes no person: cover must not depend on one."""
-    words = _words(dice, round_number)
-    packages: list[TrainPackage] = []
+    train = draw_cells(cover.train, Purpose.COVER, dice=dice, round_number=round_number)
+    here = draw_cells(cover.participation, Purpose.COVER_PARTICIPATION, dice=dice, round_number=round_number)
+    packages: list[Package] = [train_package(cell, n_bins) for cell in train]
+    packages += [_participation_package(cell, n_labels) for cell in here]
+    if cover.test is not None:
+        tested = draw_cells(cover.test, Purpose.COVER_TEST, dice=dice, round_number=round_number)
+        packages += [TestPackage(true_class=cell // n_labels, predicted_class=cell % n_labels) for cell in tested]
+    return packages
+
+
+def draw_cells(noise: CoverNoise, purpose: Purpose, *, dice: Dice, round_number: int) -> list[int]:
+    """The cells that one device names in one round, each as often as a package names it."""
+    words = _words(dice, purpose, round_number)
+    cells: list[int] = []
     p = noise.p
     for _ in range(_poisson(noise.mean_packages, words)):
         size = _geometric(p, words)
         if _uniform(size, words) == 0:
-            packages += [_package(_uniform(noise.cells, words), noise)] * size
-    return packages[: noise.cap]
+            cells += [_uniform(noise.cells, words)] * size
+    return cells[: noise.cap]
 
 
-def _package(cell: int, noise: CoverNoise) -> TrainPackage:
+def train_package(cell: int, n_bins: int) -> TrainPackage:
+    """Train cells are numbered model by model, bin by bin (the bias last), + before -."""
     place, minus = divmod(cell, 2)
-    model, bin_index = divmod(place, noise.n_bins + 1)
+    model, bin_index = divmod(place, n_bins + 1)
     sign: Literal[-1, 1] = -1 if minus else 1
     return TrainPackage(model=model, bin_index=bin_index, sign=sign)
 
 
-def _words(dice: Dice, round_number: int) -> Iterator[int]:
-    """A round's words for cover, a block at a time."""
+def _participation_package(cell: int, n_labels: int) -> ParticipationPackage:
+    cohort, label = divmod(cell, n_labels)
+    return ParticipationPackage(cohort=Cohort.TEST if cohort else Cohort.TRAIN, class_index=label)
+
+
+def _words(dice: Dice, purpose: Purpose, round_number: int) -> Iterator[int]:
+    """A round's words for one kind of cover, a block at a time."""
     for block in range(_BLOCKS):
         size = min(_FIRST_WORDS << min(block, _BITS), _MOST_WORDS)
-        yield from dice.words(Purpose.COVER, round_number, block, size)
+        yield from dice.words(purpose, round_number, block, size)
     raise OutOfDiceError
 
 

@@ -33,6 +33,8 @@ class Purpose(enum.Enum):
     THINNING = "thinning"
     BUDGET = "budget"
     COVER = "cover"
+    COVER_PARTICIPATION = "cover-participation"
+    COVER_TEST = "cover-test"
 
 
 class Dice(Protocol):
