@@ -61,6 +61,19 @@ class Kernels(Protocol):
         """As ``tally``, of the units that each person's dice keep; takes the rows themselves."""
         ...
 
+    def kept_units(
+        self,
+        rows: BinnedRows,
+        signs: NDArray[np.int8],
+        keys: NDArray[np.uint64],
+        keep53: NDArray[np.int64],
+        round_number: int,
+        *,
+        threads: int = 1,
+    ) -> NDArray[np.int64]:
+        """How many units each person's dice keep, all models together."""
+        ...
+
     def cover_counts(
         self, digits: CoverDigits, keys: NDArray[np.uint64], round_number: int, *, threads: int = 1
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -135,6 +148,18 @@ class _Reference:
         return reference.thinned_tally(rows, signs.astype(np.int64), keys, keep53, round_number)
 
     @staticmethod
+    def kept_units(
+        rows: BinnedRows,
+        signs: NDArray[np.int8],
+        keys: NDArray[np.uint64],
+        keep53: NDArray[np.int64],
+        round_number: int,
+        *,
+        threads: int = 1,  # noqa: ARG004  # as above
+    ) -> NDArray[np.int64]:
+        return reference.kept_units(rows, signs, keys, keep53, round_number)
+
+    @staticmethod
     def cover_counts(
         digits: CoverDigits,
         keys: NDArray[np.uint64],
@@ -156,6 +181,7 @@ def _fast() -> Kernels:
         scores = staticmethod(fast.scores)
         tally = staticmethod(fast.tally)
         thinned_tally = staticmethod(fast.thinned_tally)
+        kept_units = staticmethod(fast.kept_units)
         cover_counts = staticmethod(fast.cover_counts)
         hash_flat = staticmethod(hashing.hash_flat)
         hash_strings = staticmethod(hashing.hash_strings)

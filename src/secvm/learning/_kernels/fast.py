@@ -23,7 +23,7 @@ from secvm.learning._kernels.reference import dice_counter
 from secvm.learning.cover_digits import CoverDigits
 from secvm.learning.rows import BinnedRows
 
-__all__ = ["PreparedRows", "cover_counts", "prepare", "scores", "tally", "thinned_tally"]
+__all__ = ["PreparedRows", "cover_counts", "kept_units", "prepare", "scores", "tally", "thinned_tally"]
 
 Tally = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -276,6 +276,30 @@ def thinned_tally(
 
         _over_people(len(rows), count, plus[model], minus[model], threads)
     return plus, minus
+
+
+def kept_units(
+    rows: BinnedRows,
+    signs: NDArray[np.int8],
+    keys: NDArray[np.uint64],
+    keep53: NDArray[np.int64],
+    round_number: int,
+    *,
+    threads: int = 1,
+) -> NDArray[np.int64]:
+    """How many units each person keeps, all models together; arguments as in ``thinned_tally``."""
+    kept = np.zeros(len(rows), np.int64)
+    keys, keep53 = np.ascontiguousarray(keys, np.uint64), np.ascontiguousarray(keep53, np.int64)
+    for model in range(signs.shape[1]):
+        column = np.ascontiguousarray(signs[:, model], np.int8)
+        counter = np.uint64(dice_counter(round_number, model))
+
+        def work(ranges: Iterable[tuple[int, int]], column: Any = column, counter: Any = counter) -> None:
+            for low, high in ranges:
+                thinning.count_units(rows.units, column, keys, keep53, counter, low, high, kept)
+
+        _share(_ranges(len(rows), threads * _PIECES_PER_THREAD), work, threads)
+    return kept
 
 
 def cover_counts(
