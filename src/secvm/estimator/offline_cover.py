@@ -22,7 +22,9 @@ from secvm.learning.individual.dice import Purpose, UnsafeSeededDice, dice_keys
 class OfflineCover:
     """The dice of all people's cover, and ``tally`` for the cover of a round."""
 
-    def __init__(self, experiment: Experiment, cover: Cover, kernel: Kernels, seed: bytes, ids: NDArray[np.int64]) -> None:
+    def __init__(
+        self, experiment: Experiment, cover: Cover, kernel: Kernels, seed: bytes, ids: NDArray[np.int64]
+    ) -> None:
         self._experiment = experiment
         self._kernels = kernel
         self._seed = seed
