@@ -103,12 +103,18 @@ def train(
     """
     started = time.monotonic()
     privacy = train_privacy.asked(epsilon, delta, contribution, gamma, rounds, thinning)
-    if privacy is not None:
-        train_privacy.check(
-            noise, descent=descent, bins=bins, vocabulary=vocabulary, stop=stop, decay=decay, class_weight=class_weight
-        )
-        descent = "swift"
-    descent = descent or "pegasos"
+    descent = descent or ("pegasos" if privacy is None else "swift")
+    train_privacy.check(
+        privacy,
+        noise,
+        descent=descent,
+        bins=bins,
+        vocabulary=vocabulary,
+        stop=stop,
+        decay=decay,
+        class_weight=class_weight,
+        loss=loss,
+    )
     _check_words(values=values, descent=descent, multiclass=multiclass, stop=stop)
     tests = [given for given in (test, test_fraction, split_file) if given is not None]
     if len(tests) > 1:
@@ -122,8 +128,6 @@ def train(
         plots.pyplot()  # refuses now, not after the rounds, where matplotlib is not installed
     the_loss = options.loss(loss, loss_parameter)
     rule = options.RuleOptions(descent, lambda_, averaging, step_cap, decay, regression=the_loss.regression).rule()
-    if privacy is not None and the_loss.regression:
-        raise BadInputError("--epsilon needs labels that are classes; for numbers use SecVMRegressor from Python")
     rounds = rounds or options.default_rounds(the_loss)
     if lambda_ is not None and descent == "swift":
         options.number(lambda_, "--lambda")
@@ -162,11 +166,7 @@ def train(
             class_weights=lambda labels, counts: options.class_weights(class_weight or [], labels, counts),
             private=None if privacy is None else PrivateRun(privacy, hashes, dice_seed, trusted=noise == "central"),
         )
-    if privacy is not None and work.privacy_plan is not None:
-        rounds = work.privacy_plan.settings.rounds
-        note(work.privacy_plan.in_words() if noise == "cover" else train_privacy.central_words(privacy, rounds))
-        if noise == "central":
-            work.experiment = train_privacy.with_central_noise(work.experiment, privacy, rounds, seed)
+    rounds = train_privacy.begin(work, privacy, noise, rounds, seed)
     options.check_memory(folk.binning.n_bins, work.experiment.models.n_models)
     held_out = None
     if stop == "plateau":
@@ -175,13 +175,8 @@ def train(
         fitted = work.run(dice_seed, rounds=rounds, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
 
     n_held_out = 0 if held_out is None else int(held_out.sum())
-    if work.privacy_plan is not None:
-        privacy_result = {"privacy": {"noise": noise, **work.privacy_plan.told()}}
-    else:
-        privacy_result = {}
-    result = (
-        work.report() | privacy_result | _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
-    )
+    result = work.report() | train_privacy.told(work, noise)
+    result |= _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
     model = Model(
         experiment=work.experiment,
         binning=folk.binning,

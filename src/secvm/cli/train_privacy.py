@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from secvm.cli import options
+from secvm.cli.output import note
 from secvm.errors import BadInputError
+from secvm.estimator.offline_run import OfflineRun
 from secvm.estimator.privacy import Privacy
 from secvm.lab.baselines.central_gaussian import CentralGaussian, noisy
 from secvm.learning.experiment import Experiment
@@ -51,16 +53,20 @@ def asked(
 
 
 def check(
+    privacy: Privacy | None,
     noise: str,
     *,
-    descent: str | None,
+    descent: str,
     bins: str,
     vocabulary: Path | None,
     stop: str,
     decay: str | None,
     class_weight: list[str] | None,
+    loss: str,
 ) -> None:
     """Refuse what would look at people outside the promise, or what it decides by itself."""
+    if privacy is None:
+        return
     if noise not in ("cover", "central"):
         raise BadInputError(f"--noise must be cover or central, not '{noise}'")
     if descent == "pegasos":
@@ -71,13 +77,38 @@ def check(
         raise BadInputError("words found among people are not public: with --epsilon give --bins or --vocabulary")
     if stop != "none":
         raise BadInputError("--stop plateau looks at people in every round: with --epsilon rounds are fixed beforehand")
+    if options.loss(loss, None).regression:
+        raise BadInputError("--epsilon needs labels that are classes; for numbers use SecVMRegressor from Python")
     if "balanced" in (class_weight or []):
         raise BadInputError("balanced class weights look at everybody's label: with --epsilon give numbers")
 
 
-def with_central_noise(experiment: Experiment, privacy: Privacy, rounds: int, seed: int) -> Experiment:
+def begin(work: OfflineRun, privacy: Privacy | None, noise: str, rounds: int, seed: int) -> int:
+    """Show what it costs before it starts; the rounds to run."""
+    if privacy is None or work.privacy_plan is None:
+        return rounds
+    rounds = work.privacy_plan.settings.rounds
+    if noise == "cover":
+        note(work.privacy_plan.in_words())
+    else:
+        note(
+            f"ε = {privacy.epsilon:g} at δ = {privacy.delta:g} over {rounds} round(s), by Gaussian noise of a server "
+            "that is trusted with everybody's rows: for comparison"
+        )
+        work.experiment = _with_central_noise(work.experiment, privacy, rounds, seed)
+    return rounds
+
+
+def _with_central_noise(experiment: Experiment, privacy: Privacy, rounds: int, seed: int) -> Experiment:
     """The same rule and rounds at a server that is trusted with all rows."""
-    server = _server(experiment, privacy, rounds)
+    server = CentralGaussian(
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        rounds=rounds,
+        contribution=privacy.contribution,
+        rule=experiment.rule,
+        class_weights=experiment.class_weights,
+    )
     return noisy(
         experiment,
         sigma=server.sigma(experiment.models.n_models),
@@ -86,12 +117,9 @@ def with_central_noise(experiment: Experiment, privacy: Privacy, rounds: int, se
     )
 
 
-def central_words(privacy: Privacy, rounds: int) -> str:
-    """What a trusted server promises."""
-    return (
-        f"ε = {privacy.epsilon:g} at δ = {privacy.delta:g} over {rounds} round(s), by Gaussian noise of a server that "
-        "is trusted with everybody's rows: for comparison"
-    )
+def told(work: OfflineRun, noise: str) -> dict[str, Any]:
+    """What the result says of it: nothing where it was not asked for."""
+    return {} if work.privacy_plan is None else {"privacy": {"noise": noise, **work.privacy_plan.told()}}
 
 
 def as_text(told: dict[str, Any]) -> str:
@@ -101,15 +129,4 @@ def as_text(told: dict[str, Any]) -> str:
     return (
         f"ε = {told['epsilon_achieved']:g}, δ = {told['delta']:g} if a share of {told['gamma']:g} is honest; "
         f"{told['budget_per_device_round']} packages per device and round, {told['cover_mean']:.0f} of them cover"
-    )
-
-
-def _server(experiment: Experiment, privacy: Privacy, rounds: int) -> CentralGaussian:
-    return CentralGaussian(
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        rounds=rounds,
-        contribution=privacy.contribution,
-        rule=experiment.rule,
-        class_weights=experiment.class_weights,
     )

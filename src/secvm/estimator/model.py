@@ -9,8 +9,8 @@ The file is plain and safe to open: nothing in it is code. It has
 
 Equal training gives equal bytes: no times, no paths, no compression. Kinds: "words" (UTF-8, one a line), "i4", "i8",
 "f8" (little-endian), "bytes". With the state goes the seed of the people's dice ("seed"): without it thinned
-training could not go on as it would have. "one_per_bin" stands there only where it is true. "label_kind" says what the labels were before they became text: text, int,
-float or bool.
+training could not go on as it would have. "label_kind" says what the labels were before they became text: text, int,
+float or bool. "one_per_bin" stands there only where it is true.
 """
 
 from __future__ import annotations

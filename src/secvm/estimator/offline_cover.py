@@ -1,7 +1,8 @@
 """OfflineCover: the cover of many people in a round, as counts, by kernels instead of package by package.
 
-Everybody who is here draws cover, whatever their data. First digits decide nearly everything (``learning.cover_digits``);
-who is left open by them is asked for cells by the sampler itself. The counts are those of ``individual.cover`` (tested).
+Everybody who is here draws cover, whatever their data. First digits decide nearly everything
+(``learning.cover_digits``); who is left open by them is asked for cells by the sampler itself. The counts are those of
+``individual.cover`` (tested).
 """
 
 from __future__ import annotations
