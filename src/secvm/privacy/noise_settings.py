@@ -16,9 +16,9 @@ while that length stays below ``MOST_NOISE``: more rounds find a better directio
 **Floor.** Swift divides by the popularity of a bin, which under noise is noise for rare bins. The mean popularity is
 √F / D; the floor is ``FLOOR`` times the noise over it, where that is more than swift's own.
 
-**Thinning.** A bin that everybody has gets the variance N √F / ρ / (ρ N)² from thinning's own dice. ρ makes that
-``THINNING`` times the noise's variance, no more; further thinning would save packages and cost accuracy. At most half
-of √F, so that few people have rows too short to be thinned by it, and at least 1.
+**Thinning.** A row of n = F + 1 units is sent with q = ρ / √n. In a bin that everybody has, thinning's own dice then add
+the variance (1 - q) / (ρ √n N) to the mean direction. ρ makes that ``THINNING`` times the noise's variance ν²: sending
+more would cost cover, sending less accuracy. That is 1/ρ = 1/√n + THINNING · ν² N √n, and ρ is never below 1.
 
 The constants were chosen on generated people and on texts other than those that anybody trains on later (ADR 34).
 """
@@ -36,8 +36,8 @@ from secvm.privacy.gaussian import mu_for
 
 MOST_NOISE = 0.03
 MOST_ROUNDS = 20
-FLOOR = 10
-THINNING = 2
+FLOOR = 20
+THINNING = 1
 #: ρ and the floor are written in these parts of one.
 _PARTS = 8
 
@@ -88,8 +88,8 @@ def noise_settings(
     cells = min(contribution, bins) + 1
     length = math.sqrt(cells)
     if rho is None:
-        wanted = 1 / (people * length * THINNING * noise**2)
-        rho = Fraction(round(_PARTS * min(max(wanted, 1.0), max(length / 2, 1.0))), _PARTS)
+        wanted = 1 / (1 / length + THINNING * noise**2 * people * length)
+        rho = Fraction(round(_PARTS * max(wanted, 1.0)), _PARTS)
     floor = Fraction(round(_PARTS * FLOOR * noise * (bins + 1) / length), _PARTS)
     return NoiseSettings(
         rounds=rounds,
