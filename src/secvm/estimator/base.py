@@ -291,13 +291,16 @@ class SecVMBase(BaseEstimator):
 
     def _begin(self, experiment: Experiment) -> None:
         """Before the first round of ``partial_fit``."""
-        if self.privacy is not None:
-            raise BadInputError("privacy is planned for all rounds at once; use fit")
         self.experiment_, self.state_, self.n_iter_ = experiment, experiment.start(), 0
 
-    def _check_resumable(self) -> None:
-        if self.privacy is not None or self.experiment_.cover is not None:
+    def _check_rounds_open(self) -> None:
+        """``partial_fit`` adds rounds, and a promise is made for all of them at once."""
+        if hasattr(self, "experiment_") and self.experiment_.cover is not None:
             raise BadInputError("rounds beyond the plan would not be private: this model cannot go on")
+        if self.privacy is not None:
+            raise BadInputError("privacy is planned for all rounds at once; use fit")
+
+    def _check_resumable(self) -> None:
         if not getattr(self, "_resumable", True):
             raise BadInputError("this model was saved without its state and cannot be trained on")
 

@@ -140,6 +140,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One more round, over these people. The first call needs ``classes`` if they do not all occur in ``y``."""
+        self._check_rounds_open()
         y = _labels(y)
         if not hasattr(self, "weights_"):
             self._validate_params()

@@ -111,6 +111,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One more round; the first call fixes centre and scale of the label."""
+        self._check_rounds_open()
         y = _numbers(y)
         if not hasattr(self, "weights_"):
             self._validate_params()
