@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test-people", type=int, default=5_000)
     parser.add_argument("--bins", type=int, default=1_000)
     parser.add_argument("--features", type=int, default=100, help="words of each person, all of which take part")
-    parser.add_argument("--vocabulary", type=int, default=10_000)
+    parser.add_argument("--vocabulary", type=int, default=2_000, help="different words, hashed into the bins")
     parser.add_argument("--signal", type=float, default=0.3, help="how much a word leans to one side")
     parser.add_argument("--label-noise", type=float, default=0.1, help="share of labels turned over")
     parser.add_argument("--epsilon", type=float, default=1.0)

@@ -1,7 +1,7 @@
 """Our own way in the same table: cover packages, nobody trusted with rows, the same people as the baselines see.
 
-Everybody's cover is drawn, package by package in law and exactly as devices would draw it (``estimator.offline_cover``);
-settings follow from public numbers (``privacy.noise_settings``) unless they are given.
+Everybody's cover is drawn, exactly as devices would draw it (``estimator.offline_cover``); settings follow from public
+numbers (``privacy.noise_settings``) unless they are given.
 """
 
 from __future__ import annotations
