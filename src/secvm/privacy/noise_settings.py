@@ -17,8 +17,8 @@ while that length stays below ``MOST_NOISE``: more rounds find a better directio
 √F / D; the floor is ``FLOOR`` times the noise over it, where that is more than swift's own.
 
 **Thinning.** A row of n = F + 1 units is sent with q = ρ / √n. In a bin that everybody has, thinning's own dice then
-add the variance (1 - q) / (ρ √n N) to the mean direction. ρ makes that ``THINNING`` times the noise's variance ν²: sending
-more would cost cover, sending less accuracy. That is 1/ρ = 1/√n + THINNING · ν² N √n, and ρ is never below 1.
+add the variance (1 - q) / (ρ √n N) to the mean direction. ρ makes that ``THINNING`` times the noise's variance ν²:
+sending more would cost cover, sending less accuracy. That is 1/ρ = 1/√n + THINNING · ν² N √n, and ρ is never below 1.
 
 The constants were chosen on generated people and on texts other than those that anybody trains on later (ADR 34).
 """

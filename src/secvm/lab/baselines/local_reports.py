@@ -4,19 +4,20 @@ Whatever an update is (v x, v = +1, -1, or 0 for who does not violate), no repor
 it as under any other. ``total`` throws the dice of many people and estimates the sum of their updates: v x / ‖x‖ by the
 sphere; v x / √k by the other two, which is the same for who has k bins.
 
-================ ===================================================================== ===============================
-reports          what is said                                                          noise of a place, a person
-================ ===================================================================== ===============================
-one dimension    a bin, chosen rather among one's own (ε₁), and v x_j there as -1, 0   about D / (k g²)
-(FedSel)         or +1 by randomised response (ε₂); ε = ε₁ + ε₂
-sphere           a direction; rather from the cap around the update than from          1 / (D m²), about 7 at ε = 1
-(PrivUnit)       elsewhere (Bhowmick et al. 2018, with the best cap)
-cell             one of 2 D (bin, sign) cells; each of one's own k cells e^ε times     1 / (D k Δ²), about 16 at ε = 1
-                 as likely as any other
-================ ===================================================================== ===============================
+================ ======================================================================= =============================
+reports          what is said                                                            variance of a place, a person
+================ ======================================================================= =============================
+one dimension    a bin, rather one's own (ε₁), and v x_j there as -1, 0 or +1 by         37 at ε = 1, 1.1 at ε = 4
+(FedSel)         randomised response (ε₂); ε = ε₁ + ε₂
+sphere           a direction, rather from the cap around the update than from elsewhere  6.3 and .44: 1 / (D m²)
+(PrivUnit)       (Bhowmick et al. 2018, with the best cap)
+cell             one of 2 D (bin, sign) cells, each of one's own k cells e^ε times as    16 and .19: 1 / (D k Δ²)
+                 likely as any other
+================ ======================================================================= =============================
 
-D counts the bias, k = F + 1, g and m and Δ are what is left of a unit. One dimension at a time wastes what a whole row
-could say; with a small ε the sphere is best, with a large one the cell, because it knows that rows are sparse.
+Here D = 1,001 (the bias counts), k = F + 1 = 101, updates have length 1, and m and Δ are what is left of a unit. One
+dimension at a time wastes what a whole row could say; with a small ε the sphere is best, with a large one the cell,
+because it knows that rows are sparse.
 """
 
 from __future__ import annotations
