@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, help="instead of those that follow from public numbers")
     parser.add_argument("--rho", type=float, help="thinning instead of the one that follows from public numbers")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1, help="the first of them")
+    parser.add_argument("--seed", type=int, default=11, help="the first of them; settings were tried out on 1 to 10")
     parser.add_argument("--frontier-seeds", type=int, default=2, help="seeds for the frontier; 0 leaves it away")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--picture", type=Path, help="draw the frontier into this SVG file")
