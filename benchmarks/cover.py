@@ -18,6 +18,7 @@ trade. Accuracy is measured on people who did not train, without noise.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -97,7 +98,8 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     )
     main = _covered(arguments, asked, "shuffle_dp")
     assert main.plan is not None
-    others = [_covered(arguments, privacy, name) for name, privacy in _variants(arguments).items()]
+    variants = {name: privacy for name, privacy in _variants(arguments).items() if privacy != asked}
+    others = [_covered(arguments, privacy, name) for name, privacy in variants.items()]
     local = [OneShot(arguments.epsilon, rounds, arguments.features, kind) for rounds, kind in _LOCAL]
     ways: list[Baseline] = [
         Plain(PLAIN_ROUNDS, arguments.features),
@@ -138,10 +140,10 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "variants": {one.name: _row(one, found[one.name], figures["plain"]) for one in others},
     }
     if arguments.frontier_seeds:
-        frontier = _frontier(arguments, people)
+        frontier, plain = _frontier(arguments, people)
         result["frontier"] = frontier
         if arguments.picture is not None:
-            write_atomically(arguments.picture, draw(frontier, plain=figures["plain"].mean).encode())
+            write_atomically(arguments.picture, draw(frontier, plain=plain).encode())
     result["seconds"] = round(time.perf_counter() - began, 1)
     return result
 
@@ -199,8 +201,8 @@ def _label_flip(plan: PrivacyPlan) -> float:
     )
 
 
-def _frontier(arguments: argparse.Namespace, people: Callable[[int], Split]) -> list[dict[str, object]]:
-    """Every ε with every number of rounds, thinning as it follows."""
+def _frontier(arguments: argparse.Namespace, people: Callable[[int], Split]) -> tuple[list[dict[str, object]], float]:
+    """Every ε with every number of rounds, thinning as it follows; and the same people's accuracy without noise."""
     asked = Privacy(epsilon=1.0, delta=arguments.delta, contribution=arguments.features, gamma=arguments.gamma)
     ways = [
         _covered(arguments, replace(asked, epsilon=epsilon, rounds=rounds), f"epsilon {epsilon:g}, {rounds} rounds")
@@ -210,7 +212,7 @@ def _frontier(arguments: argparse.Namespace, people: Callable[[int], Split]) -> 
     plain = Plain(PLAIN_ROUNDS, arguments.features)
     seeds = range(arguments.seed, arguments.seed + arguments.frontier_seeds)
     found = compare([plain, *ways], people, seeds, on_fit=_say)
-    return [_row(way, found[way.name], found["plain"]) for way in ways]
+    return [_row(way, found[way.name], found["plain"]) for way in ways], found["plain"].mean
 
 
 def draw(frontier: list[dict[str, object]], *, plain: float) -> str:
@@ -221,14 +223,15 @@ def draw(frontier: list[dict[str, object]], *, plain: float) -> str:
         budgets = [int(str(row["budget_per_device_round"])) for row in rows]
         named = f"{rounds} round{'s' if rounds > 1 else ''}, B {min(budgets)} to {max(budgets)}"
         lines.append(Line(named, [float(str(row["accuracy"])) for row in rows], colour=colour))
+    shown = [value for line in lines for value in line.values]
     axes = Axes(
         title="What a formal guarantee costs",
         description="Accuracy over epsilon for several numbers of rounds, with the packages that a device sends.",
         across="epsilon",
         up="accuracy",
         places=[f"{epsilon:g}" for epsilon in FRONTIER_EPSILONS],
-        lowest=0.5,
-        highest=1.0,
+        lowest=math.floor(20 * min(shown)) / 20,
+        highest=math.ceil(20 * max(shown)) / 20,
     )
     figure = line_chart(axes, lines)
     inside = figure[figure.index("<svg") : figure.index("</svg>") + len("</svg>")]

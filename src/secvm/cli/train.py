@@ -99,7 +99,7 @@ def train(
     \b
         ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 500 --rounds 200 --out model.secvm
         ./secvm train examples/people.jsonl --test-fraction 0.25 --descent swift --rounds 10 --format json
-        ./secvm train people.jsonl.gz --test-fraction 0.1 --bins 1000 --epsilon 1 --delta 1e-6
+        ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 40 --contribution 10 --epsilon 4 --delta 1e-4
     """
     started = time.monotonic()
     privacy = train_privacy.asked(epsilon, delta, contribution, gamma, rounds, thinning)
