@@ -54,7 +54,7 @@ class Fitted:
     def predict(self, rows: BinnedRows) -> NDArray[np.int64]:
         """The index of each person's label."""
         quick = kernels()
-        return self.models.predict(quick.scores(quick.prepare(present(rows)), self.weights.mantissas))
+        return self.models.predict(quick.scores(quick.prepare(rows.present()), self.weights.mantissas))
 
     def evaluate(self, rows: BinnedRows, labels: NDArray[np.int64]) -> float:
         """Accuracy over these people. It is no part of any guarantee: measure on people who did not train."""
@@ -77,11 +77,6 @@ class Baseline(Protocol):
 def dice(seed: int, purpose: int, number: int = 0) -> np.random.Generator:
     """Seeded dice for one purpose."""
     return np.random.default_rng([seed, purpose, number])
-
-
-def present(rows: BinnedRows) -> BinnedRows:
-    """The same bins, one unit each."""
-    return BinnedRows(indptr=rows.indptr, bins=rows.bins, values=np.ones_like(rows.values), n_bins=rows.n_bins)
 
 
 def clipped(rows: BinnedRows, contribution: int, *, seed: int) -> BinnedRows:

@@ -29,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.lab.baselines.baseline import NOISE, PARTICIPATION, Fitted, Guarantee, clipped, dice
-from secvm.lab.baselines.gaussian import mu_for
 from secvm.lab.baselines.plain import Plain, number_of_labels, run_rounds
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, State, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
+from secvm.privacy.gaussian import mu_for
 
 #: Of μ², for the number of people of each label.
 PARTICIPATION_SHARE = 0.01

@@ -15,7 +15,7 @@ import numpy as np
 
 from secvm.errors import BadInputError
 from secvm.lab.baselines.baseline import Floats
-from secvm.lab.baselines.gaussian import normal_below
+from secvm.privacy.gaussian import normal_below
 from secvm.privacy.pld import Looks, PrivacyLoss, smallest_epsilon
 
 #: Outcomes so many σ out get an infinite loss: Φ(-12) is 2e-33.

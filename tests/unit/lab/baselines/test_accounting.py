@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.lab.baselines import gaussian, subsampled
+from secvm.lab.baselines import subsampled
 from secvm.lab.baselines.local_dp import composed_delta, epsilon_of_each
+from secvm.privacy import gaussian
 
 
 def renyi_epsilon(q: float, sigma: float, steps: int, delta: float) -> float:
