@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks import baselines as benchmark
 from secvm.errors import BadInputError
-from secvm.lab.baselines.baseline import clipped, present, two_labels
+from secvm.lab.baselines.baseline import clipped, two_labels
 from secvm.lab.baselines.compare import compare, file_split
 from secvm.lab.baselines.dp_sgd import DPSGD
 from secvm.lab.baselines.federated_averaging import FederatedAveraging
@@ -117,7 +117,7 @@ def test_secure_summation_is_plain_and_tells_labels() -> None:
 
 def test_counts_are_only_presence() -> None:
     rows, labels = crowd(100)
-    doubled = present(rows)
+    doubled = rows.present()
     doubled.values[:] = 2
     one, two = (Plain(3, 8).fit(people, labels, seed=1) for people in (rows, doubled))
     assert one.weights.to_bytes() == two.weights.to_bytes()
