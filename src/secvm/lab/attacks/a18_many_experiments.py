@@ -12,12 +12,14 @@ from fractions import Fraction
 
 from secvm.lab.attacks.all_else_known import scores
 from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
-from secvm.lab.attacks.covered import DELTA, Setting, goal_within
+from secvm.lab.attacks.covered import DELTA, Setting, goal_within, spending_of
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import KnownRest
 from secvm.lab.attacks.likelihood import Floats, label_ratio
 from secvm.lab.attacks.statistics import auc
 from secvm.lab.attacks.views import CoordinatorView
+from secvm.participant.consent import Budget, Consent
+from secvm.participant.ledger import Ledger, Spending
 from secvm.privacy.shuffle_dp import epsilon_of
 
 #: One of the experiments: ε = 1 over its rounds.
@@ -34,8 +36,15 @@ def guess(view: CoordinatorView, knowing: KnownRest) -> Floats:
 
 
 def joined_within(cap: float, each: float) -> int:
-    """Experiments that a device joins: the ε of experiments add, whoever wrote them and whatever he had seen before."""
-    return min(EXPERIMENTS, math.floor(cap / each))
+    """Experiments that a device joins before its ledger refuses the next."""
+    consent = Consent(budget=Budget(epsilon=cap, delta=1.0))
+    joined: list[Spending] = []
+    while len(joined) < EXPERIMENTS:
+        after = [*joined, spending_of(f"experiment {len(joined)}", SETTING.rounds, each)]
+        if Ledger(tuple(after)).fits(consent, after[-1].digest) is not None:
+            break
+        joined = after
+    return len(joined)
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:

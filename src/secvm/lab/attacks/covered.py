@@ -25,6 +25,8 @@ from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.weights import Weights
+from secvm.participant.consent import NOTHING, Budget, Consent
+from secvm.participant.ledger import Ledger, Spending
 from secvm.privacy.accountant import Adjacency, Mechanism
 from secvm.privacy.best_attacker import auc_at_most
 from secvm.privacy.shuffle_dp import CoverPlan, epsilon_of, plan
@@ -84,14 +86,20 @@ class Setting:
         return epsilon_of(self.plan, delta=DELTA, participants=honest, gamma=1, adjacency=adjacency)
 
     def rounds_within(self, epsilon: float, most: int) -> int:
-        """How many rounds, at most so many, a device takes part in whose ledger holds this ε at δ."""
-        allowed = 0
-        while (
-            allowed < most
-            and epsilon_of(self.plan, delta=DELTA, participants=self.honest, gamma=1, rounds=allowed + 1) <= epsilon
-        ):
-            allowed += 1
-        return allowed
+        """How many rounds, at most so many, a device takes part in whose ledger holds this ε."""
+        consent = Consent(budget=Budget(epsilon=epsilon, delta=1.0))
+        for rounds in range(1, most + 1):
+            spent = epsilon_of(self.plan, delta=DELTA, participants=self.honest, gamma=1, rounds=rounds)
+            if Ledger((spending_of("this", rounds, spent),)).fits(consent, "this") is not None:
+                return rounds - 1
+        return most
+
+
+def spending_of(digest: str, rounds: int, epsilon: float) -> Spending:
+    """What a device's ledger holds of an experiment with cover."""
+    return Spending(
+        digest=digest, title="", rounds=rounds, epsilon=epsilon, delta=DELTA, d_squared=None, accepted=NOTHING
+    )
 
 
 def goal_within(undefended_at_least: float, *, bound: str = "accountant_auc", besides: str = "") -> Goal:
