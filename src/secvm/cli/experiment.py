@@ -197,6 +197,8 @@ def model_file(found: TrustedModel, vocabulary: Path | None) -> bytes:
         weights=found.weights,
         presence=found.document.features.presence,
         rounds=found.rounds,
+        # With cover, devices train on bins that have one unit or none, and so whoever predicts must see them.
+        one_per_bin=found.document.experiment.cover is not None,
     ).to_bytes()
 
 

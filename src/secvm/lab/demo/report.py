@@ -133,7 +133,10 @@ def _checks(result: DemoResult) -> str:
         " people, dice and attendance, computed offline."
     )
     same = "equal" if checks.bit_exact else "differ from"
-    exact = f"The bytes of the last state {same} those of the offline estimator."
+    offline = (
+        "the offline estimator" if result.guarantee is None else "the same devices played again, package by package"
+    )
+    exact = f"The bytes of the last state {same} those of {offline}."
     audited = (
         f"An auditor read what is public and found no fault: {number(checks.steps_replayed)} steps follow from the"
         f" published tallies, in a log that {result.witnesses} witnesses cosigned. Whether the tallies are true nobody"
