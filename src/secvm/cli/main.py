@@ -53,6 +53,9 @@ COMMANDS: dict[str, Command] = {
     "witness": Command("secvm.cli.witness:app", "Run a witness: it cosigns what has grown out of what it saw."),
     "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments from outside, or examine evidence."),
     "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not: bins, labels."),
+    "attack": Command(
+        "secvm.cli.attack:app", "Attack the system in every way that we know, without and with the defence."
+    ),
     "bench": Command("secvm.cli.bench:bench", "Run a benchmark, or list them."),
     "test": Command("secvm.cli.dev:run_tests", "Run all tests; further arguments go to pytest."),
     "dev": Command("secvm.cli.dev:app", "Commands for people who change the code."),

@@ -1,0 +1,129 @@
+"""``secvm attack``: the attack lab on the command line."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit, note, progress
+from secvm.files import write_atomically
+
+if TYPE_CHECKING:
+    from secvm.lab.attacks.report import Row
+
+app = typer.Typer(
+    help="Attack the system in every way that we know, without and with the defence.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+SeedOption = Annotated[int, typer.Option("--seed", help="The same seed, the same figures.", min=0)]
+
+
+@app.command("list")
+def list_attacks(*, output_format: FormatOption = Format.TXT) -> None:
+    """Name every attack, its metric and its defence.
+
+    \b
+    Example:
+        ./secvm attack list
+    """
+    from secvm.lab.attacks.registry import attacks
+
+    every = attacks().values()
+    rows = [
+        {
+            "name": attack.name,
+            "slug": attack.slug,
+            "needs": attack.needs,
+            "steps": list(attack.steps),
+            "metric": attack.metric,
+            "defence": attack.defence,
+            "remains": attack.remains,
+            "goal": attack.goal.sentence if attack.goal else None,
+        }
+        for attack in every
+    ]
+    width = max((len(attack.slug) for attack in every), default=0)
+    lines = [f"{f'A{a.number}':4} {a.slug:{width}}  {a.metric}" for a in every]
+    emit({"attacks": rows}, output_format, text="\n".join(lines))
+
+
+@app.command("run")
+def run_attack(
+    *,
+    name: Annotated[str, typer.Argument(help="Its name, as 'list' gives it, or its number: A4.")],
+    trials: Annotated[
+        int | None, typer.Option("--trials", help="How often; the attack knows a good number.", min=1)
+    ] = None,
+    seed: SeedOption = 0,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Measure one attack without its defence and with it.
+
+    \b
+    Example:
+        ./secvm attack run timing-clusters --trials 20
+    """
+    from secvm.lab.attacks.registry import find
+    from secvm.lab.attacks.report import measure
+
+    attack = find(name)
+    size = attack.trials if trials is None else trials
+    with progress(attack.name, 2 * size) as advance:
+        row = measure(attack, trials=size, seed=seed, advance=advance)
+    emit({**row.as_json(), "needs": attack.needs, "steps": list(attack.steps), "seed": seed}, output_format)
+
+
+@app.command("report")
+def report(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer trials: minutes become seconds.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a page with plots here (one HTML file).")] = None,
+    seed: SeedOption = 0,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Measure every attack without its defence and with it.
+
+    \b
+    Example:
+        ./secvm attack report --quick --out attacks.html
+    """
+    from secvm.lab.attacks.registry import attacks
+    from secvm.lab.attacks.report import measure_all
+    from secvm.lab.attacks.report_page import page
+
+    started = time.monotonic()
+    every = list(attacks().values())
+    rows = measure_all(every, quick=quick, seed=seed, beginning=lambda attack: note(f"attacking: {attack.name}"))
+    seconds = time.monotonic() - started
+    if out is not None:
+        write_atomically(out, page(rows, quick=quick, seed=seed).encode())
+    result = {
+        "attacks": [row.as_json() for row in rows],
+        "goals_met": all(row.met is not False for row in rows),
+        "quick": quick,
+        "seed": seed,
+        "seconds": round(seconds, 1),
+        "page": None if out is None else str(out),
+    }
+    emit(result, output_format, text=as_table(rows))
+
+
+def as_table(rows: list[Row]) -> str:
+    """One line an attack."""
+    width = max((len(row.attack.name) for row in rows), default=0)
+    lines = [f"{'':{width}}  {'without':24}{'with the defence':24}goal"]
+    for row in rows:
+        said = {True: "met", False: "MISSED", None: ""}[row.met]
+        values = [
+            f"{found.value:.3f} [{found.ci95[0]:.3f}, {found.ci95[1]:.3f}]" for found in (row.undefended, row.defended)
+        ]
+        lines.append(f"{row.attack.name:{width}}  {values[0]:24}{values[1]:24}{said}")
+    return "\n".join(lines)

@@ -1,0 +1,191 @@
+"""What each attacker can see, as types.
+
+The rule of the lab: a guess is a function of one view, and of what its attacker knows anyhow, and of nothing else. A
+*world* (a play of some attack) holds people, labels and senders; it makes views; the guess is made from the view; the
+world then compares the guess with the truth. Who reads the signature of a guess knows what the attack needs.
+``tests/attacks/test_frame.py`` holds every attack to it: no field of a view or of knowledge has a person in it.
+
+Views hold numbers, bytes and arrays. A view made by a world leaves empty what that world's attacker does not see: times
+are None where the relay hands a whole round on at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class View:
+    """What one attacker sees of a run."""
+
+    __slots__ = ()
+
+
+class Knowledge:
+    """What an attacker knows from elsewhere: a person's words, the hash that everybody knows, its own capsules."""
+
+    __slots__ = ()
+
+
+# ── the coordinator ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A package after its capsule was opened."""
+
+    kind: str
+    #: Where it counts: a bin for a train package, a cohort or a pair of labels for the other kinds.
+    cell: int
+    #: Its sign; a real number only where the protocol would let one through.
+    value: float
+    model: int = 0
+    #: When it came, in milliseconds. None where the relay hands a whole round on at once.
+    arrived_at: int | None = None
+    #: The number that the device gave it. None where packages have none (ours).
+    serial: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSeen:
+    """One round, as its coordinator sees it."""
+
+    #: The weights that it published for the round, one row a model.
+    weights: NDArray[np.float64] | None = None
+    #: What it opened, in an order that tells nothing.
+    packages: tuple[Opened, ...] = ()
+    #: The same, counted: ``[model, bin, sign]``, sign 0 for minus. For attacks that need no single package.
+    counts: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorView(View):
+    """The coordinator: it publishes weights, opens packages and counts them. It does not see who sent them."""
+
+    rounds: tuple[RoundSeen, ...]
+    #: When somebody fetched the round's weights, in milliseconds, where the relay shows it. Not who.
+    fetched_at: tuple[int, ...] = ()
+
+
+# ── those who see traffic ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Deposit:
+    """A capsule that somebody left at the relay."""
+
+    who: str
+    at: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A capsule that the relay handed on: sealed, and from the relay."""
+
+    at: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelayView(View):
+    """The relay: who, when, how many, how large. Nothing of what is inside."""
+
+    deposits: tuple[Deposit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkView(View):
+    """Somebody who watches both sides of the relay and opens nothing."""
+
+    coming: tuple[Deposit, ...]
+    going: tuple[Handed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CollusionView(View):
+    """Relay and coordinator together: both views, side by side."""
+
+    relay: RelayView
+    coordinator: CoordinatorView
+
+
+# ── everybody else ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class PublicView(View):
+    """Anybody who reads what is published: tallies, manifests, weights, the last model."""
+
+    #: One array a round, ``[model, bin, sign]``.
+    tallies: tuple[NDArray[np.int64], ...] = ()
+    weights: tuple[NDArray[np.float64], ...] = ()
+    #: Participants of each round, as its manifest tells.
+    participants: tuple[int, ...] = ()
+    #: Documents and manifests, byte for byte.
+    documents: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantView(View):
+    """One device that takes part, and obeys nobody: what is public, and what it was given."""
+
+    public: PublicView
+    #: Packages that it may send in a round.
+    budget: int
+
+
+# ── what an attacker may know besides ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing(Knowledge):
+    """No knowledge at all."""
+
+
+NOTHING = Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCrowd(Knowledge):
+    """How many devices take part, which manifests tell everybody."""
+
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBins(Knowledge):
+    """Bins that the target is known to have: all of them, or some."""
+
+    bins: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWord(Knowledge):
+    """A feature that only the target has, and how features become bins."""
+
+    word: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOthers(Knowledge):
+    """What everybody but the target sent, in each round: ``[model, bin, sign]``; and the target's bins."""
+
+    counts: tuple[NDArray[np.int64], ...]
+    bins: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownName(Knowledge):
+    """Who the target is, as the relay names clients."""
+
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTimes(Knowledge):
+    """Times that concern the target, such as when it fetched the weights, in milliseconds."""
+
+    times: tuple[int, ...]
