@@ -24,9 +24,9 @@ from secvm.learning.individual.splitting import split, thin
 from secvm.learning.individual.update import Update
 from secvm.learning.package import TrainPackage
 from secvm.learning.thinning import Thinning
+from secvm.privacy.accountant import Contribution, noise_delta
 from secvm.privacy.cover_loss import cell_losses, spread_of_loss
 from secvm.privacy.pld import Looks
-from secvm.privacy.accountant import Contribution, noise_delta
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 #: The drawing's own units; the page scales it.
 WIDTH, HEIGHT = 440, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 14, 42
+#: What is left free around the drawing.
+LEFT, RIGHT, TOP, BOTTOM = 62, 12, 14, 42
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def line_chart(axes: Axes, lines: Sequence[Line], rules: Sequence[Rule] = ()) ->
     parts += [_band(axes, x.low, x.high, x.colour) for x in lines if x.low is not None and x.high is not None]
     for rule in rules:
         y = _y(axes, rule.value)
-        parts.append(f'<line class="rule rule-{rule.kind}" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<line class="rule rule-{rule.kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
     for line in lines:
         dashed = " dashed" if line.dashed else ""
         for piece in _pieces(axes, line.values):
@@ -88,14 +89,14 @@ def line_chart(axes: Axes, lines: Sequence[Line], rules: Sequence[Rule] = ()) ->
 def bar_chart(axes: Axes, layers: Sequence[Bars], rules: Sequence[Rule] = ()) -> str:
     """Bars over places, the first layer at the bottom."""
     parts = [_frame(axes)]
-    room = (WIDTH - _LEFT - _RIGHT) / max(1, len(axes.places))
+    room = (WIDTH - LEFT - RIGHT) / max(1, len(axes.places))
     width = max(1.0, room * 0.72)
     for place in range(len(axes.places)):
         below = 0.0
         for layer in layers:
             value = layer.values[place]
             top, bottom = _y(axes, below + value), _y(axes, below)
-            x = round(_LEFT + room * (place + 0.5) - width / 2, 1)
+            x = round(LEFT + room * (place + 0.5) - width / 2, 1)
             parts.append(
                 f'<rect class="bar-{layer.colour}" x="{x}" y="{top}" width="{round(width, 1)}"'
                 f' height="{round(bottom - top, 1)}"/>'
@@ -103,7 +104,7 @@ def bar_chart(axes: Axes, layers: Sequence[Bars], rules: Sequence[Rule] = ()) ->
             below += value
     for rule in rules:
         y = _y(axes, rule.value)
-        parts.append(f'<line class="rule rule-{rule.kind}" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<line class="rule rule-{rule.kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
     named = [(f"key-bar-{layer.colour}", layer.name) for layer in layers]
     named += [(f"key-rule-{rule.kind}", rule.name) for rule in rules]
     return _figure(axes, "".join(parts), named)
@@ -132,22 +133,22 @@ def _frame(axes: Axes) -> str:
     for step in range(5):
         value = axes.lowest + (axes.highest - axes.lowest) * step / 4
         y = _y(axes, value)
-        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
         parts.append(
-            f'<text class="tick" x="{_LEFT - 6}" y="{round(y + 4, 1)}" text-anchor="end">{_written(axes, value)}</text>'
+            f'<text class="tick" x="{LEFT - 6}" y="{round(y + 4, 1)}" text-anchor="end">{_written(axes, value)}</text>'
         )
     every = max(1, -(-len(axes.places) // 10))
     for place, label in enumerate(axes.places):
         if place % every == 0:
             parts.append(
-                f'<text class="tick" x="{_x(axes, place)}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
+                f'<text class="tick" x="{_x(axes, place)}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">'
                 f"{html.escape(label)}</text>"
             )
-    middle = (_LEFT + WIDTH - _RIGHT) / 2
+    middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(
         f'<text class="axis" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{html.escape(axes.across)}</text>'
     )
-    upright = (_TOP + HEIGHT - _BOTTOM) / 2
+    upright = (TOP + HEIGHT - BOTTOM) / 2
     parts.append(
         f'<text class="axis" transform="translate(11 {upright}) rotate(-90)" text-anchor="middle">'
         f"{html.escape(axes.up)}</text>"
@@ -180,10 +181,10 @@ def _pieces(axes: Axes, values: Sequence[float]) -> list[list[str]]:
 
 
 def _x(axes: Axes, place: int) -> float:
-    room = (WIDTH - _LEFT - _RIGHT) / max(1, len(axes.places))
-    return round(_LEFT + room * (place + 0.5), 1)
+    room = (WIDTH - LEFT - RIGHT) / max(1, len(axes.places))
+    return round(LEFT + room * (place + 0.5), 1)
 
 
 def _y(axes: Axes, value: float) -> float:
     share = (value - axes.lowest) / (axes.highest - axes.lowest)
-    return round(HEIGHT - _BOTTOM - min(1.0, max(0.0, share)) * (HEIGHT - _TOP - _BOTTOM), 1)
+    return round(HEIGHT - BOTTOM - min(1.0, max(0.0, share)) * (HEIGHT - TOP - BOTTOM), 1)

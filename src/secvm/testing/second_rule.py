@@ -39,7 +39,7 @@ class Side:
 
 def taken(
     experiment: Experiment, vectors: dict[str, Any], counts: Counts, model: int
-) -> tuple[Side, dict[str, list[int]]]:
+) -> tuple[Side, dict[str, list[Any]]]:
     """§6.8: the direction that a rule is given, and what is remembered of this one. Without cover."""
     robust = experiment.robust
     if robust is None:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from secvm.errors import BadExperimentError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.accountant import SAMPLER_ERROR, Adjacency, Contribution, Sight, noise_delta
+from secvm.privacy.accountant import SAMPLER_ERROR, Adjacency, Contribution, Sight, delta_of, noise_delta
 from secvm.privacy.cover_loss import log_masses, smallest_cap
 from secvm.privacy.shuffle_dp import CoverPlan, epsilon_of, plan, smallest_odds
 
@@ -204,3 +204,108 @@ def test_a_cap_that_is_often_reached_costs_one_and_e_to_the_epsilon_times_its_ch
     assert found > 1.005
     # The tail that is charged is at most a fifth above the true one.
     assert 0.9e-6 < whole <= 1e-6
+
+
+# ── all kinds of cells ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def whole(labels: int = 2, thinning: Thinning = RHO_1) -> CoverPlan:
+    return plan(
+        epsilon=1.0,
+        delta=1e-6,
+        rounds=10,
+        features=100,
+        bins=1000,
+        participants=10_000,
+        gamma=0.5,
+        shape=60,
+        thinning=thinning,
+        labels=labels,
+        train_share=Fraction(7, 10),
+    )
+
+
+def test_a_whole_plan_covers_every_kind_of_cell_and_keeps_what_was_asked() -> None:
+    made = whole()
+    cover = made.cover
+    assert [noise.cells for noise in cover.kinds] == [2002, 4, 4]
+    assert made.budget == cover.budget == 1 + cover.real_cap + sum(noise.cap for noise in cover.kinds)
+    assert made.achieved <= 1.0
+    assert made.delta_noise + made.delta_overflow + made.delta_sampler + made.delta_cut <= 1e-6
+    assert cover.train_share == Fraction(7, 10)
+
+
+def test_participation_alone_keeps_its_share_and_costs_train_cells_little() -> None:
+    made = whole()
+    mechanism = made.mechanism
+    assert mechanism.participation is not None
+    alone = replace(mechanism, train=mechanism.participation, participation=None, test=None)
+    one_look = replace(alone, contribution=Contribution(rounds=10, models=1, cells=1, thinning=EVERYTHING))
+    assert one_look.epsilon(delta=1e-6, honest=made.honest) <= 0.2 * 1.02
+    fewer = plan(
+        epsilon=1.0,
+        delta=1e-6,
+        rounds=10,
+        features=100,
+        bins=1000,
+        participants=10_000,
+        gamma=0.5,
+        shape=60,
+        thinning=RHO_1,
+    )
+    assert fewer.noise.odds < made.noise.odds < 1.1 * fewer.noise.odds
+
+
+def test_without_participation_cover_the_same_train_cover_says_less() -> None:
+    made = whole()
+    train_only = replace(made.mechanism, participation=None, test=None)
+    assert train_only.epsilon(delta=1e-6, honest=made.honest) < made.achieved
+
+
+def test_both_cohorts_are_looked_up() -> None:
+    made = whole()
+    weak = replace(made.mechanism, test=replace(made.cover.test or made.noise, odds=Fraction(1, 4096)))
+    assert weak.epsilon(delta=1e-6, honest=made.honest) > 2 * made.achieved
+
+
+def test_numbers_have_no_test_cells() -> None:
+    assert whole(labels=1).test is None
+    assert whole(labels=1).cover.participation.cells == 2
+
+
+def test_a_plan_about_train_cells_alone_makes_no_experiment() -> None:
+    with pytest.raises(BadExperimentError, match="train cells alone"):
+        _ = planned().cover
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_a_person_of_two_kinds_of_cells_is_never_below_brute_force(adjacency: Adjacency) -> None:
+    """One train cell and one participation cell, all outcomes written down."""
+    (r1, p1, q1), (r2, p2) = (3.0, 0.6, 0.5), (5.0, 0.4)
+    masses = [np.exp(log_masses(r1, p1)), np.exp(log_masses(r2, p2))]
+
+    def law(mass: np.ndarray, q: float, length: int) -> np.ndarray:
+        found = np.zeros(length)
+        found[: len(mass)] += (1 - q) * mass
+        found[1 : len(mass) + 1] += q * mass
+        return found
+
+    length = max(map(len, masses)) + 1
+    with_, without = (
+        [law(mass, q * there, length) for mass, q in zip(masses, (q1, 1.0), strict=True)] for there in (1, 0)
+    )
+    for epsilon in (0.1, 0.5, 1.0):
+        if adjacency is Adjacency.ZERO_OUT:
+            ours, theirs = np.multiply.outer(*with_), np.multiply.outer(*without)
+        else:  # each unit is taken from one cell and given to another
+            one = np.multiply.outer(with_[0], with_[1])[:40, :40]
+            other = np.multiply.outer(without[0], without[1])[:40, :40]
+            ours, theirs = np.multiply.outer(one, other), np.multiply.outer(other, one)
+        worst = max(
+            float(np.maximum(ours - math.exp(epsilon) * theirs, 0).sum()),
+            float(np.maximum(theirs - math.exp(epsilon) * ours, 0).sum()),
+        )
+        found = delta_of([Sight(r1, p1, q1, 1), Sight(r2, p2, 1.0, 1)], epsilon, adjacency)
+        assert worst <= found * (1 + 1e-6)
+        assert found <= 1.05 * worst + 1e-3

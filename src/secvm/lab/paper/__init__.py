@@ -1,0 +1,1 @@
+"""The paper's own numbers and figures, made again."""
