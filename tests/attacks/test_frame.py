@@ -8,7 +8,7 @@ import importlib
 import inspect
 import typing
 from collections.abc import Iterator
-from types import FunctionType, ModuleType
+from types import FunctionType, GenericAlias, ModuleType
 
 import numpy as np
 import pytest
@@ -24,6 +24,10 @@ MODULES = registry.module_names()
 PLAIN = (int, float, str, bytes, bool, type(None), np.generic, np.ndarray)
 #: Imports that would bring people, devices or worlds into a guess.
 FORBIDDEN = ("secvm.people", "secvm.learning.individual", "secvm.participant", "secvm.testing", "secvm.lab.population")
+
+#: Parts of the lab that worlds are made of: people, lies, and dice that would give the truth again.
+WORLDS = tuple(f"{FOLDER}.{name}" for name in ("people", "lies", "dice", "crowd", "covered"))
+CHANGEABLE = (list, dict, set, bytearray, np.ndarray, np.random.Generator)
 
 
 def types_in(annotation: object) -> Iterator[type]:
@@ -88,18 +92,23 @@ def names_used(tree: ast.Module, start: str) -> set[str]:
     return found
 
 
-def trespasses(source: str, guess: str) -> list[str]:
-    """Names that a guess reaches and that come from the side of people, or that roll the world's dice."""
+def trespasses(module: ModuleType, source: str, guess: str) -> list[str]:
+    """Names that a guess reaches and that come from the side of people, throw the world's dice, or can be changed."""
     tree = ast.parse(source)
-    origins = {
-        alias.asname or alias.name: node.module or ""
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    used = names_used(tree, guess)
-    inside = [name for name in used if origins.get(name, "").startswith(FORBIDDEN)]
-    return inside + [name for name in used if name.endswith("World") or name in {"play", "globals", "inspect"}]
+    origins: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            origins |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            # Through a whole package of ours everything can be reached.
+            ours = [alias for alias in node.names if alias.name.startswith("secvm")]
+            origins |= {alias.asname or alias.name.partition(".")[0]: FORBIDDEN[0] for alias in ours}
+    # Names of array types are in annotations alone, wherever they come from.
+    used = {n for n in names_used(tree, guess) if not isinstance(getattr(module, n, None), GenericAlias)}
+    faults = [name for name in used if origins.get(name, "").startswith((*FORBIDDEN, *WORLDS))]
+    faults += [name for name in used if name.endswith("World") or name in {"play", "globals", "inspect"}]
+    # What a world can write into, it could tell its secrets with.
+    return faults + [name for name in used if isinstance(getattr(module, name, None), CHANGEABLE)]
 
 
 def test_there_are_attacks_and_every_file_is_one() -> None:
@@ -129,7 +138,7 @@ def test_a_guess_takes_one_view_and_knowledge_and_neither_holds_a_person(name: s
 def test_a_guess_does_not_reach_round_its_view(name: str) -> None:
     module = importlib.import_module(f"{FOLDER}.{name}")
     for guess in guesses_of(module):
-        assert trespasses(inspect.getsource(module), guess.__name__) == []
+        assert trespasses(module, inspect.getsource(module), guess.__name__) == []
 
 
 def test_cheating_guesses_are_seen() -> None:
@@ -146,8 +155,24 @@ def test_cheating_guesses_are_seen() -> None:
     for cheat in (of_a_person, of_more):
         assert faults_of_signature(cheat)
     assert offending(Peeking)
-    source = "from secvm.people.person import Person\ndef help():\n return Person\ndef guess(view, knowing):\n help()\n"
-    assert trespasses(source, "guess") == ["Person"]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("from secvm.people.person import Person", "Person"),
+        ("from secvm.people import person", "person"),
+        ("import secvm.people.person", "secvm"),
+        ("from secvm.lab.attacks.dice import generator as dice", "dice"),
+        ("truth = []", "truth"),
+        ("import numpy as np\ntruth = np.zeros(3)", "truth"),
+    ],
+)
+def test_a_guess_that_reaches_round_its_view_is_seen(line: str, name: str) -> None:
+    source = f"{line}\ndef helping():\n    return {name}\ndef guess(view, knowing):\n    return helping()\n"
+    module = ModuleType("cheat")
+    exec(source, module.__dict__)
+    assert trespasses(module, source, "guess") != []
 
 
 def test_the_type_checker_refuses_a_guess_that_sees_a_person() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit, note, progress
+from secvm.cli.options import check_writable
+from secvm.cli.output import Format, FormatOption, as_lines, emit, note, progress
 from secvm.files import write_atomically
 
 if TYPE_CHECKING:
+    from secvm.lab.attacks.attack import Measurement
     from secvm.lab.attacks.report import Row
 
 app = typer.Typer(
@@ -78,7 +81,8 @@ def run_attack(
     size = attack.trials if trials is None else trials
     with progress(attack.name, 2 * size) as advance:
         row = measure(attack, trials=size, seed=seed, advance=advance)
-    emit({**row.as_json(), "needs": attack.needs, "steps": list(attack.steps), "seed": seed}, output_format)
+    result = {**row.as_json(), "needs": attack.needs, "steps": list(attack.steps), "seed": seed}
+    emit(result, output_format, text=as_text(row))
 
 
 @app.command("report")
@@ -99,6 +103,7 @@ def report(
     from secvm.lab.attacks.report import measure_all
     from secvm.lab.attacks.report_page import page
 
+    check_writable(out, "--out")
     started = time.monotonic()
     every = list(attacks().values())
     rows = measure_all(every, quick=quick, seed=seed, beginning=lambda attack: note(f"attacking: {attack.name}"))
@@ -116,14 +121,34 @@ def report(
     emit(result, output_format, text=as_table(rows))
 
 
-def as_table(rows: list[Row]) -> str:
+def as_text(row: Row) -> str:
+    """One attack, to read."""
+    attack = row.attack
+    lines = [attack.name, "", f"Needs: {attack.needs}"]
+    lines += [f"  {number}. {step}" for number, step in enumerate(attack.steps, 1)]
+    lines += [f"Defence: {attack.defence}", *([f"What remains: {attack.remains}"] if attack.remains else []), ""]
+    for said, found in (("without the defence", row.undefended), ("with the defence", row.defended)):
+        lines += [f"{said}: {attack.metric} {_value(found)}, {found.trials} trials"]
+        lines += as_lines(found.detail, 4)
+        if found.curve is not None:
+            lines += [f"    {found.curve.up or attack.metric}, by {found.curve.across}"]
+            lines += as_lines(
+                {p.place: f"{p.value:.3f} [{p.ci95[0]:.3f}, {p.ci95[1]:.3f}]" for p in found.curve.points}, 6
+            )
+    if attack.goal is not None:
+        lines += ["", f"Goal: {attack.goal.sentence}: {'met' if row.met else 'MISSED'}"]
+    return "\n".join(lines)
+
+
+def as_table(rows: Sequence[Row]) -> str:
     """One line an attack."""
     width = max((len(row.attack.name) for row in rows), default=0)
     lines = [f"{'':{width}}  {'without':24}{'with the defence':24}goal"]
     for row in rows:
-        said = {True: "met", False: "MISSED", None: ""}[row.met]
-        values = [
-            f"{found.value:.3f} [{found.ci95[0]:.3f}, {found.ci95[1]:.3f}]" for found in (row.undefended, row.defended)
-        ]
-        lines.append(f"{row.attack.name:{width}}  {values[0]:24}{values[1]:24}{said}")
+        said = {True: "met", False: "MISSED", None: ""}[row.met] if row.attack.built else "not built"
+        lines.append(f"{row.attack.name:{width}}  {_value(row.undefended):24}{_value(row.defended):24}{said}".rstrip())
     return "\n".join(lines)
+
+
+def _value(found: Measurement) -> str:
+    return f"{found.value:.3f} [{found.ci95[0]:.3f}, {found.ci95[1]:.3f}]"

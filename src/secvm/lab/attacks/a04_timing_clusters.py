@@ -7,6 +7,8 @@ the whole window (``protocol.schedule.spread``), so which package came after whi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from secvm.lab.attacks.attack import Advance, Attack, Measurement, goal
@@ -34,10 +36,10 @@ def guess(view: CoordinatorView, knowing: KnownCrowd) -> tuple[int, ...]:
     return tuple(int(group) for group in groups)
 
 
-def times_of_a_device(dice: np.random.Generator, *, defended: bool) -> list[int]:
+def times_of_a_device(dice: np.random.Generator, drawn: Iterator[int], *, defended: bool) -> list[int]:
     """When one device sends its packages."""
     if defended:
-        return spread(PACKAGES, WINDOW, words(dice))
+        return spread(PACKAGES, WINDOW, drawn)
     pauses = np.cumsum(dice.integers(1, 2 * PAUSE, size=PACKAGES))
     return [int(t) for t in dice.integers(WINDOW.closes_at - PACKAGES * 2 * PAUSE) + pauses]
 
@@ -45,10 +47,11 @@ def times_of_a_device(dice: np.random.Generator, *, defended: bool) -> list[int]
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
     """A round of so many devices in each trial."""
     dice = generator(seed, 4, defended=defended)
+    drawn = words(dice)
     found = []
     for _ in range(trials):
-        sent = [(t, who) for who in range(DEVICES) for t in times_of_a_device(dice, defended=defended)]
-        mixed = shuffle(sent, words(dice))
+        sent = [(t, who) for who in range(DEVICES) for t in times_of_a_device(dice, drawn, defended=defended)]
+        mixed = shuffle(sent, drawn)
         packages = tuple(Opened("train", cell=0, value=1.0, arrived_at=t) for t, _ in mixed)
         groups = guess(CoordinatorView((RoundSeen(packages=packages),)), KnownCrowd(DEVICES))
         found.append(adjusted_rand(groups, [who for _, who in mixed]))

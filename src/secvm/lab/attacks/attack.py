@@ -37,10 +37,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How the metric depends on something."""
+    """How the metric, or something that belongs to it, depends on something else."""
 
     across: str
     points: tuple[Point, ...]
+    #: What its values are; empty: the attack's metric.
+    up: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Attack(Generic[V, K, G]):
     #: What chance alone gives.
     chance: float
     defence: str
+    #: Whether the product has this defence; if not, its figure is of something that could be built.
+    built: bool = True
     #: What stays, with the defence, or what the measurement leaves out. Empty: nothing known.
     remains: str = ""
     goal: Goal | None = None

@@ -34,21 +34,21 @@ class Row:
             "ci95": {"undefended": list(self.undefended.ci95), "defended": list(self.defended.ci95)},
             "trials": {"undefended": self.undefended.trials, "defended": self.defended.trials},
             "defence": self.attack.defence,
+            "built": self.attack.built,
             "remains": self.attack.remains,
             "detail": {"undefended": dict(self.undefended.detail), "defended": dict(self.defended.detail)},
         }
-        curves = {"undefended": _points(self.undefended.curve), "defended": _points(self.defended.curve)}
+        curves = {"undefended": self.undefended.curve, "defended": self.defended.curve}
         if any(curves.values()):
-            written["curve"] = curves
+            written["curves"] = {name: _as_json(curve, self.attack.metric) for name, curve in curves.items() if curve}
         if self.attack.goal is not None:
             written |= {"goal": self.attack.goal.sentence, "met": self.met}
         return written
 
 
-def _points(curve: Curve | None) -> list[dict[str, object]]:
-    if curve is None:
-        return []
-    return [{curve.across: point.place, "value": point.value, "ci95": list(point.ci95)} for point in curve.points]
+def _as_json(curve: Curve, metric: str) -> dict[str, object]:
+    points = {point.place: {"value": point.value, "ci95": list(point.ci95)} for point in curve.points}
+    return {"across": curve.across, "up": curve.up or metric, "points": points}
 
 
 def measure(

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 
-from secvm.lab.attacks.attack import Measurement
+from secvm.lab.attacks.attack import Curve, Measurement
 from secvm.lab.attacks.report import Row
 from secvm.lab.demo.report_parts import numbers_behind, table
 from secvm.lab.demo.report_style import POLICY, STYLE
 from secvm.lab.svg import Axes, Line, Rule, line_chart
+
+#: The overview's own units: a line for each attack, names on the left, a scale from 0 to 1.
+_WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 880, 330, 20, 30, 26
+#: What the overview adds to the style of the demonstration's page.
+_STYLE = (
+    ".wide{max-width:none}.name{font:13px system-ui,sans-serif;fill:var(--ink)}"
+    ".whisker{stroke-width:7;stroke-linecap:round;opacity:.28}.whisker-1{stroke:var(--c1)}.whisker-2{stroke:var(--c2)}"
+    ".hollow{fill:var(--card);stroke:var(--c2);stroke-width:2.5}"
+    ".chance{stroke:var(--rule);stroke-width:1.6}"
+    ".met{color:var(--good);font-weight:600}.missed{color:var(--bad);font-weight:600}"
+    "dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;max-width:48rem;margin:.5rem 0}"
+    "dt{color:var(--soft)}dd{margin:0}ol{margin:.3rem 0;padding-left:1.3rem;max-width:44rem}"
+)
 
 
 def page(rows: Sequence[Row], *, quick: bool, seed: int) -> str:
@@ -19,8 +33,9 @@ def page(rows: Sequence[Row], *, quick: bool, seed: int) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="referrer" content="no-referrer"><title>The attack lab · SecVM</title>'
-        f"<style>{STYLE}</style></head><body><main><h1>The attack lab</h1>"
-        + _summary(rows)
+        f"<style>{STYLE}{_STYLE}</style></head><body><main><h1>The attack lab</h1>"
+        + _opening(rows, quick=quick)
+        + overview(rows)
         + "".join(_one(row) for row in rows)
         + f"<footer>Made by <code>secvm attack report{' --quick' if quick else ''} --seed {seed}</code>. This page is"
         " one file and fetches nothing.</footer></main></body></html>\n"
@@ -29,55 +44,138 @@ def page(rows: Sequence[Row], *, quick: bool, seed: int) -> str:
 
 def written(found: Measurement) -> str:
     """A value and its interval."""
-    return f"{found.value:.3f} [{found.ci95[0]:.3f}, {found.ci95[1]:.3f}]"
+    return f"{found.value:.3f}\u00a0[{found.ci95[0]:.3f},\u00a0{found.ci95[1]:.3f}]"
 
 
-def _summary(rows: Sequence[Row]) -> str:
-    said = {True: "met", False: "missed", None: "–"}
+def _opening(rows: Sequence[Row], *, quick: bool) -> str:
+    judged = [row for row in rows if row.met is not None]
+    cards = [
+        (str(len(rows)), "attacks, each measured without and with its defence"),
+        (f"{sum(bool(row.met) for row in judged)} of {len(judged)}", "stated goals are met"),
+    ]
+    shown = "".join(f'<div class="card"><b>{b}</b><span>{html.escape(s)}</span></div>' for b, s in cards)
+    fewer = " This is a quick run: intervals are wide." if quick else ""
+    return (
+        '<p class="lead">What each attacker can do with what it sees, and nothing else. A metric of 1 is full success;'
+        f" what chance alone gives is marked. Every value has its 95 % interval.{fewer}</p>"
+        f'<div class="cards">{shown}</div>'
+    )
+
+
+# ── the picture of all ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def overview(rows: Sequence[Row]) -> str:
+    """All attacks on one scale: a dot without the defence, a dot with it, their intervals, and chance."""
+    height = _TOP + _LINE * len(rows) + 26
+    parts = []
+    for step in range(5):
+        x = _x(step / 4)
+        parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP - 8}" y2="{height - 24}"/>')
+        parts.append(f'<text class="tick" x="{x}" y="{height - 8}" text-anchor="middle">{step / 4:g}</text>')
+    for place, row in enumerate(rows):
+        y = _TOP + _LINE * (place + 0.5)
+        parts.append(
+            f'<text class="name" x="{_LEFT - 14}" y="{y + 4}" text-anchor="end">{html.escape(row.attack.name)}</text>'
+        )
+        chance = _x(row.attack.chance)
+        parts.append(f'<line class="chance" x1="{chance}" x2="{chance}" y1="{y - 9}" y2="{y + 9}"/>')
+        for colour, found in ((1, row.undefended), (2, row.defended)):
+            low, high = (_x(end) for end in found.ci95)
+            parts.append(f'<line class="whisker whisker-{colour}" x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>')
+            hollow = " hollow" if colour == 2 and not row.attack.built else ""
+            parts.append(f'<circle class="dot-{colour}{hollow}" cx="{_x(found.value)}" cy="{y}" r="5.5"/>')
     body = [
-        [row.attack.name, row.attack.metric, written(row.undefended), written(row.defended), said[row.met]]
+        [row.attack.name, row.attack.metric, written(row.undefended), written(row.defended), _verdict(row)]
         for row in rows
     ]
-    return table(["attack", "metric", "without", "with the defence", "goal"], body)
+    named = [("key-bar-1", "without the defence"), ("key-bar-2", "with the defence")]
+    legend = "".join(f'<li><span class="key {kind}"></span>{name}</li>' for kind, name in named)
+    return (
+        '<figure class="wide"><figcaption>All attacks: orange without the defence, green with it</figcaption>'
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img"><title>All attacks</title><desc>For each attack its metric'
+        " without and with the defence, between 0 and 1, with 95 % intervals. The table below has the numbers.</desc>"
+        f'{"".join(parts)}</svg><ul class="legend" aria-hidden="true">{legend}<li>○ not built</li>'
+        "<li>| chance</li></ul></figure>" + table(["attack", "metric", "without", "with the defence", "goal"], body)
+    )
+
+
+def _verdict(row: Row) -> str:
+    if not row.attack.built:
+        return "not built"
+    return {True: "met", False: "missed", None: "–"}[row.met]
+
+
+def _x(value: float) -> float:
+    return round(_LEFT + value * (_WIDTH - _LEFT - _RIGHT), 1)
+
+
+# ── each attack ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _one(row: Row) -> str:
     attack = row.attack
     steps = "".join(f"<li>{html.escape(step)}</li>" for step in attack.steps)
+    defence = "defence" if attack.built else "not built"
+    said = [("needs", attack.needs), ("metric", f"{attack.metric}; chance alone gives {attack.chance:.3g}")]
+    said += [("without", written(row.undefended)), ("with", written(row.defended)), (defence, attack.defence)]
+    said += [("remains", attack.remains)] if attack.remains else []
+    listed = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in said)
+    if attack.goal is not None:
+        verdict = '<span class="met">met</span>' if row.met else '<span class="missed">missed</span>'
+        listed += f"<dt>goal</dt><dd>{html.escape(attack.goal.sentence)}: {verdict}</dd>"
+    details = {**row.undefended.detail, **row.defended.detail}
+    behind = [[_words(n), _cell(row.undefended.detail.get(n)), _cell(row.defended.detail.get(n))] for n in details]
+    trials = [["trials", f"{row.undefended.trials:,}", f"{row.defended.trials:,}"]]
     return (
-        f"<h2>{html.escape(attack.name)}</h2><p>{html.escape(attack.needs)}</p><ol>{steps}</ol>"
-        f"<p><strong>Defence.</strong> {html.escape(attack.defence)} {html.escape(attack.remains)}</p>"
-        + _curve(row)
-        + numbers_behind(
-            ["what", "without", "with the defence"],
-            [
-                [name, str(row.undefended.detail.get(name, "–")), str(row.defended.detail.get(name, "–"))]
-                for name in {**row.undefended.detail, **row.defended.detail}
-            ],
-        )
+        f"<h2>{html.escape(attack.name)}</h2><ol>{steps}</ol><dl>{listed}</dl>"
+        + _figure(row)
+        + numbers_behind(["what", "without", "with the defence"], trials + behind)
     )
 
 
-def _curve(row: Row) -> str:
-    shown = [(name, found.curve) for name, found in (("without", row.undefended), ("with the defence", row.defended))]
-    curves = [(name, curve) for name, curve in shown if curve is not None]
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.4g}"
+        case int():
+            return f"{value:,}"
+    return str(value)
+
+
+def _figure(row: Row) -> str:
+    curves = [
+        (name, colour, found.curve)
+        for name, colour, found in (("without", 1, row.undefended), ("with the defence", 2, row.defended))
+        if found.curve is not None
+    ]
     if not curves:
         return ""
+    first = curves[0][2]
+    up = first.up or row.attack.metric
+    places = [point.place for point in first.points]
     axes = Axes(
-        title=row.attack.name,
-        description=f"{row.attack.metric} against {curves[0][1].across}.",
-        across=curves[0][1].across,
-        up=row.attack.metric,
-        places=[point.place for point in curves[0][1].points],
+        title=up[:1].upper() + up[1:],
+        description=f"{up} against {first.across}, with 95 % intervals.",
+        across=first.across,
+        # The title says it, and there is no room for long words on their side.
+        up="",
+        places=places,
     )
-    lines = [
-        Line(
-            name,
-            [point.value for point in curve.points],
-            [point.ci95[0] for point in curve.points],
-            [point.ci95[1] for point in curve.points],
-            colour=1 if name == "without" else 2,
-        )
-        for name, curve in curves
-    ]
-    return line_chart(axes, lines, [Rule("chance", row.attack.chance)])
+    lines = [_line(name, colour, curve, places) for name, colour, curve in curves]
+    return line_chart(axes, lines, [] if first.up else [Rule("chance", row.attack.chance)])
+
+
+def _line(name: str, colour: int, curve: Curve, places: Sequence[str]) -> Line:
+    found = {point.place: point for point in curve.points}
+    values = [found[place].value if place in found else math.nan for place in places]
+    ends = [found[place].ci95 if place in found else (math.nan, math.nan) for place in places]
+    return Line(name, values, [low for low, _ in ends], [high for _, high in ends], colour=colour)

@@ -18,6 +18,8 @@ Interval = tuple[float, float]
 _Z = 1.959963984540054
 #: Samples of a bootstrap: the ends of its interval are then good to about a tenth of its width.
 BOOTSTRAPS = 400
+#: Scores with fewer different values are mostly ties.
+_MANY = 20
 
 
 def wilson(hits: float, trials: float) -> Interval:
@@ -32,10 +34,11 @@ def wilson(hits: float, trials: float) -> Interval:
 
 
 def auc(these: ArrayLike, those: ArrayLike) -> tuple[float, Interval]:
-    """The chance that one of ``these`` scores above one of ``those`` (a tie is half), with DeLong's variance.
+    """The chance that one of ``these`` scores above one of ``those`` (a tie is half), and its interval.
 
-    The variance is turned into a number of trials that would have it, and the interval is Wilson's for so many: it
-    stays in 0..1. Where the variance is 0 (all above all) there are as many trials as the smaller side has scores.
+    The variance is DeLong's, or Hanley's and McNeil's where that is larger: near 1 DeLong's rests on a few scores. It
+    is turned into a number of trials that would have it, and the interval is Wilson's for so many: it stays in 0..1.
+    Where the variance is 0 (all above all) there are as many trials as the smaller side has scores.
     """
     ours, theirs = np.asarray(these, dtype=np.float64), np.asarray(those, dtype=np.float64)
     if min(len(ours), len(theirs)) == 0:
@@ -46,9 +49,18 @@ def auc(these: ArrayLike, those: ArrayLike) -> tuple[float, Interval]:
         return value, wilson(value * smaller, smaller)
     variance = float(_places(ours, theirs).var(ddof=1)) / len(ours)
     variance += float(_places(theirs, ours).var(ddof=1)) / len(theirs)
-    alike = value * (1 - value) / variance if variance > 0 and 0 < value < 1 else smaller
-    alike = max(1.0, alike)
+    if len(np.unique(np.concatenate([ours, theirs]))) > _MANY:  # the law below knows no ties
+        variance = max(variance, _hanley(value, len(ours), len(theirs)))
+    alike = max(1.0, value * (1 - value) / variance if variance > 0 and 0 < value < 1 else smaller)
     return value, wilson(value * alike, alike)
+
+
+def _hanley(value: float, ours: int, theirs: int) -> float:
+    """The variance of an AUC by the law of exponential scores."""
+    better = max(value, 1 - value)
+    first, second = better / (2 - better), 2 * better * better / (1 + better)
+    spread = better * (1 - better) + (ours - 1) * (first - better**2) + (theirs - 1) * (second - better**2)
+    return spread / (ours * theirs)
 
 
 def _places(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> NDArray[np.float64]:

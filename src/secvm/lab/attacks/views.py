@@ -46,6 +46,8 @@ class Opened:
     arrived_at: int | None = None
     #: The number that the device gave it. None where packages have none (ours).
     serial: int | None = None
+    #: Digest of the capsule that it was in.
+    capsule: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Deposit:
     who: str
     at: int
     size: int
+    #: Digest of the sealed bytes. It says nothing of what is inside, but the same bytes have the same.
+    capsule: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +128,9 @@ class PublicView(View):
     weights: tuple[NDArray[np.float64], ...] = ()
     #: Participants of each round, as its manifest tells.
     participants: tuple[int, ...] = ()
-    #: Documents and manifests, byte for byte.
-    documents: tuple[bytes, ...] = ()
+    #: How words become bins, as the experiment's document says: a salt and a number of bins.
+    salt: bytes = b""
+    bins: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +168,11 @@ class KnownBins(Knowledge):
 
 
 @dataclass(frozen=True, slots=True)
-class KnownWord(Knowledge):
-    """A feature that only the target has, and how features become bins."""
+class KnownDictionary(Knowledge):
+    """The words that people use, and the one that the attacker is after."""
 
-    word: bytes
+    words: tuple[str, ...]
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +195,19 @@ class KnownTimes(Knowledge):
     """Times that concern the target, such as when it fetched the weights, in milliseconds."""
 
     times: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWindow(Knowledge):
+    """The window of a round, which its manifest tells, and how late packages come at most; in milliseconds."""
+
+    opens_at: int
+    closes_at: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCopies(Knowledge):
+    """How often the attacker sent somebody's capsule again."""
+
+    copies: int
