@@ -94,7 +94,9 @@ def read_experiment(told: JSON) -> Experiment:
         thinning=Thinning(q=maybe(told["thinning"]["q"]), rho=maybe(told["thinning"]["rho"])),
         class_weights=tuple(exact(w) for w in told["class_weights"]),
         budget=told["budget"],
-        robust=None if told["robust"] is None else Robust(clip=maybe(told["robust"]["clip"]), trim=told["robust"]["trim"]),
+        robust=None
+        if told["robust"] is None
+        else Robust(clip=maybe(told["robust"]["clip"]), trim=told["robust"]["trim"]),
     )
 
 

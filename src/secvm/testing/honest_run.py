@@ -28,7 +28,9 @@ class SecondImplementation(PublicHistory):
         vectors = {name: vector.tolist() for name, vector in state.vectors.items()}
         take = second_rule.swift_step if state.rule == "swift" else second_rule.pegasos_step
         number, new = take(self.document.experiment, state.step, vectors, counts)
-        return State(rule=state.rule, step=number, vectors={n: np.array(rows, state.vectors[n].dtype) for n, rows in new.items()})
+        return State(
+            rule=state.rule, step=number, vectors={n: np.array(rows, state.vectors[n].dtype) for n, rows in new.items()}
+        )
 
     def weights(self, state: State) -> tuple[Weights, Weights]:
         vectors = {name: vector.tolist() for name, vector in state.vectors.items()}

@@ -64,7 +64,9 @@ def _clipped(experiment: Experiment, counts: Counts, model: int, clip: Fraction)
     up, down = _smallest(a * experiment.loss.factors[0], b * experiment.loss.factors[1])
     plus, minus = [row[:] for row in counts.plus], [row[:] for row in counts.minus]
     for j, (p, m) in enumerate(zip(counts.plus[model], counts.minus[model], strict=True)):
-        limit = math.isqrt(math.floor(clip**2 * (up**2 * p + down**2 * m)))
+        ours, theirs = up**2 * p, down**2 * m
+        inside = min(ours + theirs, 4 * min(ours, theirs) + 8 * (up**2 + down**2))
+        limit = math.isqrt(math.floor(clip**2 * inside))
         if up * p - down * m > limit:
             plus[model][j] = (limit + down * m) // up
         if down * m - up * p > limit:

@@ -32,9 +32,10 @@ from secvm.lab.attacks.statistics import average
 from secvm.lab.attacks.views import Knowledge, ParticipantView
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.experiment import Experiment
+from secvm.privacy.shuffle_dp import plan
 
 SIZE = Size()
-DEFENCE = Robust(clip=Fraction(1, 2))
+DEFENCE = Robust(clip=Fraction(1, 4))
 #: What a device may send where nobody counts, beside one that is counted.
 WITHOUT_QUOTA = 100
 #: Numbers of bins over which the last two plots spread.
@@ -43,6 +44,7 @@ PLOTS = ("label flip", "ascent", "bias", "popular bins", "participations", *SPRE
 #: Budgets of the curve: that of a plain experiment, and on to what cover needs.
 BUDGETS = (24, 50, 100, 200, 400)
 CURVE_PLOTS = ("label flip", *SPREADS)
+CURVE_WORLDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Malice(Knowledge):
     devices: int
     #: (bins + 1) x 2: their own people's features by true label, minus first.
     own: NDArray[np.int64]
+    #: Over how many bins they spread, where the plot is to spread.
+    spread: int = 0
 
 
 def guess(view: ParticipantView, knowing: Malice) -> Sent:
@@ -71,12 +75,12 @@ def guess(view: ParticipantView, knowing: Malice) -> Sent:
         weights = view.public.weights[-1][0]
         against = np.abs(weights) * view.public.tallies[0][0].sum(axis=-1)
         wanted[np.arange(bins), (weights < 0).astype(np.int64)] = against
-    elif knowing.plot in SPREADS:
+    elif knowing.spread:
         if not view.public.tallies:  # a first tally of their own making would tell them nothing
             return Sent(wanted.astype(np.int64), np.zeros(2, dtype=np.int64))
         first = view.public.tallies[0][0]
         net = first[:, 1] - first[:, 0]
-        most = np.argsort(-np.abs(net[:-1]), kind="stable")[: SPREADS[knowing.plot]]
+        most = np.argsort(-np.abs(net[:-1]), kind="stable")[: knowing.spread]
         wanted[most, (net[most] < 0).astype(np.int64)] = np.maximum(first[most].sum(axis=-1), 1)
     else:  # what one knows before the first tally: oneself
         wanted = knowing.own[:, ::-1].astype(np.float64)
@@ -110,12 +114,15 @@ def lost(world: PoisonWorld, plain: Experiment, robust: Robust | None, quota: in
     own = world.own()
 
     def cost(name: str) -> float:
-        knowing = Malice(name, world.size.devices, own)
+        knowing = Malice(name, world.size.devices, own, SPREADS.get(name, 0))
         return undisturbed[-1] - world.accuracy(used, partial(guess, knowing=knowing), quota)[-1]
 
     half = len(undisturbed) // 2
     return Lost(
-        {name: cost(name) for name in plots}, undisturbed[-1] - alone[-1], undisturbed[half] - alone[half], undisturbed[-1]
+        {name: cost(name) for name in plots},
+        undisturbed[-1] - alone[-1],
+        undisturbed[half] - alone[half],
+        undisturbed[-1],
     )
 
 
@@ -140,8 +147,10 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance, size: Size
         detail["price of clipping"] = float(np.mean([one.price for one in found]))
         detail["price of clipping half way"] = float(np.mean([one.price_half_way for one in found]))
     detail |= {f"lost by {name}": float(np.mean([one.by_plot[name] for one in found])) for name in PLOTS}
+    if defended and trials >= CURVE_WORLDS:
+        detail |= _with_cover(worlds[:CURVE_WORLDS], size)
     value, ci95 = _within([one.by_plot[worst] for one in found])
-    curve = _curve(worlds[:3], plain, robust) if trials > 2 else None
+    curve = _curve(worlds[:CURVE_WORLDS], plain, robust) if trials >= CURVE_WORLDS else None
     return Measurement(value, ci95, trials, detail, curve)
 
 
@@ -153,6 +162,32 @@ def _curve(worlds: Sequence[PoisonWorld], plain: Experiment, robust: Robust | No
         worst = _worst(found, CURVE_PLOTS)
         points.append(Point(str(quota), *_within([one.by_plot[worst] for one in found])))
     return Curve("packages per device and round", tuple(points))
+
+
+def _with_cover(worlds: Sequence[PoisonWorld], size: Size) -> dict[str, float]:
+    """The same plots against an experiment with cover: ε = 1, δ = 1e-6, half of the devices honest; B is its plan's."""
+    plain = size.experiment
+    cover = plan(
+        epsilon=1.0,
+        delta=1e-6,
+        rounds=size.rounds,
+        features=size.features,
+        bins=size.bins,
+        thinning=plain.thinning,
+        participants=size.people,
+        gamma=Fraction(1, 2),
+        shape=None,
+        labels=2,
+    ).cover
+    found = [lost(world, replace(plain, cover=cover), DEFENCE, cover.budget, CURVE_PLOTS) for world in worlds]
+    worst = _worst(found, CURVE_PLOTS)
+    return {
+        "with cover: packages per device and round": cover.budget,
+        "with cover: accuracy without attack": float(np.mean([one.accuracy for one in found])),
+        "with cover: price of clipping": float(np.mean([one.price for one in found])),
+        "with cover: lost by ten bins": float(np.mean([one.by_plot["ten bins"] for one in found])),
+        f"with cover: lost by {worst}, the worst": float(np.mean([one.by_plot[worst] for one in found])),
+    }
 
 
 def _worst(found: Sequence[Lost], plots: Sequence[str]) -> str:
@@ -179,8 +214,8 @@ ATTACK = Attack(
     ),
     metric="accuracy lost to one malicious device in a hundred",
     chance=0.0,
-    defence="The relay's quota holds a device to the experiment's budget; the step clips every bin to half a standard"
-    " deviation of chance.",
+    defence="The relay's quota holds a device to the experiment's budget; the step clips every bin to a quarter of"
+    " a standard deviation of chance.",
     remains="It needs a small budget: B of a plain experiment (24 here). Cover makes B some hundreds, and then one device"
     " in a hundred has more units than honest people's nets together: pushed a little in many bins they look like other"
     " people, and no count tells (the curve). Without a quota that names clients (addresses, credentials, tokens), one"

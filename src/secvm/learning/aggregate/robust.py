@@ -4,14 +4,16 @@ Nobody sees who sent a package, so nothing here looks for culprits. Two options,
 part of the one step from tally to model:
 
 **Clipping.** The net count of a bin is at most c times what chance alone would give it. With A, B the integer weights
-of the two sides (class weights and the loss's factors; mostly both 1) and V the variance of cover in a cell:
+of the two sides (class weights and the loss's factors; mostly both 1), P = A² N⁺, M = B² N⁻, and V the variance of
+cover in a cell:
 
-    |A N⁺ - B N⁻|  ≤  floor( c √(A² N⁺ + B² N⁻ + (A² + B²) V) )
+    |A N⁺ - B N⁻|  ≤  floor( c √( min(P + M, 4 min(P, M) + 8 (A² + B²)) + (A² + B²) V ) )
 
 What is above is cut off the sign that has more. Where a model has settled, both signs of every bin are about even, and
 honest bins pass. Before that they are cut too, in the right direction, and come back round after round: the price is
-measured (``secvm attack run poisoning``). Units beyond the limit buy an attacker a square root, in every bin again.
-Sides of very different sizes need class weights that make them even, or clipping holds the model back for many rounds.
+measured (``secvm attack run poisoning``). The smaller count decides the limit: beyond three times the other sign,
+further units of one sign buy nothing at all. Sides of very different sizes need class weights that make them even, or
+clipping holds the model back for many rounds.
 
 **Trimming.** The direction of a round is, bin by bin, the median of the last k rounds' (k odd, zeros before the first).
 Fewer than (k + 1) / 2 bad rounds among k do not take a bin beyond what good rounds said. The price is a delay of
@@ -39,6 +41,8 @@ from secvm.learning.arithmetic import FIXED_BITS, exact, power_of_two, to_fixed
 
 #: A delay of more than four rounds is no learning any more.
 MAX_TRIM = 9
+#: Of the limit: so many times the smaller count, and so many units on top, speak for a bin.
+_OTHER_SIGN, _ON_TOP = 4, 8
 #: Products below this leave room in 64 bits for what is added to them.
 _ROOM = 1 << 61
 
@@ -99,16 +103,19 @@ class Robust:
 def _limits(
     plus: NDArray[np.int64], minus: NDArray[np.int64], up: int, down: int, clip: Fraction, variance: Fraction
 ) -> NDArray[Any]:
-    """floor(c √(A² N⁺ + B² N⁻ + (A² + B²) V)) for every bin; under cover a count below zero counts as none."""
+    """The limit of every bin's net, as above; under cover a count below zero counts as none."""
     p, q = (clip * clip).as_integer_ratio()
-    noise = math.floor((up * up + down * down) * variance)
+    both = up * up + down * down
+    noise = math.floor(both * variance)
     above, below = np.maximum(plus, 0), np.maximum(minus, 0)
-    largest = (up * up * int(above.max()) + down * down * int(below.max()) + noise) * p
-    if largest < _ROOM and q < _ROOM:
-        return _roots((above * (up * up) + below * (down * down) + noise) * p // q)
-    # Rare: class weights with long denominators. Python's integers have no range to leave.
-    each = zip(above.tolist(), below.tolist(), strict=True)
-    return np.array([math.isqrt((up * up * a + down * down * b + noise) * p // q) for a, b in each], dtype=object)
+    largest = (_OTHER_SIGN * both * int(max(above.max(), below.max())) + _ON_TOP * both + noise) * p
+    fits = largest < _ROOM and q < _ROOM
+    if not fits:  # rare: class weights with long denominators. Python's integers have no range to leave.
+        above, below = above.astype(object), below.astype(object)
+    above, below = above * (up * up), below * (down * down)
+    vouched = np.minimum(above + below, _OTHER_SIGN * np.minimum(above, below) + _ON_TOP * both)
+    inside = (vouched + noise) * p // q
+    return _roots(inside) if fits else np.array([math.isqrt(x) for x in inside.tolist()], dtype=object)
 
 
 def _roots(values: NDArray[np.int64]) -> NDArray[np.int64]:
