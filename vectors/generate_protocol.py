@@ -14,8 +14,8 @@ from secvm.crypto import binary_http
 from secvm.crypto.signing import SigningKey, sign, signed_bytes
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Swift
-from secvm.learning.aggregate.tally import Tally
 from secvm.learning.aggregate.robust import Robust
+from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import (
     Cohort,

@@ -13,7 +13,7 @@ from secvm.testing.random_experiments import draw_experiment
 SEEDS = range(40)
 
 
-def same_bytes(second: SecondImplementation) -> None:
+def same_bytes(second: PublicHistory) -> None:
     for _ in range(5):
         tally = second.draw_tally()
         state = second.step(second.state, tally)

@@ -162,7 +162,7 @@ class _Poisoned(OfflineTraining):
 
     def _poisoned(self, tally: Tally, plot: Plot) -> Tally:
         mantissas = self.experiment.rule.training_weights(self.state)
-        self._weights.append(mantissas.mantissas * float(mantissas.unit))
+        self._weights.append(np.float64(mantissas.unit) * mantissas.mantissas.astype(np.float64))
         public = PublicView(tuple(self._tallies), tuple(self._weights), tuple(self._participants))
         sent = plot(ParticipantView(public, self._quota))
         devices = self._size.devices
