@@ -169,7 +169,7 @@ def _curve(worlds: Sequence[PoisonWorld], plain: Experiment, robust: Robust | No
 def _with_cover(worlds: Sequence[PoisonWorld], size: Size) -> dict[str, float]:
     """The same plots against an experiment with cover: ε = 1, δ = 1e-6, half of the devices honest; B is its plan's."""
     plain = size.experiment
-    cover = plan(
+    planned = plan(
         epsilon=1.0,
         delta=1e-6,
         rounds=size.rounds,
@@ -178,13 +178,14 @@ def _with_cover(worlds: Sequence[PoisonWorld], size: Size) -> dict[str, float]:
         thinning=plain.thinning,
         participants=size.people,
         gamma=Fraction(1, 2),
-        shape=None,
         labels=2,
     ).cover
-    found = [lost(world, replace(plain, cover=cover), DEFENCE, cover.budget, CURVE_PLOTS) for world in worlds]
+    # The cap on a person's own units cuts next to nobody: not played, as the budget is not.
+    covered = replace(plain, cover=replace(planned, real_cap=size.features + 1))
+    found = [lost(world, covered, DEFENCE, planned.budget, CURVE_PLOTS) for world in worlds]
     worst = _worst(found, CURVE_PLOTS)
     return {
-        "with cover: packages per device and round": cover.budget,
+        "with cover: packages per device and round": planned.budget,
         "with cover: accuracy without attack": float(np.mean([one.accuracy for one in found])),
         "with cover: price of clipping": float(np.mean([one.price for one in found])),
         "with cover: lost by ten bins": float(np.mean([one.by_plot["ten bins"] for one in found])),
@@ -219,9 +220,9 @@ ATTACK = Attack(
     defence="The relay's quota holds a device to the experiment's budget; the step clips every bin to a quarter of"
     " a standard deviation of chance.",
     remains="It needs a small budget, such as a plain experiment's (24 here). Cover makes B some hundreds, and then one"
-    " device in a hundred has more units than honest people's nets together: pushed a little in many bins they look like"
-    " other people, and no count tells (the curve). And a quota counts clients: who has a hundred addresses, credentials"
-    " or tokens is a hundred devices.",
+    " device in a hundred has more units than honest people's nets together: pushed a little in many bins they look"
+    " like other people, and no count tells (the curve). And a quota counts clients: who has a hundred addresses,"
+    " credentials or tokens is a hundred devices.",
     goal=goal(undefended_at_least=0.1, defended_at_most=0.02),
     trials=10,
     quick_trials=2,

@@ -101,6 +101,7 @@ class PoisonWorld:
         self._tested = rows.take(np.arange(size.people, everybody))
         self._answers = labels[size.people :] == 1
         self._seed = seed
+        self._honest: dict[Experiment, list[float]] = {}
 
     def own(self) -> Counts:
         """(bins + 1) x 2: what the malicious devices' own people would send without thinning, by their true label."""
@@ -114,6 +115,8 @@ class PoisonWorld:
 
     def accuracy(self, experiment: Experiment, plot: Plot | None = None, quota: int = 0) -> list[float]:
         """Test accuracy after every round. With a plot, each malicious device gets ``quota`` packages through."""
+        if plot is None and experiment in self._honest:
+            return self._honest[experiment]
         honest = np.ones(self.size.people, dtype=np.bool_)
         if plot is not None:
             honest[: self.size.devices] = False
@@ -122,6 +125,8 @@ class PoisonWorld:
         for _ in range(self.size.rounds):
             training.advance(self._people, lambda _: honest)
             found.append(self._tested_with(experiment.rule.evaluation_weights(training.state).mantissas[0]))
+        if plot is None:
+            self._honest[experiment] = found
         return found
 
     def _tested_with(self, weights: NDArray[np.int32]) -> float:
