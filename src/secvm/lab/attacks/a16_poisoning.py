@@ -184,12 +184,18 @@ def _with_cover(worlds: Sequence[PoisonWorld], size: Size) -> dict[str, float]:
     covered = replace(plain, cover=replace(planned, real_cap=size.features + 1))
     found = [lost(world, covered, DEFENCE, planned.budget, CURVE_PLOTS) for world in worlds]
     worst = _worst(found, CURVE_PLOTS)
+    rarer = [
+        lost(world.with_malicious(size.malicious / 10), covered, DEFENCE, planned.budget, CURVE_PLOTS)
+        for world in worlds
+    ]
+    rarely = _worst(rarer, CURVE_PLOTS)
     return {
         "with cover: packages per device and round": planned.budget,
         "with cover: accuracy without attack": float(np.mean([one.accuracy for one in found])),
         "with cover: price of clipping": float(np.mean([one.price for one in found])),
         "with cover: lost by ten bins": float(np.mean([one.by_plot["ten bins"] for one in found])),
         f"with cover: lost by {worst}, the worst": float(np.mean([one.by_plot[worst] for one in found])),
+        "with cover: lost to a tenth as many malicious devices": float(np.mean([one.by_plot[rarely] for one in rarer])),
     }
 
 

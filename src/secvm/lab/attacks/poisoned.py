@@ -7,6 +7,7 @@ ones send is counted on top, within what the relay lets through. Cover of honest
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -102,6 +103,12 @@ class PoisonWorld:
         self._answers = labels[size.people :] == 1
         self._seed = seed
         self._honest: dict[Experiment, list[float]] = {}
+
+    def with_malicious(self, share: Fraction) -> PoisonWorld:
+        """The same people, with another share of malicious devices among them."""
+        other = copy.copy(self)
+        other.size = replace(self.size, malicious=share)
+        return other
 
     def own(self) -> Counts:
         """(bins + 1) x 2: what the malicious devices' own people would send without thinning, by their true label."""
