@@ -111,7 +111,7 @@ def test_the_proxy_leads_to_the_port_and_the_paths_of_the_settings(party: str) -
     assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
     assert "access_log off;" in proxy
     if isinstance(settings, RelaySettings):
-        assert f"location ~ ^{settings.relay.path}(/fetch|/keys)?$" in proxy
+        assert f"location ~ ^{settings.relay.path}(/fetch|/keys|/tokens)?$" in proxy
         assert settings.clients.address_header == "x-real-ip"
         assert "proxy_set_header X-Real-IP $remote_addr;" in proxy
     else:

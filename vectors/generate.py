@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import generate_beacons  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_cover  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_tokens  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_trusted  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
@@ -213,8 +215,7 @@ def dice() -> JSON:
     """Seeded dice, word by word."""
     cases = []
     for seed, participant in ((b"", 0), (b"seed", 7), (bytes(range(40)), 2**40 + 1)):
-        # Cover is in no protocol yet: what others have as version 1 stays as it is, byte for byte.
-        for purpose in (one for one in Purpose if one is not Purpose.COVER):
+        for purpose in Purpose:
             for round_number, model, index in ((0, 0, 0), (1, 0, 0), (1, 2, 3), (2**20 - 1, 4095, 2**32 - 1)):
                 key = dice_key(seed, participant, purpose)
                 cases.append(
@@ -1216,8 +1217,10 @@ FILES: dict[str, Callable[[], JSON]] = (
         )
     }
     | generate_protocol.FILES
+    | generate_cover.FILES
     | generate_log.FILES
     | generate_beacons.FILES
+    | generate_tokens.FILES
     | generate_trusted.FILES
 )
 

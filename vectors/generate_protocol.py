@@ -16,7 +16,10 @@ from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.tally import Tally
+from secvm.learning.cover import Cover
+from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.experiment import Experiment
+from secvm.learning.losses import Loss
 from secvm.learning.package import (
     Cohort,
     NullPackage,
@@ -28,6 +31,7 @@ from secvm.learning.package import (
 from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
+from secvm.protocol.cover_terms import CoverTerms
 from secvm.protocol.documents import Fields, encode_document
 from secvm.protocol.ending import Ending, Why, make_ending
 from secvm.protocol.experiment_document import (
@@ -46,6 +50,7 @@ from secvm.protocol.receipts import encode_receipt
 from secvm.protocol.received import bucket_bits, bucket_of, receipt, received_root, side_by_side
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
+from secvm.protocol.tokens import TokenTerms, with_token
 from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]
@@ -160,6 +165,28 @@ def document(**changes: Any) -> ExperimentDocument:
     return ExperimentDocument(**{**fields, **changes})
 
 
+def covered(**changes: Any) -> ExperimentDocument:
+    """A small experiment with cover. Its noise is too little for what it claims, which is not for a reader to see."""
+    asked: JSON = {"n_bins": 10, "labels": ("a", "b"), "features_per_person": 4, **changes}
+    plain = Experiment(**asked)
+    labels, share = len(plain.labels), Fraction(7, 10)
+    cover = Cover(
+        train=CoverNoise(cells=2 * plain.models.n_models * 11, share=Fraction(1, 30), odds=Fraction(9, 4), cap=12),
+        participation=CoverNoise(cells=2 * labels, share=Fraction(1), odds=Fraction(7, 20), cap=9),
+        test=None
+        if plain.loss.regression
+        else CoverNoise(cells=labels**2, share=Fraction(1, 8), odds=Fraction(3, 2), cap=6),
+        real_cap=5,
+        train_share=share,
+    )
+    return document(
+        experiment=replace(plain, cover=cover, budget=cover.budget),
+        train_share=share,
+        relays=(Relay(url="https://relay.example/", key=RELAY.public, mode="round"),),
+        privacy=CoverTerms(epsilon=Fraction(2), delta=Fraction(1, 10**6), participants=1000, gamma=Fraction(1, 2)),
+    )
+
+
 def log_terms(count: int = 3, *, first: int = 11) -> JSON:
     """A log with so many witnesses, whose seeds begin with this byte."""
     keys = [SigningKey(bytes([first + i]) * 32) for i in range(count)]
@@ -213,6 +240,17 @@ def experiment_document() -> JSON:
         "a log with three witnesses, two of whom are needed": document(
             log=LogTerms.from_fields(Fields(log_terms(), "the log"))
         ),
+        "relays that tell their mode": document(
+            relays=tuple(
+                Relay(url=f"https://{mode}.example/", key=RELAY.public, mode=mode)
+                for mode in ("forward", "interval", "round")
+            )
+        ),
+        "cover": covered(),
+        "cover, a number as the label, thinned": covered(
+            labels=("n",), loss=Loss("epsilon-insensitive"), rule=Swift(), thinning=Thinning(rho=Fraction(2))
+        ),
+        "anonymous tokens": document(tokens=TokenTerms(issuer="https://relay.example/r")),
     }
     return {
         "description": "Experiments as published: canonical text, its SHA-256, and the id that packages carry.",
@@ -232,8 +270,10 @@ def bad_experiment_documents() -> JSON:
     """Texts that are no published experiment."""
     good = document().data.decode()
 
-    def put(path: str, value: object) -> str:
-        content: Any = json.loads(good)
+    with_cover = covered().data.decode()
+
+    def put(path: str, value: object, text: str = good) -> str:
+        content: Any = json.loads(text)
         inner = content
         *outer, name = path.split(".")
         for step in outer:
@@ -241,6 +281,12 @@ def bad_experiment_documents() -> JSON:
         inner[name] = value
         return encode_document(content).decode()
 
+    def hide(path: str, value: object) -> str:
+        return put(path, value, with_cover)
+
+    told = json.loads(with_cover)
+    relay, privacy = told["relays"][0], told["privacy"]
+    less = {name: value for name, value in privacy.items() if name != "real_cap"}
     inputs = {
         "a line feed at the end": good + "\n",
         "a space": good.replace(":", ": ", 1),
@@ -248,6 +294,9 @@ def bad_experiment_documents() -> JSON:
         "a key twice": good.replace('"floor":3', '"floor":3,"floor":3'),
         "a float": good.replace('"floor":3', '"floor":3.0'),
         "an escape that is not needed": good.replace("words", "\\u0077ords", 1),
+        "tokens that are none": put("tokens", None),
+        "tokens without an issuer": put("tokens", {}),
+        "tokens over http": put("tokens", {"issuer": "http://relay.example/r"}),
         "an unknown key": put("x", None),
         "an unknown key inside": put("windows.x", None),
         "an unknown constant of the rule": put("learning.rule.constants.x", "1"),
@@ -281,6 +330,29 @@ def bad_experiment_documents() -> JSON:
         "robust by neither": put("learning.robust", {"clip": None, "trim": 1}),
         "a clip of nothing": put("learning.robust", {"clip": "0", "trim": 1}),
         "a default of the rule left out": put("learning.rule.constants", {"lambda": "1/10000"}),
+        "a mode that no relay has": put("relays", [relay | {"mode": "mix"}]),
+        "a mode that is null": put("relays", [relay | {"mode": None}]),
+        "a privacy of another kind": put("privacy", {"kind": "noise"}),
+        "plain with an ε": put("privacy", {"epsilon": "1", "kind": "plain"}),
+        "cover without a cap on own units": hide("privacy", less),
+        "cover with its cells told": hide("privacy.train", privacy["train"] | {"cells": 22}),
+        "cover with odds that are a number": hide("privacy.train.odds", 2),
+        "cover with odds not in lowest terms": hide("privacy.train.odds", "18/8"),
+        "cover with no odds": hide("privacy.train.odds", "0"),
+        "cover with a share below zero": hide("privacy.test.share", "-1/8"),
+        "cover without test cells, where labels are tested": hide("privacy.test", None),
+        "cover that is more than B": hide("privacy.train.cap", 13),
+        "cover for nobody": hide("privacy.participants", 0),
+        "cover of nobody who is honest": hide("privacy.gamma", "1/1001"),
+        "cover with γ above one": hide("privacy.gamma", "2"),
+        "cover with δ of one": hide("privacy.delta", "1"),
+        "cover with ε of zero": hide("privacy.epsilon", "0"),
+        "cover of values": hide("features.presence", False),
+        "cover of any number of features": hide("learning.features_per_participant", None),
+        "cover and a relay that tells no mode": hide("relays", [{"key": relay["key"], "url": relay["url"]}]),
+        "cover and a relay that holds only for an interval": hide("relays", [relay | {"mode": "interval"}]),
+        "cover and two relays": hide("relays", [relay, relay | {"url": "https://two.example/"}]),
+        "cover and a floor below the number of labels": hide("floor", 1),
     }
     return {
         "description": "Texts that must be refused as an experiment; `good` is one that must be taken.",
@@ -737,7 +809,10 @@ def sealed_requests() -> JSON:
     }
     return {
         "description": "Packages and fetches as binary HTTP, and their answers, before they are sealed.",
-        "packages": [{"package": package.hex(), "request": package_request(package).hex()}],
+        "packages": [
+            {"package": content.hex(), "request": package_request(content).hex()}
+            for content in (package, with_token(package, bytes(range(64))))
+        ],
         "others": [
             {"package": package.hex(), "request": binary_http.encode_request(strange).hex()},
             {"package": package.hex(), "request": binary_http.encode_request(strange, indeterminate=True).hex()},

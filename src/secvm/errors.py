@@ -7,6 +7,7 @@
     │   └── BadExperimentError      parameters that contradict each other
     ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
     ├── BeaconUnavailableError      a public beacon does not answer, or has no such round yet: ask again later
+    ├── ConsentRefusedError         valid, but it tells more about a person than this device agrees to
     ├── OverLimitError              more than the person's limit of traffic allows today
     ├── StoreError                  a store could not do what was asked, and nothing of it is done: disk full, I/O error
     └── ProtocolError               what was said between two parties breaks the protocol
@@ -68,6 +69,10 @@ class ArithmeticRangeError(SecVMError, ArithmeticError):
 
 class BeaconUnavailableError(SecVMError):
     """The beacon does not answer, or has no such round yet."""
+
+
+class ConsentRefusedError(SecVMError):
+    """It tells more about a person than the device agrees to."""
 
 
 class OverLimitError(SecVMError):

@@ -88,6 +88,29 @@ def test_nothing_is_left_behind(ran: tuple[Path, int, str, str]) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["report.html", "temporary"]
 
 
+def test_with_cover_nothing_is_lost_the_audit_finds_nothing_and_offline_has_the_same_bytes(tmp_path: Path) -> None:
+    size = ("--participants", "24", "--rounds", "2", "--bins", "8", "--epsilon", "8", "--delta", "1e-3")
+    process = start(tmp_path, "--format", "json", size=size)
+    out, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    told = json.loads(out)
+    assert told["lost"] == told["counted_twice"] == 0
+    assert told["bit_exact_with_offline"] is True
+    assert (told["audit"], told["steps_replayed"]) == ("ok", 2)
+    privacy = told["privacy"]
+    assert (privacy["kind"], privacy["epsilon"], privacy["delta"]) == ("cover", 8, 0.001)
+    assert privacy["note"] == "plumbing, not protection"
+    assert privacy["achieved"] <= 8
+    # All that a device can send fits in B, and everybody sends it.
+    assert told["budget"] > privacy["own"] + privacy["cover_mean"]
+    assert told["packages_sent"] % told["budget"] == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for words in ("Plumbing, not protection", f"at least {privacy['honest']} devices", "does not work together"):
+        assert words in page
+    assert "No formal guarantee" not in page
+    assert left_behind(tmp_path) == []
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_who_interrupts_it_in_the_middle_leaves_nothing_behind(tmp_path: Path, sent: signal.Signals, code: int) -> None:
     # Where a shell runs the suite in the background SIGINT is ignored here, and children inherit that.

@@ -309,6 +309,7 @@ class SmallRun:
         path = folder / "device.toml"
         path.write_text(
             f'[device]\nfolder = "{folder}/devices"\n[relay]\nurls = ["{relay}"]\n[status]\nlisten = "127.0.0.1:0"\n'
+            '[consent]\npolicy = "unsafe-accept-anything"\n'
             f'[testing]\nclock = "{self.place.clock}"\nseed = "{SEED}"\npeople = "{folder}/people.jsonl"\n'
             f'count = {len(PEOPLE)}\njoin = ["{digest}"]\n',
             encoding="utf-8",

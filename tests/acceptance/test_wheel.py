@@ -65,7 +65,14 @@ def test_wheel_says_what_each_party_needs(wheel: Path) -> None:
     needs = metadata.get_all("Requires-Dist", [])
     always = {need.partition(">")[0] for need in needs if "extra ==" not in need}
     assert always == {"aiohttp", "cryptography", "numpy", "orjson", "py-arkworks-bls12381", "pydantic", "rich", "typer"}
-    assert set(metadata.get_all("Provides-Extra", [])) == {"coordinator", "estimator", "plots", "relay", "witness"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {
+        "coordinator",
+        "estimator",
+        "plots",
+        "relay",
+        "tokens",
+        "witness",
+    }
 
 
 def test_installed_program_tells_its_version(installed: Path) -> None:

@@ -7,11 +7,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from secvm.lab.attacks.a16_poisoning import ATTACK, DEFENCE, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, guess, lost
+from secvm.lab.attacks.a16_poisoning import ATTACK, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, cases, defence, guess, lost
 from secvm.lab.attacks.poisoned import PoisonWorld, Sent, Size
 from secvm.lab.attacks.views import ParticipantView, PublicView
 
 SMALL = Size(people=2_000, test_people=2_000, bins=200, features=40, vocabulary=2_000, rounds=12)
+DEFENCE = defence(SMALL.rounds)
 
 
 def test_without_a_quota_a_hundredth_of_the_devices_ruins_a_model_and_with_quota_and_clipping_it_does_not() -> None:
@@ -57,5 +58,18 @@ def test_a_world_counts_no_more_than_the_quota() -> None:
     assert world.accuracy(world.size.experiment, partial(guess, knowing=Malice("bias", 1, world.own())), 10)
 
 
-def test_the_attack_says_what_remains() -> None:
-    assert "Cover makes B some hundreds" in ATTACK.remains
+def test_whoever_knows_the_first_tally_beforehand_uses_it_in_the_first_round() -> None:
+    own = np.ones((4, 2), dtype=np.int64)
+    told = np.array([[9, 1], [1, 9], [5, 4], [3, 3]])
+    view = ParticipantView(PublicView(), budget=11)
+    assert guess(view, Malice("ten bins", 1, own, spread=1)).packages == 0
+    sent = guess(view, Malice("ten bins", 1, own, spread=1, prior=told))
+    assert sent.units.tolist() == [[0, 10], [0, 0], [0, 0], [0, 0]]
+
+
+def test_both_experiments_are_attacked_at_their_own_budgets() -> None:
+    plain, covered = cases(SMALL)
+    assert plain.experiment.cover is None
+    assert covered.experiment.cover is not None
+    assert covered.budget == covered.experiment.cover.budget > plain.budget
+    assert ATTACK.goal is not None

@@ -31,6 +31,7 @@ from secvm.learning.weights import Weights
 from secvm.participant import device as device_module
 from secvm.participant import models as models_module
 from secvm.participant import state as state_module
+from secvm.participant.consent import Consent
 from secvm.participant.device import Device
 from secvm.participant.dice import RandomBytes
 from secvm.participant.sealing import CAPSULE_BYTES
@@ -242,7 +243,14 @@ class Life:
 
     def _start(self) -> Device:
         shelf = NoShelf(self.state.folder)
-        return Device(self.state, self.net, now=self.clock.now, random_bytes=self.dice, shelf=shelf)
+        return Device(
+            self.state,
+            self.net,
+            now=self.clock.now,
+            random_bytes=self.dice,
+            shelf=shelf,
+            consent=Consent.unsafe_accept_anything(),
+        )
 
     async def live(self) -> list[Stay]:
         """All rounds, one after the other."""

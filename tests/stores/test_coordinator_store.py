@@ -301,6 +301,25 @@ def test_blocks_come_back_in_order_of_their_epoch(store: CoordinatorStore) -> No
     assert list(store.opened(7)) == [block(1), block(2, 3)]
 
 
+def test_what_tokens_were_spent_is_kept_with_the_records_and_scrubbed_with_them(store: CoordinatorStore) -> None:
+    store.append_sealed(7, [b"a"])
+    ((number, _),) = store.sealed(7, 10)
+    assert store.append_opened(7, block(1), block(11))
+    for _ in range(2):
+        store.replace_sealed(7, [number], block(2), block(12))
+    assert store.append_opened(7, block(3))
+    assert store.append_opened(8, block(4), block(14))
+    assert list(store.opened(7)) == [block(1), block(2), block(3)]
+    assert list(store.spent(7)) == [block(11), block(12)]
+    with pytest.raises(LocalProtocolError):
+        store.append_opened(7, block(1), b"x")
+    store.close_epoch(7)
+    assert not store.append_opened(7, block(5), block(15))
+    store.scrub(7)
+    assert list(store.spent(7)) == []
+    assert list(store.spent(8)) == [block(14)]
+
+
 def test_half_a_record_is_refused(store: CoordinatorStore) -> None:
     with pytest.raises(LocalProtocolError):
         store.append_opened(7, b"x" * 63)

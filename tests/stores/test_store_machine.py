@@ -88,12 +88,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(epoch=EPOCHS, data=BLOCKS)
     def append_opened(self, epoch: int, data: bytes) -> None:
-        self.both(lambda s: s.append_opened(epoch, data))
+        self.both(lambda s: s.append_opened(epoch, data, data[:64]))
 
     @rule(epoch=EPOCHS, limit=st.integers(0, 3), data=BLOCKS)
     def open_oldest(self, epoch: int, limit: int, data: bytes) -> None:
         numbers = [number for number, _ in self.model.sealed(epoch, limit)]
-        self.both(lambda s: s.replace_sealed(epoch, numbers, data))
+        self.both(lambda s: s.replace_sealed(epoch, numbers, data, data[-64:]))
 
     @rule(epoch=EPOCHS, numbers=st.lists(st.integers(1, 12), max_size=3), data=BLOCKS)
     def open_any(self, epoch: int, numbers: list[int], data: bytes) -> None:
@@ -118,6 +118,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.both(lambda s, name=name: (s.rounds(name), s.beacons(name)))  # type: ignore[misc]
         for epoch in (1, 2, 3):
             self.both(lambda s, epoch=epoch: (s.sealed(epoch, 99), list(s.opened(epoch)), s.deposits(epoch)))  # type: ignore[misc]
+            self.both(lambda s, epoch=epoch: list(s.spent(epoch)))  # type: ignore[misc]
         for digest in ("e", "e1", "f2", "t", "u"):
             self.both(lambda s, digest=digest: s.blob(digest))  # type: ignore[misc]
 

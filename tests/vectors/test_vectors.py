@@ -51,7 +51,7 @@ from secvm.learning.package import (
 )
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
-from tests.vectors import beacon_checks, log_checks, protocol_checks, trusted_checks
+from tests.vectors import beacon_checks, cover_checks, log_checks, protocol_checks, token_checks, trusted_checks
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "vectors/v1"
@@ -168,8 +168,7 @@ def check_dice(content: JSON) -> None:
         message = struct.pack("<QI", case["participant"], len(seed)) + seed + case["purpose"].encode()
         assert hashlib.blake2b(message, digest_size=16, person=b"secvm-v1-dice\0\0\0").hexdigest() == case["key"]
         assert dice_word(case["key"], case["round"], case["model"], case["index"]) == int(case["word"])
-    # Cover is in no protocol yet.
-    told = {purpose.value for purpose in Purpose if purpose is not Purpose.COVER}
+    told = {purpose.value for purpose in Purpose}
     assert {case["purpose"] for case in content["cases"]} == told
 
 
@@ -524,7 +523,9 @@ def check_bad_sealing_messages(content: JSON) -> None:
 CHECKS: dict[str, Callable[[JSON], None]] = (
     {name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")}
     | protocol_checks.CHECKS
+    | cover_checks.CHECKS
     | log_checks.CHECKS
+    | token_checks.CHECKS
     | trusted_checks.CHECKS
     | beacon_checks.CHECKS
 )

@@ -16,7 +16,7 @@ from secvm.auditor.report import ExperimentReport, RoundReport
 from secvm.auditor.salts import UNKNOWN, SaltCheck
 from secvm.auditor.subject import Subject
 from secvm.crypto.beacon import BeaconSource
-from secvm.errors import RemoteProtocolError
+from secvm.errors import ArithmeticRangeError, RemoteProtocolError
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import LastRound
 
@@ -153,7 +153,11 @@ def _same_counts(told: Mapping[str, Any], last: LastRound, document: ExperimentD
     if cells is None:
         return True
     accuracy = told.get("accuracy")
-    hits = sum(row[i] for i, row in enumerate(last.cells))
-    of = sum(map(sum, last.cells))
+    # The numbers for people are without cover, which everybody can take off.
+    try:
+        share = document.experiment.score(last.counts).accuracy
+    except ArithmeticRangeError:
+        return False
+    hits, of = share.hits, share.of
     said = (accuracy.get("hits"), accuracy.get("of")) if isinstance(accuracy, dict) else (hits, of)
     return bool(cells == [list(row) for row in last.cells]) and said == (hits, of)

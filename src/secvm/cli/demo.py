@@ -33,14 +33,22 @@ class Descent(StrEnum):
 
 def demo(
     participants: Annotated[int, typer.Option(help="Devices that take part.")] = 340,
-    rounds: Annotated[int, typer.Option(help="Rounds.")] = 20,
+    rounds: Annotated[int | None, typer.Option(help="Rounds; 20, or 4 with --epsilon.", show_default=False)] = None,
     hosts: Annotated[int, typer.Option(help="Processes that carry the devices.")] = 2,
     seed: Annotated[int, typer.Option(help="Decides the people, and the dice of what they learn.")] = 0,
     descent: Annotated[Descent, typer.Option(help="swift, or the paper's own rule.")] = Descent.SWIFT,
     data: Annotated[
         Path | None, typer.Option(help="A file of people instead of made-up ones.", metavar="PEOPLE")
     ] = None,
-    bins: Annotated[int, typer.Option(help="Bins that features are hashed into.")] = 400,
+    bins: Annotated[
+        int | None,
+        typer.Option(help="Bins that features are hashed into; 400, or 32 with --epsilon.", show_default=False),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Cover packages for this epsilon over all rounds: plumbing, not protection, at this size."),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="With --epsilon.")] = 1e-5,
     report: Annotated[Path, typer.Option(help="Where the page is written.")] = Path("report.html"),
     keep: Annotated[
         Path | None, typer.Option(help="Keep settings, logs and states of all processes in this new folder.")
@@ -51,10 +59,12 @@ def demo(
 
     Coordinator, relay, witnesses and hosts are processes of their own and speak over loopback sockets; every package is
     a request. At the end the coordinator is audited from outside, and everything is compared with the offline
-    estimator, byte for byte. Example:
+    estimator, byte for byte. With --epsilon every device adds cover packages; a few hundred devices are too few for
+    that to protect anybody well and teach anything, so it shows that the plumbing works. Examples:
 
     \b
         ./secvm demo
+        ./secvm demo --epsilon 4
     """
     from secvm.files import write_atomically
     from secvm.lab.demo.plan import Plan
@@ -63,11 +73,13 @@ def demo(
 
     plan = Plan(
         participants=participants,
-        rounds=rounds,
+        rounds=_given("--rounds", rounds),
         hosts=hosts,
         seed=seed,
         descent=descent.value,
-        bins=bins,
+        bins=_given("--bins", bins),
+        epsilon=epsilon,
+        delta=delta,
         data=data,
         report=report,
         keep=keep,
@@ -81,6 +93,13 @@ def demo(
     if not result.checks.as_they_should_be:
         note("secvm: this is not as it should be; the page tells more")
         raise typer.Exit(EXIT_NOT_AS_IT_SHOULD_BE)
+
+
+def _given(name: str, value: int | None) -> int:
+    """Zero stands for what goes with the other options."""
+    if value == 0:
+        raise BadInputError(f"{name} must be at least 1")
+    return value or 0
 
 
 @contextlib.contextmanager
@@ -169,8 +188,26 @@ def _as_text(result: DemoResult) -> str:
             if not checks.faults
             else f"FAILED: {checks.faults[0]}",
         ),
-        ("privacy", f"no formal guarantee; label attack on all rounds: AUC {result.leakage.auc:.2f} (page: why)"),
+        *_privacy(result),
         ("report", f"{result.report}  ({result.seconds:.0f} s)"),
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
+
+
+def _privacy(result: DemoResult) -> list[tuple[str, str]]:
+    from secvm.lab.demo.result import PLUMBING
+
+    found = result.guarantee
+    if found is None:
+        return [
+            ("privacy", f"no formal guarantee; label attack on all rounds: AUC {result.leakage.auc:.2f} (page: why)")
+        ]
+    costs = (
+        f"{result.budget} packages of a device in a round, {found.cover_mean:.1f} of them cover on average; assumes"
+        f" {found.honest} honest devices (page: why)"
+    )
+    return [
+        ("privacy", f"epsilon {found.epsilon:g} at delta {found.delta:g} over all {result.rounds} rounds: {PLUMBING}"),
+        ("", costs),
+    ]

@@ -164,7 +164,7 @@ def lock(
     """
     root = checkout()
     newest = ["--upgrade"] if upgrade else []
-    extras = ("estimator", "plots", "relay", "witness", "coordinator")
+    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens")
     run = ["pyproject.toml", *(word for extra in extras for word in ("--extra", extra))]
     dev = [*run, "--group", "dev", "--constraints", "requirements/run.txt"]
     for name, what in {"bootstrap": ["requirements/bootstrap.in"], "run": run, "dev": dev}.items():

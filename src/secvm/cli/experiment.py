@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit
+from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -38,11 +39,18 @@ def new(
     vocabulary: Annotated[
         Path | None, typer.Option(help="A public list of words, one a line: these words are the bins.")
     ] = None,
+    plan_only: Annotated[
+        bool, typer.Option("--plan-only", help="Only plan its cover and tell what that costs; publish nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before an experiment with cover is published.")
+    ] = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make an experiment from a specification.
 
-    docs/how-to/run-an-experiment.md explains every key of it. Example:
+    docs/how-to/run-an-experiment.md explains every key of it. Where it asks for cover, what that costs is told first,
+    and you are asked. Example:
 
     \b
         ./secvm experiment new examples/experiment.toml --coordinator http://127.0.0.1:8750 \\
@@ -51,9 +59,17 @@ def new(
     content = _specification(specification)
     if vocabulary is not None:
         content["binning"] = _vocabulary_bins(content.get("binning", {}), vocabulary)
+    costs, lines = _cost_of_cover(content)
+    if plan_only:
+        emit({"cost": costs}, output_format, text="\n".join(lines))
+        return
+    if costs is not None:
+        for line in lines:
+            note(line)
+        _confirm(yes=yes)
     told = _remote(coordinator, admin_key_file).order("", content)
     text = f"{told['digest']}  {told['title']}\nbudget {told['budget']} packages, {told['rounds']} rounds"
-    emit(told, output_format, text=text)
+    emit(told | ({} if costs is None else {"cost": costs}), output_format, text=text)
 
 
 @app.command("list")
@@ -229,6 +245,33 @@ def _specification(path: Path) -> dict[str, Any]:
     return content
 
 
+def _cost_of_cover(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+    """What the cover of a specification costs, as values (None: it has none) and in words."""
+    plain = ["plain: no cover, and no formal guarantee"]
+    if "privacy" not in content:
+        return None, plain
+    from secvm.coordinator.cover_question import cost, cost_lines
+    from secvm.coordinator.questions import Specification, planned_cover
+    from secvm.runtime.settings import parse_settings
+
+    note("planning the cover …")
+    told = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")
+    planned = planned_cover(told)
+    if planned is None:
+        return None, plain
+    costs = cost(planned)
+    return costs, cost_lines(costs)
+
+
+def _confirm(*, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise BadInputError("an experiment with cover is published after a yes", next_step="Say it with --yes.")
+    if not typer.confirm("Publish it?", err=True):
+        raise typer.Exit(1)
+
+
 def _vocabulary_bins(told: object, path: Path) -> dict[str, Any]:
     """The specification's [binning] with the words of a list as the bins."""
     from secvm.people.reader import read_vocabulary
@@ -241,11 +284,11 @@ def _vocabulary_bins(told: object, path: Path) -> dict[str, Any]:
 
 
 def _lines(told: dict[str, Any]) -> list[str]:
-    lines = [f"{told['title']}", f"{told['experiment']}  {told['standing']}", ""]
+    lines = [f"{told['title']}", f"{told['experiment']}  {told['standing']}", _privacy(told["privacy"]), ""]
     lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
     for one in told["rounds"]:
         opens = datetime.fromtimestamp(one["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-        people = sum(one["participants"].values()) if "participants" in one else ""
+        people = sum(one["people"].values()) if "people" in one else ""
         lines.append(
             f"{one['number']:>5}  {one['state']:10}{opens:18}{people:>8}  {_share(one.get('accuracy'))}".rstrip()
         )
@@ -260,7 +303,28 @@ def _lines(told: dict[str, Any]) -> list[str]:
             f"{_share(tested[-1]['baseline'][label], interval=False)}"
             for label in told["labels"]
         ]
+    lines += _leakage(told.get("leakage"))
     return lines + [""] * bool(told["notes"]) + list(told["notes"])
+
+
+def _privacy(told: dict[str, Any]) -> str:
+    if told["kind"] == "plain":
+        return f"plain: {told['note']}"
+    return f"cover: epsilon {told['epsilon']:g} at delta {told['delta']:.1g} over all rounds; {told['note']}"
+
+
+def _leakage(told: dict[str, Any] | None) -> list[str]:
+    """What tallies have given away; a coordinator of before does not tell."""
+    if told is None:
+        return []
+    lines = []
+    if told["auc"] is not None:
+        so_far = f"{told['rounds_told']} round{'s' * (told['rounds_told'] != 1)}"
+        sentence = f"leakage: whoever knows a person's features tells the label with AUC {told['auc']:.3f} by {so_far}"
+        lines += ["", f"{sentence} (planned for all: {told['planned_auc']:.3f})"]
+    if told["formal_guarantee"] and told["epsilon"] is not None:
+        lines.append(f"  … were there no cover. With it: ε = {told['epsilon']:.2f} at δ = {told['delta']:.0e} so far")
+    return lines
 
 
 def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:

@@ -52,7 +52,7 @@ COMMANDS: dict[str, Command] = {
     "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
     "witness": Command("secvm.cli.witness:app", "Run a witness: it cosigns what has grown out of what it saw."),
     "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments from outside, or examine evidence."),
-    "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not: bins, labels."),
+    "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not."),
     "attack": Command(
         "secvm.cli.attack:app", "Attack the system in every way that we know, without and with the defence."
     ),

@@ -15,7 +15,7 @@ import typer
 
 from secvm.cli import participant_evidence, participant_vault
 from secvm.cli.output import Format, FormatOption, emit, note
-from secvm.cli.participant_state import MaybeConfigOption, known_digest, open_state
+from secvm.cli.participant_state import MaybeConfigOption, consent_of, known_digest, open_state
 from secvm.cli.participant_vault import FolderOption
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
@@ -52,16 +52,26 @@ def join(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: I have read what it means.")] = False,
     source: SourceOption = None,
     vocabulary: VocabularyOption = None,
+    accept_leakage: Annotated[
+        float | None,
+        typer.Option(help="Without a guarantee, here: agree to this AUC (1: to anything).", show_default=False),
+    ] = None,
+    accept_epsilon: Annotated[
+        float | None, typer.Option(help="With a guarantee, here: agree to this ε.", show_default=False)
+    ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Join an experiment, after showing what that means and asking for a yes.
 
-    Which of your features take part, and whether your device trains or tests, is drawn now and never again. The label
-    is your own: give it before with secvm participant label. Example, with the digest cut short:
+    It is refused where it tells more about you than your device agrees to ([consent] in the settings): without a formal
+    guarantee an AUC above 0.55, with one an ε above 4. Which of your features take part, and whether your device trains
+    or tests, is drawn now and never again. The label is your own: give it before with secvm participant label. Example,
+    with the digest cut short:
 
     \b
         ./secvm participant join 3fa9… --config device.toml
     """
+    from secvm.participant.consent import Accepted
     from secvm.participant.inspection import what_leaves
     from secvm.participant.main import make_clock, open_device
     from secvm.participant.salting import fetch_salt
@@ -72,6 +82,7 @@ def join(
     _check_digest(experiment)
     settings = read_settings(config, ParticipantSettings)
     words = _vocabulary(vocabulary)
+    accepted, consent = Accepted(accept_leakage, accept_epsilon), settings.consent.consent()
 
     async def fetch_and_join() -> bool:
         from secvm.participant.main import make_transport
@@ -82,13 +93,22 @@ def join(
             clock, policy = make_clock(settings), settings.policy()
             # Before anybody is asked: what cannot be joined needs no yes.
             policy.check(document)
+            consent.check(document, accepted)
             salt = await fetch_salt(document, transport, policy, now=clock.now())
-            agreed = yes or _agrees(document, what_leaves(document))
+            agreed = yes or _agrees(document, what_leaves(document, consent.statement(document, curve=True)))
             if agreed:
                 device = open_device(settings, transport, clock)
                 try:
                     with Vault(settings.device.folder) as vault:
-                        device.join(experiment, envelope, vault, source=source, vocabulary=words, salt=salt)
+                        device.join(
+                            experiment,
+                            envelope,
+                            vault,
+                            source=source,
+                            vocabulary=words,
+                            salt=salt,
+                            accepted=accepted,
+                        )
                 finally:
                     device.close()
             else:
@@ -145,7 +165,7 @@ def run(config: ConfigOption) -> None:
 def inspect(
     config: MaybeConfigOption = None, folder: FolderOption = None, output_format: FormatOption = Format.TXT
 ) -> None:
-    """Show what was sent, what will be, and what is known about the risk.
+    """Show what was sent, what will be, what is known about the risk, and the ledger of all that was told.
 
     Example:
 
@@ -154,12 +174,15 @@ def inspect(
     """
     from secvm.participant.inspection import as_text
     from secvm.participant.inspection import inspect as look
+    from secvm.participant.ledger import in_words, read_ledger
     from secvm.runtime.only_one import FILE as LOCK_FILE
     from secvm.runtime.only_one import is_running
 
+    consent = consent_of(config)
     state = open_state(config, folder)
     try:
-        found = look(state, now=SystemClock().now())
+        found = look(state, now=SystemClock().now(), consent=consent)
+        ledger = read_ledger(state, consent)
     finally:
         state.close()
     now = (
@@ -167,7 +190,8 @@ def inspect(
         if is_running(state.folder / LOCK_FILE)
         else "It does not run now, so nothing is fetched or sent."
     )
-    emit(found, output_format, text=as_text(found) + (f"\n{now}" if found else ""))
+    told = "\n".join([as_text(found), *in_words(ledger, consent), "", now]) if found else as_text(found)
+    emit({**found, "ledger": ledger.content(consent)}, output_format, text=told)
 
 
 @app.command()

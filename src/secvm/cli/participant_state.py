@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from secvm.cli.participant_vault import device_folder
 from secvm.errors import BadInputError
 from secvm.participant.state import FILE, DeviceState
+
+if TYPE_CHECKING:
+    from secvm.participant.consent import Consent
 
 MaybeConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")
@@ -28,6 +31,15 @@ def open_state(config: Path | None, folder: Path | None) -> DeviceState:
     if not (found / FILE).exists():
         raise BadInputError(f"{found}: no device has its state here", next_step="Name it with --config or --folder.")
     return DeviceState(found)
+
+
+def consent_of(config: Path | None) -> Consent:
+    """What the device agrees to; by default, where no settings are named."""
+    from secvm.participant.consent import Consent
+    from secvm.participant.settings import ParticipantSettings
+    from secvm.runtime.settings import read_settings
+
+    return Consent() if config is None else read_settings(config, ParticipantSettings).consent.consent()
 
 
 def known_digest(state: DeviceState, name: str) -> str:

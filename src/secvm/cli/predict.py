@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,4 +98,5 @@ def load_model(path: Path) -> Model:
 def _read(model: Model, people: Path, *, labels_required: bool) -> People:
     if model.quantiser is not None:
         raise BadInputError("this model was trained on columns of numbers; use it from Python")
-    return read_people(people, model.binning, presence=model.presence, labels_required=labels_required)
+    folk = read_people(people, model.binning, presence=model.presence, labels_required=labels_required)
+    return replace(folk, rows=folk.rows.present()) if model.one_per_bin else folk

@@ -9,9 +9,10 @@ import typer
 
 from secvm.cli.privacy_bins import bins
 from secvm.cli.privacy_labels import labels, plan
+from secvm.cli.privacy_statement import statement
 
 app = typer.Typer(
-    help="Say in numbers what hides and what does not: bins, labels.",
+    help="Say in numbers what hides and what does not.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -22,10 +23,11 @@ app = typer.Typer(
 
 @app.callback()
 def _privacy() -> None:
-    """Say in numbers what hides and what does not: bins, labels."""
+    """Say in numbers what hides and what does not."""
     # With one command alone typer would drop its name; a callback keeps it a group.
 
 
 app.command()(bins)
 app.command()(labels)
 app.command()(plan)
+app.command()(statement)

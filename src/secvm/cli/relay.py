@@ -50,3 +50,21 @@ def key(
 
     public = make_key(out).data.hex()
     emit({"key": public, "out": str(out)}, output_format, text=public)
+
+
+@app.command("token-seed")
+def token_seed(
+    out: Annotated[Path, typer.Option(help="New file for the seed.", metavar="FILE", show_default=False)],
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Make the seed from which the keys of anonymous tokens follow, one for each epoch.
+
+    Relay and coordinator have the same file, each under [tokens] seed_file in its settings. Example:
+
+    \b
+        ./secvm relay token-seed --out tokens.seed
+    """
+    from secvm.relay.main import make_token_seed
+
+    make_token_seed(out)
+    emit({"out": str(out)}, output_format, text=str(out))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secvm.errors import BadInputError, SecVMError
+from secvm.errors import BadInputError, RemoteProtocolError, SecVMError
 from secvm.learning.weights import Weights
 from secvm.protocol.blobs import decode_weights
 from secvm.protocol.ending import Ending, accept_ending
@@ -79,6 +79,14 @@ class Remote:
     def status(self, digest: str) -> dict[str, Any]:
         """What is public of an experiment's rounds."""
         return _json(self._needed(f"/v1/experiment/{digest}/status"))
+
+    def experiment(self, name: str) -> ExperimentDocument:
+        """The experiment whose digest begins so, checked."""
+        digest = self.find(name)
+        try:
+            return read_published(self._needed(f"/v1/experiment/{digest}"), digest=digest)
+        except RemoteProtocolError as fault:
+            raise BadInputError(f"the coordinator serves what cannot be trusted: {fault}") from None
 
     def model(self, digest: str) -> TrustedModel:
         """The newest model, checked."""

@@ -12,12 +12,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from secvm.cli import options, plots
+from secvm.cli import options, plots, train_privacy
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import Model
-from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins_only
+from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, PrivateRun, train_bins_only
 from secvm.estimator.thinning import parse_thinning
 from secvm.files import write_together
 from secvm.learning.individual.binning import Binning, HashBinning
@@ -42,8 +42,11 @@ def train(
     values: Annotated[str, typer.Option(help="counts, or presence: every feature counts 1.")] = "counts",
     salt: Annotated[str | None, typer.Option(help="Salt of the hash in hexadecimal; default: from the seed.")] = None,
     descent: Annotated[
-        str, typer.Option(help="pegasos (the paper's) or swift (few rounds, few packages).")
-    ] = "pegasos",
+        str | None,
+        typer.Option(
+            help="pegasos (the paper's, the default) or swift (few rounds, few packages; the only one with --epsilon)."
+        ),
+    ] = None,
     thinning: Annotated[
         str, typer.Option(help="RHO (swift), q=Q (pegasos), none, or auto: 3 for swift, none for pegasos.")
     ] = "auto",
@@ -74,6 +77,11 @@ def train(
     loss_parameter: Annotated[str | None, typer.Option(help="Clip, epsilon or quantile of the loss.")] = None,
     multiclass: Annotated[str, typer.Option(help="ovr (one-vs-rest) or ovo (one-vs-one).")] = "ovr",
     stop: Annotated[str, typer.Option(help="none, or plateau: a tenth of the people decides when to stop.")] = "none",
+    epsilon: train_privacy.EpsilonOption = None,
+    delta: train_privacy.DeltaOption = "1e-6",
+    contribution: train_privacy.ContributionOption = 300,
+    gamma: train_privacy.GammaOption = "1",
+    noise: train_privacy.NoiseOption = "cover",
     seed: Annotated[int, typer.Option(help="Seed of split, salt and dice.")] = 1,
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 1,
     out: Annotated[
@@ -91,8 +99,22 @@ def train(
     \b
         ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 500 --rounds 200 --out model.secvm
         ./secvm train examples/people.jsonl --test-fraction 0.25 --descent swift --rounds 10 --format json
+        ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 40 --contribution 10 --epsilon 4 --delta 1e-4
     """
     started = time.monotonic()
+    privacy = train_privacy.asked(epsilon, delta, contribution, gamma, rounds, thinning)
+    descent = descent or ("pegasos" if privacy is None else "swift")
+    train_privacy.check(
+        privacy,
+        noise,
+        descent=descent,
+        bins=bins,
+        vocabulary=vocabulary,
+        stop=stop,
+        decay=decay,
+        class_weight=class_weight,
+        loss=loss,
+    )
     _check_words(values=values, descent=descent, multiclass=multiclass, stop=stop)
     tests = [given for given in (test, test_fraction, split_file) if given is not None]
     if len(tests) > 1:
@@ -110,7 +132,7 @@ def train(
     if lambda_ is not None and descent == "swift":
         options.number(lambda_, "--lambda")
         note("secvm: swift has no lambda; --lambda changes nothing")
-    thin = parse_thinning(thinning, descent)
+    thin = parse_thinning("auto" if privacy is not None else thinning, descent)
     dice_seed = options.seed_bytes(seed)
     wanted = options.binning(bins, hashes, vocabulary, options.salt_bytes(salt, seed))
 
@@ -142,7 +164,9 @@ def train(
             thinning=thin,
             multiclass=multiclass,
             class_weights=lambda labels, counts: options.class_weights(class_weight or [], labels, counts),
+            private=None if privacy is None else PrivateRun(privacy, hashes, dice_seed, trusted=noise == "central"),
         )
+    rounds = train_privacy.begin(work, privacy, noise, rounds, seed)
     options.check_memory(folk.binning.n_bins, work.experiment.models.n_models)
     held_out = None
     if stop == "plateau":
@@ -151,12 +175,14 @@ def train(
         fitted = work.run(dice_seed, rounds=rounds, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
 
     n_held_out = 0 if held_out is None else int(held_out.sum())
-    result = work.report() | _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
+    result = work.report() | train_privacy.told(work, noise)
+    result |= _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
     model = Model(
         experiment=work.experiment,
         binning=folk.binning,
         weights=fitted.weights,
-        presence=values == "presence",
+        presence=values == "presence" or privacy is not None,
+        one_per_bin=privacy is not None,
         rounds=fitted.rounds,
     )
     _write(work, model, result, out=out, curve=curve, plot=plot)
@@ -272,6 +298,8 @@ def _as_text(result: dict[str, Any]) -> str:
         f"{result['features']} features in {result['bins']} bins, "
         f"{result['packages_per_person']:.1f} packages per person in all"
     )
+    if "privacy" in result:
+        lines.append(train_privacy.as_text(result["privacy"]))
     if result["stopped_because"] == "plateau":
         lines.append(f"stopped at a plateau; the model of round {result['kept_round']} was kept")
     if result["two_cycle"]:

@@ -20,9 +20,11 @@ from typing import Any
 
 from secvm.coordinator.books import first_blobs
 from secvm.coordinator.chosen_beacons import NewestPulse
+from secvm.coordinator.cover_question import PlannedCover
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE
-from secvm.coordinator.questions import Specification, ask
+from secvm.coordinator.questions import Specification, ask, planned_cover
+from secvm.coordinator.status import privacy_told
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
@@ -63,11 +65,14 @@ class Admin:
         only_tests: bool = False,
         log: LogTerms | None = None,
         newest: Callable[[], NewestPulse | None] | None = None,
+        redeems: bool = False,
     ) -> None:
         """``wake`` tells the driver. ``only_tests``: where the clock is steered, nothing but tests may run.
 
         ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
+        ``redeems``: whether experiments may have tokens.
         """
+        self._redeems = redeems
         self._store = store
         self._key = key
         self._admin_sha256 = admin_sha256
@@ -80,21 +85,32 @@ class Admin:
         self._newest = newest
 
     def answer(self, request: Request) -> Response | Awaitable[Response]:
-        """Answer one request under ``PREFIX``; later, where NIST must be asked first."""
-        asks = request.method == "POST" and b'"beacon_delay_s"' in request.body and self._allowed(request)
-        return self._after_asking(request, self._newest) if asks and self._newest is not None else self.handle(request)
+        """Answer one request under ``PREFIX``; later, where NIST must be asked first, or cover be planned."""
+        if request.method != "POST" or not self._allowed(request):
+            return self.handle(request)
+        asks = self._newest if b'"beacon_delay_s"' in request.body else None
+        if asks is None and b'"privacy"' not in request.body:
+            return self.handle(request)
+        return self._after_thinking(request, asks)
 
-    async def _after_asking(self, request: Request, ask_newest: Callable[[], NewestPulse | None]) -> Response:
-        return self.handle(request, await asyncio.to_thread(ask_newest))
+    async def _after_thinking(self, request: Request, ask_newest: Callable[[], NewestPulse | None] | None) -> Response:
+        newest = None if ask_newest is None else await asyncio.to_thread(ask_newest)
+        try:
+            cover = await asyncio.to_thread(lambda: planned_cover(_specification(request)))
+        except BadInputError as fault:
+            return refusal(422, str(fault))
+        return self.handle(request, newest, cover)
 
-    def handle(self, request: Request, newest: NewestPulse | None = None) -> Response:
-        """Answer at once. ``newest``: NIST's newest pulse, where it is known."""
+    def handle(
+        self, request: Request, newest: NewestPulse | None = None, cover: PlannedCover | None = None
+    ) -> Response:
+        """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``cover``: what was planned already."""
         if not self._allowed(request):
             return refusal(401, "this needs the admin key")
         digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
         try:
             if not digest:
-                return self._all(request, newest)
+                return self._all(request, newest, cover)
             found = next((one for one in self._store.experiments() if one.digest == digest), None)
             if found is None:
                 return refusal(404, "there is no such experiment")
@@ -109,12 +125,12 @@ class Admin:
         digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
         return hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer"
 
-    def _all(self, request: Request, newest: NewestPulse | None) -> Response:
+    def _all(self, request: Request, newest: NewestPulse | None, cover: PlannedCover | None) -> Response:
         if request.method == "GET":
             return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
         if request.method != "POST":
             return refusal(405, "only GET and POST have a meaning here")
-        told = parse_settings(request.body, Specification, "the specification")
+        told = _specification(request)
         if self._only_tests and not told.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
         document, own = ask(
@@ -125,6 +141,8 @@ class Admin:
             now=self._clock.now(),
             log=self._log,
             newest=newest,
+            cover=cover,
+            redeems=self._redeems,
         )
         stored = StoredExperiment(
             digest=document.digest,
@@ -150,6 +168,10 @@ class Admin:
         return _answer({**_told(found), "standing": standing.value})
 
 
+def _specification(request: Request) -> Specification:
+    return parse_settings(request.body, Specification, "the specification")
+
+
 def _told(stored: StoredExperiment) -> dict[str, Any]:
     document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
     return {
@@ -159,6 +181,7 @@ def _told(stored: StoredExperiment) -> dict[str, Any]:
         "rounds": document.rounds,
         "budget": document.budget,
         "floor": document.floor,
+        "privacy": privacy_told(document),
         "test": document.test,
         "settings": json.loads(stored.settings),
     }

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from secvm.coordinator.leakage import LeakageMeter
 from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.status import Watchers
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound
@@ -159,9 +160,11 @@ class Books:
                 self._documents[digest] = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
                 own = OwnSettings.model_validate_json(stored.settings)
                 self._watchers[digest] = Watchers(
+                    self._documents[digest].experiment,
+                    leakage=LeakageMeter(self._documents[digest]),
                     plateau=None
                     if own.early_stopping is None
-                    else Plateau(patience=own.early_stopping.patience, at_least=own.early_stopping.at_least)
+                    else Plateau(patience=own.early_stopping.patience, at_least=own.early_stopping.at_least),
                 )
             rounds = tuple(LiveRound(one, self._manifest(one)) for one in self._store.rounds(digest))
             book = Book(stored, self._documents[digest], rounds, self._watchers[digest], self._store)

@@ -6,7 +6,7 @@
 
 A capsule is known by its SHA-256. Its first record counts, later ones do not. A package that has no place in the rounds
 of the epoch is refused under the name of its problem, by the rules of ``protocol.codec.check_package``, and changes no
-count; its capsule was received all the same, and is under the root.
+count; its capsule was received all the same, and is under the root. So is one whose token another capsule has used.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from secvm.coordinator._kernels import plan as p
 from secvm.coordinator._kernels.dispatch import Name, Seen, kernels
 from secvm.coordinator.records import check_block, view_words
+from secvm.coordinator.redeeming import Doubles
 from secvm.crypto.kem import RandomBytes, throw
 from secvm.errors import LocalProtocolError
 from secvm.learning.aggregate.tally import Tally
@@ -80,11 +81,17 @@ class Counted:
 
 
 def count_epoch(
-    blocks: Iterable[bytes], rounds: Sequence[RoundToCount], *, dice: RandomBytes, using: Name | None = None
+    blocks: Iterable[bytes],
+    rounds: Sequence[RoundToCount],
+    *,
+    dice: RandomBytes,
+    spent: Iterable[bytes] = (),
+    using: Name | None = None,
 ) -> Counted:
     """Count all blocks of an epoch into tallies. Only digests and counts are held in memory, no packages.
 
     ``dice`` throw the key of the table of digests (see ``_kernels.fast``): secret, and after the last capsule came.
+    ``spent``: which capsules have used which tokens (``coordinator.redeeming``); a token counts once.
     """
     named = [(told.experiment_id, told.round_number) for told in rounds]
     if len(set(named)) != len(named):
@@ -94,17 +101,26 @@ def count_epoch(
     plan = p.make_plan([_shape(told) for told in rounds])
     chosen = kernels(using)
     seen = chosen.seen(throw(dice, _KEY_BYTES))
-    received = 0
+    received, refused_doubles = 0, 0
+    doubles = Doubles(spent)
     for block in _gathered(blocks):
         words = view_words(block)
-        chosen.tally(words, seen.first(words), plan)
+        first = seen.first(words)
+        if doubles:
+            again = first & doubles.among(words)
+            refused_doubles += int(np.count_nonzero(again))
+            first &= ~again
+        chosen.tally(words, first, plan)
         received += len(words)
+    refused = {name: count for name, count in zip(p.REFUSALS, plan.refused.tolist(), strict=True) if count}
+    if refused_doubles:
+        refused["spent-token"] = refused_doubles
     return Counted(
         tallies=[_tally(plan, i) for i in range(len(rounds))],
         kinds=[KindCounts(*row) for row in plan.kinds.tolist()],
         received=received,
         distinct=len(seen),
-        refused={name: count for name, count in zip(p.REFUSALS, plan.refused.tolist(), strict=True) if count},
+        refused=refused,
         seen=seen,
     )
 

@@ -33,6 +33,7 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.present import OpenRound, Present, gateway_key
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.receipts import Receipts
+from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.salting import has_salt
 from secvm.coordinator.showing import Veil, show
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
@@ -82,6 +83,7 @@ class Driver:
         update: Callable[[Present], None] | None = None,
         receipts: Receipts | None = None,
         veil: Veil | None = None,
+        redeemer: Redeemer | None = None,
     ) -> None:
         """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well.
 
@@ -96,10 +98,13 @@ class Driver:
         self._grid = grid
         self._dice = dice
         self._receipts = receipts
+        self._redeemer = Redeemer() if redeemer is None else redeemer
         self._log = log
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
-        self._participants = metrics.counter("train_participants", "Train participants of tallied rounds.")
+        self._participants = metrics.counter(
+            "train_participants", "Train participants of tallied rounds, cover taken off."
+        )
         self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
         self._update = ingest.update if update is None else update
         self._veil = veil
@@ -208,7 +213,7 @@ class Driver:
                 await self._conclude(book, one, tally, root, packages=kinds.total)
 
     def _count(self, epoch: int, rounds: list[RoundToCount]) -> Counted:
-        return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
+        return count_epoch(self._store.opened(epoch), rounds, dice=self._dice, spent=self._store.spent(epoch))
 
     def _keep_receipts(self, epoch: int, counted: Counted, books: list[Book]) -> str:
         """The received root. What is below it is kept first, where a round will name the root and tell its counts."""
@@ -242,7 +247,7 @@ class Driver:
                 )
                 self._tell("round-tallied", one.stored, packages=packages)
                 self._ended.add(1, state="tallied")
-                self._participants.add(int(tally.participants.sum()))
+                self._participants.add(int(book.document.experiment.uncovered(tally).participants.sum()))
         if not met:
             # Nothing is told of how few there were: not their number, nor the relay's.
             advance(RoundState.CLOSING, RoundEvent.FLOOR_MISSED)
@@ -323,6 +328,7 @@ class Driver:
             gateway_keys=encode_key_configurations([gateway_key(key).configuration]),
             before=None if before is None else before.manifest,
             last=None if before is None else self._books.how_it_ended(before),
+            token_key=None if book.document.tokens is None else self._redeemer.public_key(key.epoch),
         )
         stored = StoredRound(
             experiment=book.stored.digest,
@@ -421,7 +427,7 @@ class Driver:
 
 
 def _is_met(book: Book, tally: Tally) -> bool:
-    return int(tally.participants.sum()) >= book.document.floor
+    return book.document.reaches_floor(tally.participants.tolist())
 
 
 def _open_round(book: Book, one: LiveRound) -> OpenRound:

@@ -1,8 +1,8 @@
 """The gateway: capsules are opened here, in blocks or one at a time, and nowhere else.
 
 **In blocks** (``open_block``) is the way of relays that collect: the capsules are durable already, nobody waits for an
-answer, and each becomes a record or is dropped under the name of its problem. Of a package only the form is looked at;
-whether it fits its round is asked when the round is counted.
+answer, and each becomes a record or is dropped under the name of its problem. Of a package only the form is looked at,
+and its token where there are tokens; whether it fits its round is asked when the round is counted.
 
 **One at a time** (``Gateway``) is RFC 9458 as any stranger's client speaks it: the sender waits for an answer under its
 own seal. So everything that can be wrong with a package is found before anything is stored. The checks, in order:
@@ -10,7 +10,8 @@ own seal. So everything that can be wrong with a package is found before anythin
  1. the capsule opens, by the key of an epoch that takes capsules now (else the problem is answered in clear),
  2. it holds the request of a package, and the package has its form,
  3. its experiment runs, its round is open now and belongs to the epoch of the key,
- 4. it names only what the experiment has.
+ 4. it names only what the experiment has,
+ 5. where the experiment has tokens, it has one that was issued, and that no other capsule has used.
 
 From 2 on every answer has one length. Fetches are opened with the same keys and answered from the public files; a
 package is refused there, and a fetch here.
@@ -24,13 +25,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from secvm.coordinator.present import OpenRound, Present
-from secvm.coordinator.records import make_record
+from secvm.coordinator.records import DIGEST_BYTES, make_record
+from secvm.coordinator.redeeming import Redeemer
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.oblivious import GatewayKeys
 from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
 from secvm.protocol import codec
 from secvm.protocol.problems import PROBLEMS, Problem, problem_of
 from secvm.protocol.sealed_requests import FetchRequest, fetch_answer, package_answer, package_in, read_request
+from secvm.protocol.tokens import split_content
 
 #: Content and media type of a public file, by its path (docs/protocol.md §19.2); None where there is none.
 Public = Callable[[str], tuple[bytes, str] | None]
@@ -44,24 +47,38 @@ class OpenedBlock:
     block: bytes = field(repr=False)
     #: How many of the others had which problem, by its name.
     refused: Counter[str]
+    #: Digest of the capsule and nonce, for each that has a token.
+    spent: bytes = field(default=b"", repr=False)
 
 
-def open_block(keys: GatewayKeys, capsules: Sequence[bytes]) -> OpenedBlock:
-    """Open many capsules; each is judged alone, by its form."""
+#: What was under a seal → the package, and the nonce of its token or nothing (``redeeming.Redeemer.check``).
+CheckToken = Callable[[bytes], tuple[bytes, bytes]]
+
+
+def _without_tokens(content: bytes) -> tuple[bytes, bytes]:
+    return content, b""
+
+
+def open_block(keys: GatewayKeys, capsules: Sequence[bytes], check: CheckToken = _without_tokens) -> OpenedBlock:
+    """Open many capsules; each is judged alone, by its form and its token."""
     parts: list[bytes] = []
+    spent: list[bytes] = []
     refused: Counter[str] = Counter()
     for capsule, opened in zip(capsules, keys.open_unanswered(capsules), strict=True):
         if isinstance(opened, RemoteProtocolError):
             refused[opened.problem] += 1
             continue
         try:
-            package = package_in(opened)
+            package, nonce = check(package_in(opened))
             codec.decode(package)
         except RemoteProtocolError as error:
             refused[error.problem] += 1
         else:
-            parts += (hashlib.sha256(capsule).digest(), package)
-    return OpenedBlock(b"".join(parts), refused)
+            digest = hashlib.sha256(capsule).digest()
+            parts += (digest, package)
+            if nonce:
+                spent += (digest, nonce)
+    return OpenedBlock(b"".join(parts), refused, b"".join(spent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +88,8 @@ class Admitted:
     epoch: int
     record: bytes = field(repr=False)
     answer: Callable[[Problem | None], bytes] = field(repr=False)
+    #: As in ``OpenedBlock``.
+    spent: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +103,11 @@ class Refused:
 class Gateway:
     """Opens single capsules and says what is to be done with them. It stores nothing."""
 
-    def __init__(self, *, dice: RandomBytes, public: Public, date: Callable[[], str]) -> None:
+    def __init__(
+        self, *, dice: RandomBytes, public: Public, date: Callable[[], str], redeemer: Redeemer | None = None
+    ) -> None:
         """``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``)."""
+        self._redeemer = Redeemer() if redeemer is None else redeemer
         self._dice = dice
         self._public = public
         self._date = date
@@ -105,12 +127,18 @@ class Gateway:
             return opened.seal_response(package_answer(problem), self._dice)
 
         try:
-            plaintext = package_in(opened.request)
-            self._check(plaintext, epoch, now)
+            content = package_in(opened.request)
+            package, _ = split_content(content)
+            self._check(package, epoch, now)
+            _, nonce = self._redeemer.check(content, epoch, self._present)
+            record = make_record(capsule, package)
+            spent = record[:DIGEST_BYTES] + nonce if nonce else b""
+            if nonce:
+                self._redeemer.use(nonce, record[:DIGEST_BYTES])
         except RemoteProtocolError as error:
             problem = problem_of(error)
             return Refused(problem, answer(problem))
-        return Admitted(epoch, make_record(capsule, plaintext), answer)
+        return Admitted(epoch, record, answer, spent)
 
     def _check(self, plaintext: bytes, epoch: int, now: int) -> None:
         addressed = codec.decode(plaintext)

@@ -28,9 +28,10 @@ from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.publisher import Publisher, remove_unfinished
 from secvm.coordinator.receipt_shelf import FolderShelf
 from secvm.coordinator.receipts import Receipts
+from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
-from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
@@ -44,7 +45,7 @@ from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import make_secret, read_secret, read_settings
+from secvm.runtime.settings import make_secret, read_secret, read_settings, read_token_seed
 
 STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
 LOG_KEY_FILE = "log.key"
@@ -123,6 +124,7 @@ class Coordinator:
             raise BadInputError(f"{KEY_FILE} and {LOG_KEY_FILE} hold one key; a log signs with a key of its own")
         self._terms = settings.terms(self._log_key.public)
         self._beacons = _beacons(settings, folder, self._clock)
+        self._token_seed = None if settings.tokens is None else read_token_seed(folder / settings.tokens.seed_file)
         self._admin_sha256 = _admin_sha256(state)
         _check_grid(state, settings)
         self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
@@ -132,6 +134,8 @@ class Coordinator:
             check_log(self._store, self._log_key, has_log=settings.log is not None)
             if settings.testing is not None:
                 _check_only_tests(self._store)
+            if settings.tokens is None:
+                _check_no_tokens(self._store)
         except BaseException:
             self._store.close()
             raise
@@ -150,8 +154,16 @@ class Coordinator:
         settings, grid = self._settings, self._settings.epochs.grid
         receipts = Receipts(self._shelf, store=self._store, grid=grid)
         publisher = Publisher(self._store, self._public, further=receipts.find)
-        ingest = Ingest(self._store, self._clock, metrics=self._metrics, log=self.log, limits=self.ingest_limits)
-        gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock))
+        redeemer = Redeemer(self._token_seed)
+        ingest = Ingest(
+            self._store,
+            self._clock,
+            metrics=self._metrics,
+            log=self.log,
+            limits=self.ingest_limits,
+            redeemer=redeemer,
+        )
+        gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock), redeemer=redeemer)
         packages = PackageRoutes(
             gateway,
             ingest,
@@ -174,6 +186,7 @@ class Coordinator:
             update=packages.update,
             receipts=receipts,
             veil=None if keeping is None else keeping.files,
+            redeemer=redeemer,
         )
         if keeping is not None:
             keeping.woken = driver.wake
@@ -190,6 +203,7 @@ class Coordinator:
                 only_tests=settings.testing is not None,
                 log=self._terms,
                 newest=self._newest_pulse,
+                redeems=redeemer.can,
             )
         routes = Routes(
             packages=packages,
@@ -314,6 +328,14 @@ def _check_key(store: CoordinatorStore, key: SigningKey) -> None:
         document = ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload)
         if key.public not in document.coordinator_keys:
             raise BadInputError(f"the signing key is not the one of the experiments here; {KEY_FILE} must be restored")
+
+
+def _check_no_tokens(store: CoordinatorStore) -> None:
+    for one in store.experiments():
+        if one.standing in (Standing.FINISHED, Standing.STOPPED):
+            continue
+        if ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload).tokens is not None:
+            raise BadInputError("an experiment here has tokens, and [tokens] is not in the settings")
 
 
 def _check_only_tests(store: CoordinatorStore) -> None:

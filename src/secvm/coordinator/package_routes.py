@@ -117,7 +117,7 @@ class PackageRoutes:
         def reply(problem: Problem | None) -> Response:
             return Response(200, opened.answer(problem), RESPONSE_MEDIA_TYPE)
 
-        return self._ingest.take_record(opened.epoch, opened.record, reply)
+        return self._ingest.take_record(opened.epoch, opened.record, reply, opened.spent)
 
     def _fetch(self, capsule: bytes) -> Response:
         return Response(200, self._gateway.fetch(capsule), RESPONSE_MEDIA_TYPE)

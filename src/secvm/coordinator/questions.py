@@ -15,7 +15,8 @@ each a person fills at most n = F · H + 1 bins, and takes part in m models. The
     m · n units are sent without thinning,   m · q · n with q,   m · ρ · √n with ρ        (Σ|x| / ‖x‖ ≤ √n, always)
 
 and B leaves room for four standard deviations more: of a person's rounds about one in 30,000 is cut. Without F, or for
-values that are no presence and not thinned by ρ, there is no such bound, and the budget must be given.
+values that are no presence and not thinned by ρ, there is no such bound, and the budget must be given. With cover
+(``[privacy]``, ``coordinator.cover_question``) B is what its caps need.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from secvm.coordinator.chosen_beacons import BeaconPart, NewestPulse, choose_beacons
+from secvm.coordinator.cover_question import PlannedCover, PrivacyPart, plan_cover
 from secvm.coordinator.epochs import Grid
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
@@ -44,11 +46,13 @@ from secvm.protocol.experiment_document import (
     FeaturesWanted,
     HashedBins,
     Relay,
+    RelayMode,
     VocabularyBins,
     Windows,
 )
 from secvm.protocol.log import LogTerms
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES
+from secvm.protocol.tokens import TokenTerms
 from secvm.runtime.settings import Settings
 
 SALT_BYTES = 16
@@ -132,6 +136,15 @@ class RelayPart(Settings):
 
     url: str
     key: str
+    #: What it is, where that is told; cover needs "round".
+    mode: RelayMode | None = None
+
+
+class TokensPart(Settings):
+    """Anonymous tokens: packages without one are not counted."""
+
+    #: Where devices ask for them: the url of a relay that issues tokens.
+    issuer: str
 
 
 class EarlyStopping(Settings):
@@ -168,7 +181,10 @@ class Specification(Settings):
     train_share: Number = "7/10"
     rounds: int | None = None
     relays: tuple[RelayPart, ...] = ()
+    #: Cover; without it the experiment is plain.
+    privacy: PrivacyPart | None = None
     gateway_note: str = ""
+    tokens: TokensPart | None = None
     early_stopping: EarlyStopping | None = None
     test: bool = False
 
@@ -188,10 +204,14 @@ def ask(
     now: int,
     log: LogTerms | None = None,
     newest: NewestPulse | None = None,
+    cover: PlannedCover | None = None,
+    redeems: bool = False,
 ) -> tuple[ExperimentDocument, OwnSettings]:
     """The experiment that was specified, for this coordinator.
 
     ``log``: the terms of the coordinator's log, where it has one. ``newest``: NIST's newest pulse, where it is known.
+    ``cover``: what ``planned_cover`` says of it, where somebody has asked already.
+    ``redeems``: whether this coordinator can verify tokens.
 
     Raises
     ------
@@ -209,10 +229,12 @@ def ask(
         hours=told.windows.hours,
         time_zone=told.windows.time_zone,
     )
+    if cover is None and told.privacy is not None:
+        cover = planned_cover(told)
     document = ExperimentDocument(
         title=told.title,
         question=told.question,
-        experiment=_experiment(told),
+        experiment=_experiment(told, cover),
         features=FeaturesWanted(
             source=told.features.source, description=told.features.description, presence=told.features.presence
         ),
@@ -222,11 +244,15 @@ def ask(
         train_share=exact(told.train_share),
         rounds=DEFAULT_ROUNDS[told.descent.rule] if told.rounds is None else told.rounds,
         coordinator_keys=(key,),
-        relays=tuple(Relay(url=relay.url, key=_relay_key(relay)) for relay in told.relays),
+        relays=tuple(Relay(url=relay.url, key=_relay_key(relay), mode=relay.mode) for relay in told.relays),
+        privacy=None if cover is None else cover.terms,
         gateway_note=_note(told),
         log=log,
+        tokens=None if told.tokens is None else TokenTerms(issuer=told.tokens.issuer),
         test=told.test,
     )
+    if told.tokens is not None and not redeems:
+        raise BadExperimentError("tokens need the issuer's seed: [tokens] in the settings")
     if log is None and isinstance(document.binning, HashedBins) and document.binning.beacons:
         raise BadExperimentError("beacons need a log, which shows that they had not spoken yet: [log] in the settings")
     if told.early_stopping is not None and document.experiment.loss.regression:
@@ -239,12 +265,41 @@ def ask(
     return document, OwnSettings(early_stopping=told.early_stopping)
 
 
-def _experiment(told: Specification) -> Experiment:
+def planned_cover(told: Specification) -> PlannedCover | None:
+    """The cover that a specification asks for. It takes its time, and needs no coordinator."""
+    if told.privacy is None:
+        return None
+    return plan_cover(
+        told.privacy,
+        replace(_learning(told), budget=None),
+        hashes=told.binning.hashes,
+        rounds=told.rounds,
+        train_share=exact(told.train_share),
+        presence=told.features.presence,
+        modes=[relay.mode for relay in told.relays],
+        floor=told.floor,
+    )
+
+
+def _experiment(told: Specification, cover: PlannedCover | None) -> Experiment:
+    experiment = _learning(told)
+    if cover is not None:
+        budget = cover.plan.budget if told.budget is None else told.budget
+        return replace(experiment, budget=budget, cover=cover.plan.cover)
+    if told.budget is not None:
+        return experiment
+    return replace(
+        experiment, budget=default_budget(experiment, hashes=told.binning.hashes, presence=told.features.presence)
+    )
+
+
+def _learning(told: Specification) -> Experiment:
+    """The experiment without cover, and with the budget that was given, or with any."""
     unknown = told.class_weights.keys() - set(told.labels)
     if unknown:
         raise BadExperimentError("class_weights names a label that the experiment does not have")
     weights = tuple(exact(told.class_weights.get(label, 1)) for label in told.labels) if told.class_weights else ()
-    experiment = Experiment(
+    return Experiment(
         n_bins=told.binning.bins,
         labels=told.labels,
         rule=_rule(told.descent),
@@ -258,11 +313,6 @@ def _experiment(told: Specification) -> Experiment:
         target_spread=exact(told.target_spread),
         robust=_robust(told.robust),
     )
-    if told.budget is not None:
-        return experiment
-    return replace(
-        experiment, budget=default_budget(experiment, hashes=told.binning.hashes, presence=told.features.presence)
-    )
 
 
 def default_budget(experiment: Experiment, *, hashes: int, presence: bool) -> int:
@@ -272,7 +322,7 @@ def default_budget(experiment: Experiment, *, hashes: int, presence: bool) -> in
     if not presence and experiment.thinning.rho is None:
         raise BadExperimentError("give a budget: values that are no presence have no bound without thinning by rho")
     bins = experiment.features_per_person * hashes + 1
-    models = int(max(abs(row).sum() for row in experiment.models.signs))
+    models = experiment.models.most_per_person
     most = models * bins
     if experiment.thinning.active:
         share = float(experiment.thinning.divisor)

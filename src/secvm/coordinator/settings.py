@@ -28,6 +28,9 @@
     batch_bytes = 4194304           # of a relay's batch
     deposit_bytes = 67108864        # of a relay's whole epoch: 500,000 packages
 
+    [tokens]                        # for experiments with anonymous tokens (docs/protocol.md §24)
+    seed_file = "tokens.seed"       # the same as the issuer's, which is a relay
+
     [log]                           # every experiment that is made from now on stands in a log (docs/protocol.md §20)
     name = "secvm.example"          # host and path, without https://, under which this coordinator is reached
     freshness_s = 3600              # how old witnesses' cosignatures may be for a device
@@ -187,6 +190,13 @@ class BeaconsPart(Settings):
     issuers: Path | None = None
 
 
+class TokensPart(Settings):
+    """Anonymous tokens of experiments that ask for them."""
+
+    #: The issuer's seed, as ``secvm relay token-seed`` wrote it.
+    seed_file: Path
+
+
 class TestingPart(Settings):
     """For tests alone."""
 
@@ -207,6 +217,7 @@ class CoordinatorSettings(Settings):
     log: LogPart | None = None
     witnesses: Annotated[tuple[WitnessPart, ...], pydantic.Field(max_length=MAX_WITNESSES)] = ()
     beacons: BeaconsPart = BeaconsPart()
+    tokens: TokensPart | None = None
     testing: TestingPart | None = None
 
     @pydantic.model_validator(mode="after")

@@ -2,7 +2,8 @@
 
 Nothing here is more than what signed documents already tell: counts of a round appear when the manifest after it (or
 the ending) is public, and of an abandoned round nothing does. Shares come with 95 % intervals, and with the marginal
-baseline that a guess would reach.
+baseline that a guess would reach. ``participants`` and ``cells`` are the counts as published. Where there is cover they
+hold it; ``people`` and the shares do not, and its noise is in the intervals.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from secvm.coordinator.leakage import LeakageMeter
 from secvm.coordinator.store.port import Standing
 from secvm.learning.aggregate.convergence import Plateau, TwoCycle
-from secvm.learning.aggregate.scoring import Share, score
+from secvm.learning.aggregate.scoring import Share
 from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import LastRound
 
@@ -27,9 +30,12 @@ from secvm.protocol.manifest import LastRound
 class Watchers:
     """Is it still learning? Fed with every round that is told, once, in order."""
 
+    experiment: Experiment
     two_cycle: TwoCycle = field(default_factory=TwoCycle)
     #: None where the operator wants no early stopping.
     plateau: Plateau | None = None
+    #: None where nobody reads it.
+    leakage: LeakageMeter | None = None
     #: The last round that was looked at.
     seen: int = 0
     stop: bool = False
@@ -41,7 +47,10 @@ class Watchers:
         self.seen = number
         if tally is None:
             return
+        tally = self.experiment.uncovered(tally)
         self.two_cycle.watch(tally, number)
+        if self.leakage is not None:
+            self.leakage.watch(number, tally)
         tested = int(tally.cells.sum())
         # A round in which nobody tested says nothing about the model.
         if self.plateau is not None and tested:
@@ -73,8 +82,12 @@ def status(
         "labels": list(document.experiment.labels),
         "floor": document.floor,
         "budget": document.budget,
+        "privacy": privacy_told(document),
         "test": document.test,
         "rounds": [_told(one, document) for one in rounds],
+        "leakage": (watchers.leakage or LeakageMeter(document)).content(
+            told=sum(one.last is not None for one in rounds)
+        ),
         "notes": _notes(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds),
     }
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -90,16 +103,38 @@ def _told(one: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
     }
     if one.last is None or one.last.tally is None:
         return told
-    labels = document.experiment.labels
+    experiment, labels = document.experiment, document.experiment.labels
+    counted = one.last.counts
     told["participants"] = dict(zip(labels, one.last.participants, strict=True))
-    if document.experiment.loss.regression:
+    told["people"] = dict(zip(labels, experiment.uncovered(counted).participants.tolist(), strict=True))
+    if experiment.loss.regression:
         return told
-    found = score(np.array(one.last.cells, dtype=np.int64))
+    found = experiment.score(counted)
     told["cells"] = [list(row) for row in one.last.cells]
     told["accuracy"] = _share(found.accuracy)
     for name in ("recall", "precision", "baseline"):
         told[name] = {label: _share(share) for label, share in zip(labels, getattr(found, name), strict=True)}
     return told
+
+
+def privacy_told(document: ExperimentDocument) -> dict[str, Any]:
+    """What is claimed, and what it rests on."""
+    terms, cover = document.privacy, document.experiment.cover
+    if terms is None or cover is None:
+        return {"kind": "plain", "note": "no formal guarantee"}
+    return {
+        "kind": "cover",
+        "epsilon": float(terms.epsilon),
+        "delta": float(terms.delta),
+        "participants": terms.participants,
+        "gamma": float(terms.gamma),
+        "honest": terms.honest,
+        "cover_mean": float(cover.mean_packages),
+        "note": (
+            f"a guarantee only while {terms.honest} or more devices of a round are honest and deliver, and the relay"
+            " shuffles and does not work together with the coordinator"
+        ),
+    }
 
 
 def _share(share: Share) -> dict[str, Any]:

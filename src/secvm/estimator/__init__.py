@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from secvm.estimator.binner import FeatureBinner
     from secvm.estimator.classifier import SecVMClassifier
+    from secvm.estimator.privacy import Privacy
     from secvm.estimator.regressor import SecVMRegressor
 
-__all__ = ["FeatureBinner", "SecVMClassifier", "SecVMRegressor"]
+__all__ = ["FeatureBinner", "Privacy", "SecVMClassifier", "SecVMRegressor"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,6 +26,10 @@ def __getattr__(name: str) -> Any:
         from secvm.estimator.binner import FeatureBinner
 
         return FeatureBinner
+    if name == "Privacy":
+        from secvm.estimator.privacy import Privacy
+
+        return Privacy
     if name == "SecVMClassifier":
         from secvm.estimator.classifier import SecVMClassifier
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from inspect import signature
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -20,6 +21,7 @@ from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.model import Model
+from secvm.estimator.privacy import Privacy, PrivacyPlan
 from secvm.estimator.question import ask, has_negative_values, is_uneven
 from secvm.estimator.thinning import parse_thinning
 from secvm.estimator.training import Attendance, OfflineTraining, Population
@@ -65,6 +67,9 @@ PARAMETERS_DOC = """
         Share of people held out for ``stop="plateau"`` (unless ``fit`` is given cohorts).
     budget : int or None
         Packages per participant and round, as in a deployment.
+    privacy : Privacy or None
+        An (ε, δ) to train under, by cover packages. It decides values, features_per_person, descent, thinning and
+        rounds by itself, from public numbers; ``privacy_`` tells how. None: no formal guarantee.
     dice_seed : bytes or None
         Seed of the people's dice; None draws one from ``random_state``.
     random_state : int, RandomState or None
@@ -89,6 +94,7 @@ class SecVMBase(BaseEstimator):
         "stop": [StrOptions({"none", "plateau"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "budget": [Interval(Integral, 2, None, closed="left"), None],
+        "privacy": [Privacy, None],
         "dice_seed": [bytes, None],
         "random_state": ["random_state"],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
@@ -112,11 +118,14 @@ class SecVMBase(BaseEstimator):
     stop: str
     validation_fraction: float
     budget: int | None
+    privacy: Privacy | None
     dice_seed: bytes | None
     random_state: Any
     n_jobs: int | None
     #: Seed of the people's dice, as given or drawn.
     seed_: bytes
+    #: What ``privacy`` came to: plan, budget, mean cover, achieved ε. Only there where it was asked for.
+    privacy_: PrivacyPlan
 
     # -- what the parameters mean --------------------------------------------------------------------------------
 
@@ -150,6 +159,8 @@ class SecVMBase(BaseEstimator):
         **more: Any,
     ) -> Experiment:
         # Only people who count have a say: ``rows`` are theirs.
+        if self.privacy is not None:
+            return self._private_experiment(self.privacy, labels, rows, loss=loss or self._loss(), **more)
         return ask(
             rows,
             labels=labels,
@@ -160,6 +171,46 @@ class SecVMBase(BaseEstimator):
             budget=None if self.budget is None else int(self.budget),
             **more,
         )
+
+    def _private_experiment(
+        self, privacy: Privacy, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss, **more: Any
+    ) -> Experiment:
+        """The experiment that a plan from public numbers asks for: the people's number, and nothing of their data."""
+        self.privacy_ = privacy.planned(
+            people=len(rows),
+            bins=rows.n_bins,
+            labels=len(labels),
+            n_hashes=self.n_hashes,
+            multiclass=more.get("multiclass", "ovr"),
+        )
+        settings = self.privacy_.settings
+        return ask(
+            rows,
+            labels=labels,
+            rule=settings.rule,
+            loss=loss,
+            thinning=settings.thinning,
+            features_per_person=int(privacy.contribution),
+            cover=self.privacy_.cover,
+            **more,
+        )
+
+    def _check_privacy(self, sample_weight: Any, attendance: Any) -> None:
+        """Refuse what ``privacy`` decides by itself, and what would look at people outside its promise."""
+        if self.privacy is None:
+            return
+        defaults = {name: parameter.default for name, parameter in signature(type(self).__init__).parameters.items()}
+        for name in ("values", "features_per_person", "descent", "thinning", "rounds", "budget", "step_cap", "decay"):
+            if getattr(self, name) != defaults[name]:
+                raise BadInputError(f"{name} is decided by privacy; leave it as it is, or set it in Privacy(...)")
+        if self.stop != "none" or getattr(self, "class_weight", None) == "balanced":
+            raise BadInputError("a plateau and balanced class weights look at people outside the promise of privacy")
+        if sample_weight is not None or attendance is not None:
+            raise BadInputError("privacy is planned for everybody, once: it goes with neither weights nor attendance")
+
+    @property
+    def _rounds(self) -> int:
+        return self.rounds if self.privacy is None else self.privacy_.settings.rounds
 
     def _seed(self) -> bytes:
         if self.dice_seed is not None:
@@ -178,10 +229,12 @@ class SecVMBase(BaseEstimator):
             n_bins=self.n_bins,
             n_hashes=self.n_hashes,
             salt=salt_of(self.seed_) if self.salt is None else self.salt,
-            values=self.values,
-            features_per_person=self.features_per_person,
+            values=self.values if self.privacy is None else "one-per-bin",
+            features_per_person=self.features_per_person if self.privacy is None else self.privacy.contribution,
             dice_seed=self.seed_,
         ).fit(X, sample_weight=sample_weight)
+        if self.privacy is not None and self.n_bins is None and self.binner_.text_:
+            raise BadInputError("a vocabulary found among people is not public; with privacy give n_bins")
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.binner_, name):
                 setattr(self, name, getattr(self.binner_, name))
@@ -207,7 +260,7 @@ class SecVMBase(BaseEstimator):
         fitted = fit_rounds(
             training,
             people,
-            rounds=self.rounds,
+            rounds=self._rounds,
             attendance=attendance_table(attendance, len(people)),
             held_out=held_out,
             plateau=Plateau() if self.stop == "plateau" else None,
@@ -239,6 +292,13 @@ class SecVMBase(BaseEstimator):
     def _begin(self, experiment: Experiment) -> None:
         """Before the first round of ``partial_fit``."""
         self.experiment_, self.state_, self.n_iter_ = experiment, experiment.start(), 0
+
+    def _check_rounds_open(self) -> None:
+        """``partial_fit`` adds rounds, and a promise is made for all of them at once."""
+        if hasattr(self, "experiment_") and self.experiment_.cover is not None:
+            raise BadInputError("rounds beyond the plan would not be private: this model cannot go on")
+        if self.privacy is not None:
+            raise BadInputError("privacy is planned for all rounds at once; use fit")
 
     def _check_resumable(self) -> None:
         if not getattr(self, "_resumable", True):
@@ -290,6 +350,8 @@ class SecVMBase(BaseEstimator):
         file appears whole or not at all.
         """
         check_is_fitted(self)
+        if with_state and self.experiment_.cover is not None:
+            raise BadInputError("rounds beyond the plan would not be private: this model cannot go on")
         if with_state and not getattr(self, "_resumable", True):
             raise BadInputError("this model was saved without its state, and has none to save")
         columns = None if self.binner_.text_ else tuple(getattr(self, "feature_names_in_", ()))
@@ -297,7 +359,8 @@ class SecVMBase(BaseEstimator):
             experiment=self.experiment_,
             binning=self.binner_.binning_,
             weights=self.weights_,
-            presence=self.values == "presence",
+            presence=self.binner_.values != "counts",
+            one_per_bin=self.binner_.values == "one-per-bin",
             rounds=self.n_iter_,
             quantiser=self.binner_.quantiser_,
             columns=columns,
@@ -348,7 +411,7 @@ class SecVMBase(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = self.values == "presence"
+        tags.input_tags.positive_only = self.values != "counts" or self.privacy is not None
         return tags
 
 

@@ -41,7 +41,7 @@ BINNING_CONSTRAINTS: dict[str, list[Any]] = {
     "n_bins": [Interval(Integral, 1, None, closed="left"), None],
     "n_hashes": [Interval(Integral, 1, 16, closed="both")],
     "salt": [str, bytes, None],
-    "values": [StrOptions({"counts", "presence"})],
+    "values": [StrOptions({"counts", "presence", "one-per-bin"})],
     "features_per_person": [Interval(Integral, 1, None, closed="left"), None],
 }
 
@@ -57,8 +57,8 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         Bins per feature.
     salt : str of hexadecimal digits, bytes or None
         The public randomness that fixes the hash; None draws it from ``dice_seed`` or ``random_state``.
-    values : {"counts", "presence"}
-        Presence counts every feature that is there once.
+    values : {"counts", "presence", "one-per-bin"}
+        Presence counts every feature that is there once; one-per-bin every bin, however many features are in it.
     features_per_person : int or None
         At most so many features of a person take part, drawn with seeded dice.
     dice_seed : bytes or None
@@ -155,7 +155,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         if _is_text(X):
             raise BadInputError("this estimator was fitted on columns; give an array, a data frame or a sparse matrix")
         checked = self._check(X, reset=False)
-        if self.values == "presence" or self.quantiser_ is None:
+        if self.values != "counts" or self.quantiser_ is None:
             levels = sp.csr_matrix(checked != 0, dtype=np.int64)  # a column is there or not: there are no levels
         else:
             levels = self.quantiser_.levels(checked)
@@ -198,7 +198,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
 
     def _finish(self, starts: NDArray[np.int64], bins: NDArray[np.int32], values: NDArray[np.int64]) -> BinnedRows:
         """Presence, several hashes, unknown words; then colliding values add."""
-        if self.values == "presence":
+        if self.values != "counts":
             if (values < 0).any():
                 raise BadInputError("a feature has a negative value, which has no meaning as presence")
             values = (values != 0).astype(np.int64)
@@ -212,6 +212,8 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             kept = np.concatenate([[0], np.cumsum(known)])
             flat, repeated, offsets = flat[known], repeated[known], kept[offsets]
         rows = kernels().bin_rows(offsets, flat, repeated, self.binning_.n_bins)
+        if self.values == "one-per-bin":
+            rows = rows.present()
         if len(rows) and int(rows.units.max()) > MAX_UNITS:
             raise BadInputError("a person has too many units; sums would no longer be exact everywhere")
         return rows
@@ -225,7 +227,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             n_bins=hashed.n_bins if hashed else None,
             n_hashes=hashed.n_hashes if hashed else 1,
             salt=hashed.salt.hex() if hashed else None,
-            values="presence" if model.presence else "counts",
+            values=model.values,
             features_per_person=model.experiment.features_per_person,
         )
         binner.binning_ = binning
@@ -261,7 +263,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             if "could not convert string" not in str(error):
                 raise
             raise BadInputError("columns must hold numbers; give words as lists of words") from None
-        if self.values == "presence":
+        if self.values != "counts":
             check_non_negative(checked, "presence, where a feature is there or not")
         if is_sparse(checked):
             # A copy where something is to be tidied: the arrays may be the caller's.
@@ -278,7 +280,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = self.values == "presence"
+        tags.input_tags.positive_only = self.values != "counts"
         # Bins hold counts: integers, whatever came in.
         tags.transformer_tags.preserves_dtype = []
         return tags

@@ -17,6 +17,7 @@ from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator, real_scores
 from secvm.estimator.model import Model
+from secvm.estimator.privacy import Privacy
 from secvm.estimator.training import Population
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
@@ -77,6 +78,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         stop: str = "none",
         validation_fraction: float = 0.1,
         budget: int | None = None,
+        privacy: Privacy | None = None,
         dice_seed: bytes | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -100,6 +102,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         self.stop = stop
         self.validation_fraction = validation_fraction
         self.budget = budget
+        self.privacy = privacy
         self.dice_seed = dice_seed
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -116,6 +119,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         attendance : rounds x people booleans, who takes part in which round
         """
         self._validate_params()
+        self._check_privacy(sample_weight, attendance)
         y = _labels(y)
         self.seed_ = self._seed()
         train = self._train_mask(X, cohorts)
@@ -136,6 +140,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One more round, over these people. The first call needs ``classes`` if they do not all occur in ``y``."""
+        self._check_rounds_open()
         y = _labels(y)
         if not hasattr(self, "weights_"):
             self._validate_params()

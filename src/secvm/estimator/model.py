@@ -10,7 +10,7 @@ The file is plain and safe to open: nothing in it is code. It has
 Equal training gives equal bytes: no times, no paths, no compression. Kinds: "words" (UTF-8, one a line), "i4", "i8",
 "f8" (little-endian), "bytes". With the state goes the seed of the people's dice ("seed"): without it thinned
 training could not go on as it would have. "label_kind" says what the labels were before they became text: text, int,
-float or bool.
+float or bool. "one_per_bin" stands there only where it is true.
 """
 
 from __future__ import annotations
@@ -63,6 +63,13 @@ class Model:
     seed: bytes = b""
     #: What the labels were before they became text: one of ``LABEL_KINDS``.
     label_kind: str = "text"
+    #: Presence after hashing too: every bin counts once.
+    one_per_bin: bool = False
+
+    @property
+    def values(self) -> str:
+        """How features count, in the estimators' words."""
+        return "one-per-bin" if self.one_per_bin else "presence" if self.presence else "counts"
 
     def to_bytes(self) -> bytes:
         """The file."""
@@ -77,7 +84,7 @@ class Model:
         if self.state:
             sections.append(("state", "bytes", self.state))
             sections.append(("seed", "bytes", self.seed))
-        header = {
+        header: dict[str, Any] = {
             "binning": self._binning_header(),
             "columns": self.columns if self.columns is None else list(self.columns),
             "experiment": _experiment_header(self.experiment),
@@ -91,6 +98,8 @@ class Model:
                 "unit": str(self.weights.unit),
             },
         }
+        if self.one_per_bin:
+            header["one_per_bin"] = True
         line = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         body = _MAGIC + line + b"\n" + b"".join(data for _, _, data in sections)
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
@@ -163,6 +172,7 @@ class Model:
             state=state,
             seed=sections.get("seed", b""),
             label_kind=header["label_kind"],
+            one_per_bin=bool(header.get("one_per_bin", False)),
         )
 
 

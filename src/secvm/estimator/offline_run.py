@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
+from secvm.estimator.privacy import Privacy, PrivacyPlan, contributed
 from secvm.estimator.question import ask
 from secvm.estimator.targets import default_loss, fixed_targets, right_within, target_scale
 from secvm.estimator.training import OfflineTraining, Population
@@ -57,6 +58,29 @@ def train_bins_only(folk: People, in_train: NDArray[np.bool_]) -> People:
     return replace(folk, rows=smaller, binning=words, n_features=words.n_bins)
 
 
+@dataclass(frozen=True)
+class PrivateRun:
+    """A run under an (ε, δ)."""
+
+    privacy: Privacy
+    n_hashes: int
+    #: Of people's dice.
+    seed: bytes
+    #: Whole rows without cover: for a server that is trusted with them, and adds noise of its own.
+    trusted: bool = False
+
+    @property
+    def most_bins(self) -> int:
+        """The most that a person's features fill."""
+        return self.privacy.contribution * self.n_hashes
+
+    def planned(self, rows: BinnedRows, labels: int, multiclass: str) -> PrivacyPlan:
+        """The plan: from the number of people and bins, not from their rows."""
+        return self.privacy.planned(
+            people=len(rows), bins=rows.n_bins, labels=labels, n_hashes=self.n_hashes, multiclass=multiclass
+        )
+
+
 class OfflineRun(ABC):
     """One training job: who trains, who tests, the rounds, and the curve of the tests."""
 
@@ -64,7 +88,11 @@ class OfflineRun(ABC):
     measure: str
     experiment: Experiment
 
-    def __init__(self, folk: People, in_train: NDArray[np.bool_], testers: People | None) -> None:
+    def __init__(
+        self, folk: People, in_train: NDArray[np.bool_], testers: People | None, private: PrivateRun | None = None
+    ) -> None:
+        #: What an (ε, δ) came to, where one was asked for.
+        self.privacy_plan: PrivacyPlan | None = None
         self.curve: list[tuple[int, float]] = []
         self.n_train = int(in_train.sum())
         if self.n_train == 0:
@@ -73,6 +101,10 @@ class OfflineRun(ABC):
         self._test_rows = testers.rows if testers is not None else folk.rows.take(outside)
         self.n_test = len(self._test_rows)
         self.rows = folk.rows if in_train.all() else folk.rows.take(np.flatnonzero(in_train))
+        if private is not None:
+            # Who is only predicted sends nothing: all of a person's bins, one unit each.
+            self._test_rows = self._test_rows.present()
+            self.rows = contributed(self.rows, private.most_bins, private.seed)
         self._test: Evaluator | None = None
 
     @property
@@ -142,8 +174,9 @@ class Classes(OfflineRun):
         thinning: Thinning,
         multiclass: str,
         class_weights: ClassWeights,
+        private: PrivateRun | None = None,
     ) -> None:
-        super().__init__(folk, in_train, testers)
+        super().__init__(folk, in_train, testers, private)
         codes = folk.label_codes[in_train]
         used = np.unique(codes)
         labels = tuple(folk.label_names[c] for c in used)
@@ -153,6 +186,13 @@ class Classes(OfflineRun):
             raise BadInputError("a label has a character that cannot be printed, such as a line break")
         self._labels = np.searchsorted(used, codes).astype(np.int64)
         weights = class_weights(labels, np.bincount(self._labels, minlength=len(labels)))
+        more: dict[str, Any] = {}
+        if private is not None:
+            self.privacy_plan = private.planned(self.rows, len(labels), multiclass)
+            rule = self.privacy_plan.settings.rule
+            thinning = Thinning() if private.trusted else self.privacy_plan.settings.thinning
+            more["features_per_person"] = private.privacy.contribution
+            more["cover"] = None if private.trusted else self.privacy_plan.cover
         self.experiment = ask(
             self.rows,
             labels=labels,
@@ -161,6 +201,7 @@ class Classes(OfflineRun):
             thinning=thinning,
             class_weights=weights,
             multiclass=multiclass,
+            **more,
         )
         whose = testers or folk
         tested = testers.label_codes if testers is not None else folk.label_codes[~in_train]

@@ -15,7 +15,8 @@ from secvm.errors import BadInputError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.model import Model
-from secvm.estimator.targets import default_loss, fixed_targets, right_within, target_scale
+from secvm.estimator.privacy import Privacy
+from secvm.estimator.targets import default_loss, fixed_targets, range_scale, right_within, target_scale
 from secvm.estimator.training import Population
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
@@ -25,7 +26,8 @@ from secvm.learning.weights import Weights
 class SecVMRegressor(RegressorMixin, SecVMBase):
     __doc__ = f"""A linear regression whose devices send only the sign of their residual, unit by unit.
 
-    The label is centred at its median and scaled by half the distance of its 16 % and 84 % quantiles, both public.
+    The label is centred at its median and scaled by half the distance of its 16 % and 84 % quantiles, both public; with
+    ``privacy``, where they would tell of people, both follow from its ``label_range``.
 
     Parameters
     ----------{PARAMETERS_DOC}    loss : {{"epsilon-insensitive", "pinball"}}
@@ -65,6 +67,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         stop: str = "none",
         validation_fraction: float = 0.1,
         budget: int | None = None,
+        privacy: Privacy | None = None,
         dice_seed: bytes | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -86,6 +89,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         self.stop = stop
         self.validation_fraction = validation_fraction
         self.budget = budget
+        self.privacy = privacy
         self.dice_seed = dice_seed
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -93,6 +97,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, cohorts: Any = None, attendance: Any = None) -> Self:
         """Train for ``rounds`` rounds; the arguments are those of ``SecVMClassifier.fit``."""
         self._validate_params()
+        self._check_privacy(sample_weight, attendance)
         y = _numbers(y)
         self.seed_ = self._seed()
         train = self._train_mask(X, cohorts)
@@ -106,6 +111,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One more round; the first call fixes centre and scale of the label."""
+        self._check_rounds_open()
         y = _numbers(y)
         if not hasattr(self, "weights_"):
             self._validate_params()
@@ -133,7 +139,10 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
     ) -> Experiment:
         counted = np.ones(len(y)) if weight is None else weight.astype(np.float64)
         where = np.flatnonzero(counted)
-        centre, spread = target_scale(y[where], counted[where])
+        if self.privacy is None:
+            centre, spread = target_scale(y[where], counted[where])
+        else:
+            centre, spread = range_scale(self.privacy.label_range)
         # The default ε depends on the data; the parameter itself stays as it was given.
         loss = default_loss(self.loss, spread) if self.loss_parameter is None else self._loss()
         return self._experiment(
@@ -153,6 +162,8 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         weight: NDArray[np.int64] | None,
         train: NDArray[np.bool_] | None = None,
     ) -> Population:
+        if self.privacy is not None and self.privacy.label_range is not None:
+            y = np.clip(y, *self.privacy.label_range)
         return Population(
             rows=rows,
             labels=np.zeros(len(y), dtype=np.int64),

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.errors import BadInputError
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import fixed_target
@@ -18,6 +19,14 @@ def target_scale(y: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[F
     low, middle, high = weighted_quantiles(y, weight, (0.16, 0.5, 0.84))
     spread = (high - low) / 2 or float(y.max() - y.min()) / 2 or 1.0
     return exact(float(middle)), exact(float(spread))
+
+
+def range_scale(label_range: tuple[float, float] | None) -> tuple[Fraction, Fraction]:
+    """Centre and spread from a public range alone: its middle, and a quarter of its width."""
+    if label_range is None or not label_range[0] < label_range[1]:
+        raise BadInputError("with privacy a number as the label needs label_range=(lowest, highest)")
+    low, high = (exact(float(end)) for end in label_range)
+    return (low + high) / 2, (high - low) / 4
 
 
 def default_loss(name: str, spread: Fraction) -> Loss:

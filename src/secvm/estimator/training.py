@@ -8,8 +8,8 @@ One round:
  1. Who is here? Train people who attend. Fewer than the floor: the round is abandoned, its number is spent.
  2. Training weights from the state; integer scores of all who are here.
  3. Bands from loss, labels, coins and norms; verdicts +1, 0, -1.
- 4. The tally: whole, thinned, or in fixed point; people above the budget package by package.
- 5. The experiment's step.
+ 4. The tally: whole, thinned, or in fixed point; people above the budget package by package; cover on top.
+ 5. The experiment's step. If cover hides that anybody was there, the round is abandoned.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.estimator.offline_cover import OfflineCover
 from secvm.learning._kernels import vectorised
 from secvm.learning._kernels.dispatch import Kernels, Name, kernels
 from secvm.learning.aggregate.convergence import TwoCycle
@@ -64,7 +65,7 @@ class RoundReport:
 
     number: int
     abandoned: bool
-    #: Train packages sent by everybody together.
+    #: Train packages sent by everybody together, cover included.
     packages: int
     participants: int
     #: Per model, how many people sent an update for the positive and for the negative side.
@@ -114,6 +115,9 @@ class OfflineTraining:
         signs = prepared.verdicts(weights, self.round_number, here, threads=self._threads)  # (3)
         tally, packages = prepared.tally(weights, signs, self.round_number, here, threads=self._threads)  # (4)
         tally = self.received(tally)
+        cover = self.experiment.cover
+        if cover is not None and not cover.uncovered(tally).participants.any():
+            return RoundReport(self.round_number, abandoned=True, packages=packages, participants=n_here)
         self.state = self.experiment.step(self.state, tally)  # (5)
         self.tally = tally
         self.packages_sent += packages
@@ -143,6 +147,10 @@ class _Prepared:
             raise BadInputError("sample weights and thinning do not go together: a package is sent once or not at all")
         if people.multiplicity is not None and experiment.budget is not None:
             raise BadInputError("sample weights and a budget do not go together: a budget counts one person's packages")
+        if experiment.cover is not None and people.multiplicity is not None:
+            raise BadInputError("sample weights and cover do not go together: the guarantee is about one unit")
+        if experiment.cover is not None and (people.rows.values != 1).any():
+            raise BadInputError("with cover a person has one unit in a bin, or none")
         self.people = people
         self._experiment = experiment
         self._kernels = kernel
@@ -156,6 +164,9 @@ class _Prepared:
         self._keep53 = experiment.thinning.keep53(people.rows.squared_norms.tolist())
         self._thin_keys = dice_keys(seed, self._ids, Purpose.THINNING) if experiment.thinning.active else None
         self._coin_keys = dice_keys(seed, self._ids, Purpose.COIN) if experiment.loss.tosses_coins else None
+        self._cover = None
+        if experiment.cover is not None:
+            self._cover = OfflineCover(experiment, experiment.cover, kernel, seed, self._ids)
         self._once = np.ones(n, dtype=np.int64) if people.multiplicity is None else people.multiplicity
         self._row_weights = self._once
         if experiment.fixed_point_rows:
@@ -188,7 +199,7 @@ class _Prepared:
         """The round's tally and the number of packages behind it."""
         participants = np.zeros(len(self._experiment.labels), dtype=np.int64)
         np.add.at(participants, self.people.labels[here], self._once[here])
-        trimmed = self._above_budget(signs)
+        trimmed = self._above_budget(signs, round_number, threads=threads)
         kept = signs if not trimmed.size else signs.copy()
         kept[trimmed] = 0
         if self._thin_keys is not None:
@@ -212,6 +223,10 @@ class _Prepared:
             )
             packages += len(sent)
             tally = tally.count(sent)
+        if self._cover is not None:
+            cover = self._cover.tally(round_number, here, threads=threads)
+            packages += int(cover.plus.sum() + cover.minus.sum())
+            tally = tally.merge(cover)
         return tally, packages
 
     def _weighted(self, coefficients: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -221,13 +236,25 @@ class _Prepared:
         weighted = coefficients * np.array(by_label, dtype=np.int64)[self.people.labels][:, None]
         return np.where(weighted > 0, weighted * positive, weighted * negative)
 
-    def _above_budget(self, signs: NDArray[np.int8]) -> NDArray[np.int64]:
-        """People whose update could exceed the budget (before thinning: those few are then done exactly)."""
+    def _above_budget(self, signs: NDArray[np.int8], round_number: int, *, threads: int) -> NDArray[np.int64]:
+        """People whose update exceeds the budget: those few are then done package by package."""
         budget = self._experiment.train_budget
         if budget is None:
             return np.zeros(0, dtype=np.int64)
         units = np.abs(signs).sum(axis=1, dtype=np.int64) * self.people.rows.units
-        return np.flatnonzero(units > budget)
+        above = np.flatnonzero(units > budget)
+        if self._thin_keys is None or not above.size:
+            return above
+        # Before thinning it may be everybody; after it, by the choice of the budget, it is hardly anybody.
+        kept = self._kernels.kept_units(
+            self.people.rows.take(above),
+            signs[above],
+            self._thin_keys[above],
+            self._keep53[above],
+            round_number,
+            threads=threads,
+        )
+        return np.asarray(above[kept > budget], dtype=np.int64)
 
     def _individual(self, i: int) -> Individual:
         rows = self.people.rows

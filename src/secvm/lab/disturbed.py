@@ -19,8 +19,8 @@ from secvm.auditor.web import WebFiles
 from secvm.crypto.signing import Envelope
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import Population
-from secvm.lab.demo.crowd import binned, made_up, who_trains
-from secvm.lab.demo.plan import FLOOR, TRAIN_SHARE, Plan
+from secvm.lab.demo.crowd import binned, made_up, sampled, who_trains
+from secvm.lab.demo.plan import TRAIN_SHARE, Plan
 from secvm.lab.demo.replay import Replay
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -79,25 +79,39 @@ def run_disturbed(
     rounds: int = 4,
     seed: int = 0,
     descent: str = "swift",
+    epsilon: float | None = None,
     disturb: Disturb | None = None,
     wait_for_packages: bool = True,
     before_closing: Callable[[], None] | None = None,
     after_round: Callable[[], None] | None = None,
+    tokens: bool = False,
 ) -> Outcome:
-    """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away."""
-    plan = Plan(participants=participants, rounds=rounds, hosts=2, seed=seed, bins=60, descent=descent)
+    """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away. ``tokens``: every package needs
+    an anonymous token, which changes no tally. ``epsilon``: with cover.
+    """
+    plan = Plan(participants=participants, rounds=rounds, hosts=2, seed=seed, bins=60, descent=descent, epsilon=epsilon)
     crowd = made_up(participants, seed=seed, further=50)
     experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
-    assert experiment.budget is not None
     given_up: list[int] = []
     people = folder / "people.jsonl"
     crowd.write(people, range(participants))
     hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(participants)]
     tallies, counted, state = [], [], ""
     # Longer than any process takes to come back, also on a busy machine.
-    with Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=PACE, patience_s=120) as federation:
+    with Federation(
+        folder,
+        hosts=hosts,
+        seed=plan.dice_seed.decode(),
+        pace=PACE,
+        patience_s=120,
+        tokens=experiment.budget if tokens else None,
+    ) as federation:
         federation.start_servers()
-        federation.begin(plan.specification(experiment))
+        federation.begin(plan.specification(experiment, participants))
+        assert federation.document is not None
+        # With cover, the coordinator plans it, and B.
+        experiment = experiment if epsilon is None else federation.document.experiment
+        assert experiment.budget is not None
         if disturb is not None:
             disturb(federation)
         for number in range(1, rounds + 1):
@@ -141,12 +155,16 @@ def run_disturbed(
     replay = Replay(
         experiment,
         Population(
-            rows=binned(crowd.features, binning),
+            rows=binned(
+                sampled(crowd.features, plan.features_per_person, dice_seed=plan.dice_seed),
+                binning,
+                one_per_bin=epsilon is not None,
+            ),
             labels=crowd.codes,
             train=who_trains(participants, share=TRAIN_SHARE, dice_seed=plan.dice_seed),
         ),
         dice_seed=plan.dice_seed,
-        floor=FLOOR,
+        floor=plan.floor(len(crowd.labels)),
         further=Evaluator(experiment, binned(crowd.further_features, binning)),
         further_codes=crowd.further_codes,
     )

@@ -19,18 +19,21 @@ cohort's L cells hold train_share · M people and L · M · share · odds cover 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadExperimentError
+from secvm.errors import ArithmeticRangeError, BadExperimentError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_noise import CoverNoise
 
 #: Train and test.
 COHORTS = 2
+#: Counts of a tally are below this (docs/protocol.md §13).
+MAX_COUNT = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +72,26 @@ class Cover:
 
     def devices(self, tally: Tally) -> Fraction:
         """About how many devices took part, by the participation cells."""
-        labels = len(tally.participants)
-        return int(tally.participants.sum()) / (self.train_share + labels * self.participation.mean_per_cell(1))
+        return self._devices(tally.participants.tolist())
+
+    def people(self, participants: Sequence[int]) -> Fraction:
+        """About how many train participants there were, given the counts of the train cohort's participation cells."""
+        return self.train_share * self._devices(participants)
+
+    def _devices(self, participants: Sequence[int]) -> Fraction:
+        labels = len(participants)
+        return sum(participants) / (self.train_share + labels * self.participation.mean_per_cell(1))
 
     def uncovered(self, tally: Tally) -> Tally:
-        """The counts without the cover's mean, in whole numbers. Counts of train cells may be negative: noise is."""
+        """The counts without the cover's mean, in whole numbers. Counts of train cells may be negative: noise is.
+
+        Raises
+        ------
+        ArithmeticRangeError
+            From this tally nothing can be taken off: nobody honest has published it.
+        """
         devices = self.devices(tally)
-        train = round(self.train.mean_per_cell(devices))
+        train = _mean(self.train, devices)
         return replace(
             tally,
             plus=tally.plus - train,
@@ -91,4 +107,12 @@ class Cover:
 
 def _without(counts: NDArray[np.int64], noise: CoverNoise, devices: Fraction) -> NDArray[np.int64]:
     """Numbers of people are not negative."""
-    return np.maximum(counts - round(noise.mean_per_cell(devices)), 0)
+    return np.maximum(counts - _mean(noise, devices), 0)
+
+
+def _mean(noise: CoverNoise, devices: Fraction) -> int:
+    """What is taken off a cell. Counts are below 2^53: more than that comes of no honest tally."""
+    mean = round(noise.mean_per_cell(devices))
+    if mean >= MAX_COUNT:
+        raise ArithmeticRangeError("the cover of so many devices is more than a tally can count")
+    return mean

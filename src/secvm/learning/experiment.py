@@ -138,13 +138,17 @@ class Experiment:
         """A tally with nothing counted."""
         return Tally.empty(n_models=self.models.n_models, n_bins=self.n_bins, n_labels=len(self.labels))
 
+    def uncovered(self, tally: Tally) -> Tally:
+        """The counts without the known mean of cover, where there is cover."""
+        return tally if self.cover is None else self.cover.uncovered(tally)
+
     def step(self, state: State, tally: Tally) -> State:
         """State t = rule(state t-1, tally): the one place where a round becomes a model."""
         check_participants(tally)
         variance = Fraction(0)
         if self.cover is not None:
             variance = self.cover.train.variance_per_cell(self.cover.devices(tally))
-            tally = self.cover.uncovered(tally)
+            tally = self.uncovered(tally)
             check_participants(tally)
         weights = self.class_weights or (Fraction(1),) * len(self.labels)
         if self.robust is not None:

@@ -65,6 +65,11 @@ class LabelModels:
         table[self.pairs[:, 1], models] = 1
         return table
 
+    @property
+    def most_per_person(self) -> int:
+        """In how many models one person takes part at most."""
+        return int(np.abs(self.signs).sum(axis=1, dtype=np.int64).max())
+
     def predict(self, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """The winning label of each row of scores (people x models)."""
         if self.n_labels == 2:

@@ -51,6 +51,10 @@ class BinnedRows:
         totals = np.concatenate([[0], np.cumsum(entries)])
         return np.asarray(totals[self.indptr[1:]] - totals[self.indptr[:-1]] + 1, dtype=np.int64)
 
+    def present(self) -> BinnedRows:
+        """The same bins, one unit each: what an experiment with cover sees of people."""
+        return BinnedRows(indptr=self.indptr, bins=self.bins, values=np.ones_like(self.values), n_bins=self.n_bins)
+
     def take(self, people: NDArray[np.int64]) -> BinnedRows:
         """The rows of some people, in the order given."""
         lengths = np.diff(self.indptr)[people]

@@ -1,25 +1,86 @@
-"""Why a device takes no part in a round that it could take part in: the hours of the day, and its person's limits."""
+"""Why a device takes no part in a round that it could take part in: the hours of the day, and its person's limits.
+
+Asked before every round, with nothing of the person at hand: only documents, counts of traffic, and the ledger.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from secvm.crypto.ristretto255 import ELEMENT_BYTES
+from secvm.crypto.tokens import TOKEN_BYTES
+from secvm.errors import ConsentRefusedError
+from secvm.participant.consent import Consent
+from secvm.participant.ledger import entries, spend
 from secvm.participant.sealing import CAPSULE_BYTES
+from secvm.participant.surroundings import Now, Surroundings
 from secvm.participant.traffic import Traffic
 from secvm.participant.transport import OVERHEAD_BYTES
 from secvm.protocol.experiment_document import ExperimentDocument, Windows
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.manifest import RoundManifest, read_relay_count
+from secvm.protocol.stating import terms_of
+
+#: Many devices of one process want the same numbers: one computes, the others find them.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+async def agree(around: Surroundings, document: ExperimentDocument, manifest: RoundManifest, now: Now) -> None:
+    """Return if this device may take part in the round, as far as can be said before it is entered in the ledger.
+
+    Raises
+    ------
+    ConsentRefusedError
+        Why not, in one sentence.
+    """
+    consent, ledger = around.consent, around.state.ledger
+    why = why_not(document, manifest, around.traffic, now()) or too_few(document, manifest, consent)
+    if why is not None:
+        raise ConsentRefusedError(why)
+    if consent.unsafe:
+        return
+    accepted, told = ledger.accepted(document.digest), entries(around.state, also=document.digest)
+
+    def think() -> None:
+        with _ONE_AT_A_TIME:
+            consent.check(document, accepted)
+            # Looked at again when the round is entered; by then the numbers are there.
+            spend(told, consent)
+
+    # A guarantee's numbers take seconds, in which capsules of other experiments may be due.
+    await asyncio.to_thread(think) if document.experiment.cover is not None else think()
+
+
+def too_few(document: ExperimentDocument, manifest: RoundManifest, consent: Consent) -> str | None:
+    """Why not: the relay has signed that fewer devices were there than a guarantee needs, as this one reckons."""
+    last = manifest.last
+    if consent.unsafe or document.experiment.cover is None or last is None or last.relay_count is None:
+        return None
+    clients = read_relay_count(last.relay_count, document).clients
+    wanted = consent.assumption.honest(terms_of(document).planned_participants)
+    if clients >= wanted:
+        return None
+    return f"the relay counted {clients} devices in the last round, and the guarantee needs {wanted} honest ones"
 
 
 def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traffic, now: int) -> str | None:
     """In one sentence; None: it takes part."""
     if not opens_in_hours(document.windows, manifest.opens_at):
         return "the window opens outside the experiment's hours of the day"
-    needed = document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
-    if not traffic.allows(needed, now):
+    if not traffic.allows(bytes_of_a_round(document), now):
         return "this round would go beyond the device's limit of traffic for a day"
     return None
+
+
+def bytes_of_a_round(document: ExperimentDocument) -> int:
+    """What sending all packages of a round takes, cover and nulls included: estimated, and the same for everybody."""
+    needed = document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
+    if document.tokens is not None:
+        # Each is asked for by an element, given by another, and travels in a capsule.
+        needed += document.budget * (2 * ELEMENT_BYTES + TOKEN_BYTES) + OVERHEAD_BYTES
+    return needed
 
 
 def opens_in_hours(windows: Windows, opens_at: int) -> bool:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
+from secvm.participant.consent import NOTHING, Accepted, Consent
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
 from secvm.participant.joining import pin_person
+from secvm.participant.ledger import check_room
 from secvm.participant.membership import Due, Membership
 from secvm.participant.models import ModelShelf
 from secvm.participant.sealing import gateway_seal
@@ -77,6 +79,7 @@ class Device:
         shelf: ModelShelf | None = None,
         checks: SharedChecks | None = None,
         policy: TrustPolicy | None = None,
+        consent: Consent | None = None,
         limits: Limits | None = None,
         only_tests: bool = False,
     ) -> None:
@@ -87,6 +90,7 @@ class Device:
         self._dice_for = dice_for or safe_dice(random_bytes)
         self._limits = limits or Limits()
         self._policy = policy or TrustPolicy()
+        self._consent = consent or Consent()
         self._only_tests = only_tests
         self._traffic = Traffic(state, daily_bytes=self._limits.daily_bytes)
         self._around = Surroundings(
@@ -96,8 +100,10 @@ class Device:
             checks=checks or SharedChecks(),
             traffic=self._traffic,
             policy=self._policy,
+            consent=self._consent,
             words=system_words(random_bytes),
             seal=gateway_seal(random_bytes),
+            random_bytes=random_bytes,
         )
         self._under_way = 0
         self._look()
@@ -116,21 +122,25 @@ class Device:
         source: str | None = None,
         vocabulary: VocabularyBinning | None = None,
         salt: bytes | None = None,
+        accepted: Accepted = NOTHING,
     ) -> None:
         """Take part: the person has agreed to the experiment of this digest.
 
-        ``salt`` is the one that its beacons fixed, where it names some (``salting.fetch_salt``).
+        ``salt`` is the one that its beacons fixed, where it names some (``salting.fetch_salt``). ``accepted`` is what
+        the person agrees to here beyond the device's own consent.
         """
         document = read_published(envelope, digest=digest)
         self._check(document)
         self._policy.check(document)
+        self._consent.check(document, accepted)
         known = self.state.record(digest)
         if known is not None and known.status is not Status.DECLINED:
             # Before anything is drawn.
             raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
+        check_room(self.state, document, self._consent, accepted)
         dice = self._dice_for(document)
         person = pin_person(document, vault, dice, source=source, vocabulary=vocabulary, salt=salt)
-        self.state.join(digest, envelope, person, salt=salt)
+        self.state.join(digest, envelope, person, salt=salt, accepted=accepted)
         self._look()
 
     def _check(self, document: ExperimentDocument) -> None:

@@ -3,7 +3,8 @@
 Numbers come from the state and from public documents. What a package said is nowhere to be shown: it was forgotten when
 it was sealed. The risk is stated by the law that counts (one round, someone who knows all features and guesses the
 label): d'² = q · bins · (1/V₊ + 1/V₋) with V± people of each label whose packages count, the probability q that a
-package is sent, and AUC = Φ(d'/√2) if backgrounds were independent.
+package is sent, and AUC = Φ(d'/√2) if backgrounds were independent. It is a law of rounds without cover; where there is
+cover, its guarantee is stated instead.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from typing import Any
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
+from secvm.participant.consent import Consent
+from secvm.participant.declining import bytes_of_a_round
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.state import DeviceState, Record, Status
 from secvm.participant.trust_report import trust_report
 from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.statement import PrivacyStatement
+from secvm.privacy.statement_text import words
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.session import ParticipantSession
@@ -28,11 +33,30 @@ NO_GUARANTEE = (
     "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"
     " the coordinator, can use them to guess at you."
 )
+#: Of what was forgotten no numbers are told again.
+CANNOT_BE_TAKEN_BACK = "What was told stays told, and the ledger keeps it."
 
 
-def inspect(state: DeviceState, *, now: int) -> dict[str, Any]:
+def inspect(state: DeviceState, *, now: int, consent: Consent | None = None) -> dict[str, Any]:
     """Everything about every experiment that the device knows, as values."""
-    return {record.digest: _inspect_one(state, record, now) for record in state.records()}
+    agreed = consent or Consent()
+    return {record.digest: _inspect_one(state, record, now, agreed) for record in state.records()}
+
+
+def guarantee(document: ExperimentDocument) -> str:
+    """What is promised about the packages themselves, in words: nothing, or what the experiment's cover is made for."""
+    terms, cover = document.privacy, document.experiment.cover
+    if terms is None or cover is None:
+        return NO_GUARANTEE
+    return (
+        f"Every device adds cover: about {float(cover.mean_packages):.0f} packages a round that name random bins and"
+        f" labels, and hide which are yours; of your own at most {cover.real_cap + 1} are sent. The experiment claims a"
+        f" formal guarantee for all its {document.rounds} rounds together: epsilon {float(terms.epsilon):g} at delta"
+        f" {float(terms.delta):.1g}, whatever the coordinator does and whatever anybody knows. It assumes that in every"
+        f" round {terms.honest} or more devices are honest and deliver (planned: {float(terms.gamma):.0%} of"
+        f" {terms.participants}), and that the relay shuffles, delivers, and does not work together with the"
+        " coordinator. With fewer honest devices it is worth less, or nothing. From epsilon 8 on it protects nobody."
+    )
 
 
 def leakage(document: ExperimentDocument, participants: Sequence[float], *, keep: float) -> dict[str, float] | None:
@@ -40,7 +64,7 @@ def leakage(document: ExperimentDocument, participants: Sequence[float], *, keep
 
     None where the law says nothing.
     """
-    if len(participants) < 2:
+    if len(participants) < 2 or document.experiment.cover is not None:
         return None
     # With several labels, the two rarest: the pair that is easiest to tell apart.
     first, second = sorted(participants)[:2]
@@ -54,8 +78,8 @@ def leakage_at_floor(document: ExperimentDocument, *, keep: float) -> dict[str, 
     return leakage(document, [document.floor / labels] * labels, keep=keep)
 
 
-def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]:
-    """In sentences: what taking part means, for someone whose units are sent with this probability."""
+def what_leaves(document: ExperimentDocument, statement: PrivacyStatement | None = None) -> list[str]:
+    """In sentences: what taking part means, and what it tells, by default assumptions unless a statement says."""
     windows, experiment = document.windows, document.experiment
     sample = experiment.features_per_person
     looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
@@ -63,7 +87,8 @@ def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]
         f"It looks at: {document.features.description} (source '{document.features.source}'), {looked_at}.",
         (
             f"In every round your device sends exactly {document.budget} sealed packages of one size, at random times"
-            f" within {windows.length_s} seconds; in at most {document.rounds} rounds."
+            f" within {windows.length_s} seconds, about {bytes_of_a_round(document) / 1000:.0f} kB; in at most"
+            f" {document.rounds} rounds."
         ),
         (
             "One package says that someone with your label takes part. With probability"
@@ -74,21 +99,21 @@ def what_leaves(document: ExperimentDocument, *, keep: float = 1.0) -> list[str]
             "A relay knows that you take part, and not what you send. The coordinator knows what was sent, and not"
             " by whom. If both work together, this does not hold."
         ),
-        NO_GUARANTEE,
-        *_at_floor(document, keep),
+        *_of_tokens(document),
+        # What is claimed stands beside what this device computes.
+        *([] if experiment.cover is None else [guarantee(document)]),
+        *words(statement or Consent().statement(document)),
     ]
 
 
-def _at_floor(document: ExperimentDocument, keep: float) -> list[str]:
-    found = leakage_at_floor(document, keep=keep)
-    if found is None:
+def _of_tokens(document: ExperimentDocument) -> list[str]:
+    if document.tokens is None:
         return []
     return [
         (
-            f"The fewer train, the more that tells. A round counts only if {document.floor} or more train. With just so"
-            " many, as many of each label, someone who knows your features and wants your label would reach an AUC of"
-            f" up to {found['auc']:.2f} in one round, and {found['auc_all_rounds']:.2f} in all {document.rounds}"
-            " (0.50 is a coin, 1.00 is certainty)."
+            f"Before every round your device asks {document.tokens.issuer} for {document.budget} anonymous tokens, and"
+            " puts one beside each package. The issuer learns that you take part; nobody can tell later which tokens"
+            " were yours."
         )
     ]
 
@@ -104,7 +129,7 @@ def as_text(found: dict[str, Any]) -> str:
             case Status.DECLINED:
                 sentences = []
             case Status.FORGOTTEN:
-                sentences = [*one["told"], NO_GUARANTEE]
+                sentences = [*one["told"], one["guarantee"], CANNOT_BE_TAKEN_BACK]
             case _:
                 sentences = [*one["leaves"], *one["told"], *one["trust"]["told"], *one["risk"]]
         lines += [f"  {sentence}" for sentence in sentences]
@@ -123,8 +148,9 @@ _MEANS = {
 _OVER = "the experiment is over. Nothing more is fetched or sent."
 
 
-def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]:
+def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent) -> dict[str, Any]:
     document = read_published(record.envelope, digest=record.digest)
+    statement = consent.statement(document)
     session = _session(state, record, document)
     accepted = None if session is None else session.accepted
     rounds = {
@@ -178,7 +204,11 @@ def _inspect_one(state: DeviceState, record: Record, now: int) -> dict[str, Any]
         "ended": record.ending is not None,
         "leakage": numbers,
         "leakage_at_floor": leakage_at_floor(document, keep=keep),
-        "leaves": what_leaves(document, keep=keep),
+        "statement": statement.content(),
+        "leaves": what_leaves(document, statement),
+        "guarantee": guarantee(document),
+        "budget": document.budget,
+        "bytes_a_round": bytes_of_a_round(document),
         "told": told,
         "risk": risk,
         "abstentions": [
@@ -229,6 +259,10 @@ def _session(state: DeviceState, record: Record, document: ExperimentDocument) -
 def _risk(
     document: ExperimentDocument, participants: tuple[int, ...], record: Record, keep: float
 ) -> tuple[list[str], dict[str, float] | None]:
+    if document.experiment.cover is not None:
+        return [
+            "What tallies tell of you is bounded by the guarantee above, not by how many take part in a round."
+        ], None
     if document.experiment.loss.regression:
         return ["For a label that is a number there is no law yet, so the risk has no number."], None
     found = leakage(document, participants, keep=keep)

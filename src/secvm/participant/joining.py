@@ -6,8 +6,16 @@ the document whose digest the person agreed to, and no manifest can change it. T
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from secvm.errors import BadInputError
-from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, bin_features
+from secvm.learning.individual.binning import (
+    BinnedVector,
+    Binning,
+    HashBinning,
+    VocabularyBinning,
+    bin_features,
+)
 from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.dice import Dice
@@ -52,11 +60,17 @@ def pin_person(
     sample = sample_features(features, document.experiment.features_per_person, dice)
     label, target = _label(document, answer)
     return Individual(
-        vector=bin_features(sample, binning, presence=document.features.presence),
+        vector=binned(document, sample, binning),
         label=label,
         target=target,
         cohort=draw_cohort(document.train_share, dice),
     )
+
+
+def binned(document: ExperimentDocument, features: Mapping[str, int], binning: Binning) -> BinnedVector:
+    """Features as the experiment counts them: with cover, one unit per bin and no more."""
+    covered = document.experiment.cover is not None
+    return bin_features(features, binning, presence=document.features.presence, one_per_bin=covered)
 
 
 def binning_of(

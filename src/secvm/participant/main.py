@@ -73,6 +73,9 @@ async def _serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
         host = Host(devices, clock=clock, log=log)
         page = None if settings.status is None else await serve_status(settings.status.listen, host.status)
         log.tell("started", participants=len(devices))
+        if settings.consent.consent().unsafe:
+            # Loud, each time: nobody's own data should be here.
+            log.tell("unsafe-consent", participants=len(devices))
         if page is not None:
             log.tell("listening", port=page.sockets[0].getsockname()[1])
         try:
@@ -134,6 +137,7 @@ def open_device(
         shelf=shelf,
         checks=checks,
         policy=settings.policy(),
+        consent=settings.consent.consent(),
         limits=Limits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
         only_tests=testing is not None,
     )

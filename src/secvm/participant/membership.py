@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from secvm.errors import CheatingError, LocalProtocolError, OverLimitError, RemoteProtocolError, SecVMError
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import Dice
-from secvm.participant.declining import why_not
+from secvm.participant.declining import agree
 from secvm.participant.evidence import as_file
+from secvm.participant.ledger import enter
 from secvm.participant.polling import Polling
 from secvm.participant.rounds import News, RoundCounts, Rounds, UnloggedRounds
 from secvm.participant.state import Model, Record, RoundHistory, Status
 from secvm.participant.surroundings import Now, Surroundings
+from secvm.participant.token_asking import TokenAsking
 from secvm.participant.transport import SendResult
 from secvm.participant.trusting import LoggedRounds
 from secvm.participant.watching import Watching
@@ -90,6 +92,7 @@ class Membership:
         else:
             self._rounds = logged = LoggedRounds(around, document, record.envelope)
             self._watching = Watching(around, document, logged)
+        self._asking = None if document.tokens is None else TokenAsking(around, document, document.tokens)
         self._pending: list[Finished | tuple[int, Abstain]] = []
         #: What was last noted about a server that could not be believed: once is enough.
         self._noted: tuple[int, Abstain] | None = None
@@ -290,8 +293,9 @@ class Membership:
             match action:
                 case SendPackage(package_id=package_id, capsule=capsule):
                     self._outbox.append(Due(package_id, capsule))
-                case Compute():
-                    self._compute_at, self._patience = now, _FIRST_PATIENCE_MS
+                case Compute(manifest):
+                    self._compute_at = now if self._asking is None else self._asking.when(manifest, now)
+                    self._patience = _FIRST_PATIENCE_MS
                 case Wait(until):
                     self._tick_at = until
                 case _:
@@ -309,6 +313,7 @@ class Membership:
         if self.session.phase is Phase.SENDING and self._round not in self.rounds:
             state.put_joined(digest, self._round, self.document.budget)
             self._count(self._round, 0, 0)
+            state.tokens.drop(digest)
             if self._watching is not None:
                 self._watching.choose(self._round, changes.put)
         if self._watching is not None:
@@ -410,23 +415,25 @@ class Membership:
         if self._watching is not None and self._watching.distrust is not None:
             self.tell(Distrusted(self._watching.distrust), now())
             return
-        why = why_not(document, manifest, around.traffic, now())
-        if why is not None:
-            self.tell(Declined(why), now())
-            return
         try:
+            await agree(around, document, manifest, now)
             weights = await self._rounds.weights(manifest, now)
+            why = None if weights is None else next(filter(None, map(around.policy.caps.refuses, weights)), None)
+            tokens: tuple[bytes, ...] | None = ()
+            if self._asking is not None and weights is not None and why is None:
+                tokens = await self._asking.ask(manifest, now)
             if self.left or self.session.accepted is not accepted or self.session.phase is not Phase.COMPUTING:
                 return
-            if weights is None:
+            if why is not None:
+                self.tell(Declined(why), now())
+                return
+            if weights is None or tokens is None:
                 self._compute_at = now() + below(self._patience, around.words)
                 self._patience = min(2 * self._patience, _LONGEST_PATIENCE_MS)
                 return
             training, evaluation = weights
-            why = around.policy.caps.refuses(training) or around.policy.caps.refuses(evaluation)
-            if why is not None:
-                self.tell(Declined(why), now())
-                return
+            # From here on it counts: nothing of the round exists before.
+            enter(around.state, document, manifest.round_number, around.consent)
             packages = contribute(
                 self._person,
                 experiment=document.experiment,
@@ -436,7 +443,7 @@ class Membership:
                 round_number=manifest.round_number,
             )
             self._believe(Model(manifest.round_number, manifest.evaluation_weights))
-            self.tell(PackagesReady(tuple(packages)), now())
+            self.tell(PackagesReady(tuple(packages), tokens), now())
             if self._watching is not None:
                 self._watching.joined(manifest, now())
         except SecVMError as fault:

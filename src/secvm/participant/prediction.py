@@ -13,10 +13,10 @@ import numpy as np
 
 from secvm.errors import BadInputError
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.binning import BinnedVector, VocabularyBinning, bin_features
+from secvm.learning.individual.binning import BinnedVector, VocabularyBinning
 from secvm.learning.individual.update import score, squared_norm
 from secvm.learning.weights import Weights
-from secvm.participant.joining import binning_of
+from secvm.participant.joining import binned, binning_of
 from secvm.participant.models import ModelShelf
 from secvm.participant.state import DeviceState
 from secvm.participant.vault import Vault
@@ -58,8 +58,7 @@ def predict_for(
     if weights.first:
         raise BadInputError("the model has learnt nothing yet", next_step="Ask again after the next round.")
     features = vault.features(source or document.features.source).value
-    binning = binning_of(document, vocabulary, salt=record.salt)
-    vector = bin_features(features, binning, presence=document.features.presence)
+    vector = binned(document, features, binning_of(document, vocabulary, salt=record.salt))
     label, margin = _answer(document.experiment, weights, vector)
     return Prediction(label, margin, model.round_number)
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.errors import MalformedMessageError
+from secvm.learning.arithmetic import exact
+from secvm.participant.consent import (
+    LEAST_FLOOR,
+    MOST_AUC,
+    MOST_EPSILON,
+    MOST_ROUNDS,
+    TOTAL_DELTA,
+    Budget,
+    Consent,
+    default_policy,
+)
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
 from secvm.participant.surroundings import RECEIPTS, REFETCHES, TrustPolicy
+from secvm.privacy.statement import Assumption
 from secvm.protocol.recompute import Caps
 from secvm.runtime.settings import Settings
 
@@ -93,6 +106,43 @@ def read_witnesses(texts: tuple[str, ...]) -> list[NoteKey]:
     return keys
 
 
+class ConsentSettings(Settings):
+    """[consent]: what this device agrees to tell about its person."""
+
+    #: "unsafe-accept-anything" agrees to everything, for made-up people in tests and demos.
+    policy: Literal["default", "unsafe-accept-anything"] = "default"
+    #: Without a formal guarantee: the largest AUC with which whoever knows the features may tell the label.
+    most_auc: float = Field(default=MOST_AUC, ge=0.5, le=1)
+    #: With one: the largest ε of an experiment over all its rounds, by what this device counts on.
+    most_epsilon: float = Field(default=MOST_EPSILON, gt=0)
+    most_rounds: int = Field(default=MOST_ROUNDS, ge=1)
+    #: Fewest people with which a round may count.
+    least_floor: int = Field(default=LEAST_FLOOR, ge=1)
+    #: γ: this device counts on so many of the participants being honest and delivering.
+    honest_share: float = Field(default=0.5, gt=0, le=1)
+    #: It never counts on more participants than this; without, on as many as an experiment plans with.
+    participants: int | None = Field(default=None, ge=1)
+    #: The chance that each experiment's guarantee leaves aside.
+    delta: float = Field(default=1e-6, gt=0, lt=1)
+    #: The budget over all experiments, for the device's life.
+    total_auc: float = Field(default=MOST_AUC, ge=0.5, le=1)
+    total_epsilon: float = Field(default=MOST_EPSILON, gt=0)
+    total_delta: float = Field(default=TOTAL_DELTA, gt=0, lt=1)
+
+    def consent(self) -> Consent:
+        """As a value."""
+        assumption = Assumption(gamma=exact(self.honest_share), participants=self.participants, delta=self.delta)
+        if self.policy == "unsafe-accept-anything":
+            return replace(Consent.unsafe_accept_anything(), assumption=assumption)
+        return Consent(
+            policy=default_policy(
+                auc=self.most_auc, epsilon=self.most_epsilon, rounds=self.most_rounds, floor=self.least_floor
+            ),
+            assumption=assumption,
+            budget=Budget(epsilon=self.total_epsilon, delta=self.total_delta, auc=self.total_auc),
+        )
+
+
 class StatusSettings(Settings):
     """[status]"""
 
@@ -136,6 +186,7 @@ class ParticipantSettings(Settings):
     coordinator: CoordinatorSettings | None = None
     traffic: TrafficSettings = TrafficSettings()
     trust: TrustSettings = TrustSettings()
+    consent: ConsentSettings = ConsentSettings()
     status: StatusSettings | None = None
     testing: TestingSettings | None = None
 

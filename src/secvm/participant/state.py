@@ -15,8 +15,8 @@ in every round, or at every restart, would empty a history bit by bit.
 
 **What is forgotten.** A capsule: when it is acknowledged, or at the end of its window. Vector, label, session and
 capsules of an experiment, and what is believed of it: with ``forget``, overwritten with zeros (``secure_delete``), the
-log emptied. Cohort and counts stay: who forgets cannot join again to be drawn anew. No content of a package is kept,
-and no time but those still to come. What is kept to check the server is ``trust_book``'s.
+log emptied. Cohort, counts and ledger stay: who forgets cannot join again to be drawn anew. No content of a package is
+kept, and no time but those still to come. What is kept to check the server is ``trust_book``'s.
 
 The folder is the person's alone (0700), the file too (0600). Two processes may have it open: one that runs, and a
 command that pauses or forgets; ``changed_elsewhere`` tells the first.
@@ -38,6 +38,11 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
+from secvm.participant.consent import NOTHING, Accepted
+from secvm.participant.ledger_book import TABLES as LEDGER_TABLES
+from secvm.participant.ledger_book import LedgerBook
+from secvm.participant.token_seeds import TABLES as TOKEN_TABLES
+from secvm.participant.token_seeds import TokenSeeds
 from secvm.participant.trust_book import TABLES as TRUST_TABLES
 from secvm.participant.trust_book import TAKES_PART, TrustBook
 from secvm.protocol.events import Abstain, Finished
@@ -48,7 +53,7 @@ FILE = "state.sqlite"
 _APPLICATION = 0x53656353
 _FIRST_VERSION = 1
 #: What brings a state from one version to the next, in order. A new state goes through all of them.
-_MIGRATIONS = (TRUST_TABLES,)
+_MIGRATIONS = (TRUST_TABLES, TOKEN_TABLES, LEDGER_TABLES)
 _VERSION = _FIRST_VERSION + len(_MIGRATIONS)
 #: How long to wait for the other process, which writes for milliseconds.
 _PATIENCE_S = 10.0
@@ -146,6 +151,10 @@ class DeviceState:
         self._durable = True
         #: What it keeps to check the server.
         self.trust = TrustBook(self._db)
+        #: Which rounds it has joined, for ever.
+        self.ledger = LedgerBook(self._db)
+        #: From which anonymous tokens follow, until they are used.
+        self.tokens = TokenSeeds(self._db)
         self._version = self._data_version()
 
     def __repr__(self) -> str:
@@ -187,7 +196,15 @@ class DeviceState:
         """One of them."""
         return next((record for record in self.records() if record.digest == digest), None)
 
-    def join(self, digest: str, envelope: bytes, person: Individual, *, salt: bytes | None = None) -> None:
+    def join(
+        self,
+        digest: str,
+        envelope: bytes,
+        person: Individual,
+        *,
+        salt: bytes | None = None,
+        accepted: Accepted = NOTHING,
+    ) -> None:
         """Take part from now on; what is pinned here stays. Only once: see ``forget``."""
         with self.writing(durable=True):
             ((known,),) = self._db.execute(
@@ -208,6 +225,7 @@ class DeviceState:
                     salt,
                 ),
             )
+            self.ledger.put_accepted(digest, accepted)
 
     def decline(self, digest: str, envelope: bytes) -> None:
         """Remember that the person said no."""
@@ -230,7 +248,7 @@ class DeviceState:
             raise BadInputError("this device does not take part in that experiment")
 
     def forget(self, digest: str) -> None:
-        """Forget the person in this experiment for ever. Cohort and counts stay, and so does the decision."""
+        """Forget the person in this experiment for ever. Cohort, counts and ledger stay, and so does the decision."""
         with self.writing(durable=True):
             self._db.execute(
                 "UPDATE experiment SET status = ?, label = NULL, target = NULL, vector = NULL WHERE digest = ?",
@@ -247,6 +265,7 @@ class DeviceState:
             for table in ("session", "capsule", "model"):
                 self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (digest,))  # noqa: S608  (our own names)
             self.trust.forget(digest)
+            self.tokens.drop(digest)
         # The log may still hold the pages as they were.
         busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError
+from secvm.participant.consent import Consent
+from secvm.participant.dice import RandomBytes
 from secvm.participant.models import ModelShelf
 from secvm.participant.shared_checks import SharedChecks
 from secvm.participant.state import DeviceState
@@ -70,9 +72,12 @@ class Surroundings:
     checks: SharedChecks
     traffic: Traffic
     policy: TrustPolicy
+    consent: Consent
     #: The system's dice, for times, orders and phases.
     words: Iterator[int]
     seal: Seal
+    #: The same dice, for secrets.
+    random_bytes: RandomBytes
 
     async def fetch(
         self, path: str, now: Now, *, most: int = MOST_DOCUMENT_BYTES, fresh: bool = False

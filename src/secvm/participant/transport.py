@@ -26,6 +26,8 @@ import aiohttp
 import yarl
 
 from secvm.crypto.oblivious import RequestSealer, decode_key_configurations
+from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
+from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
 from secvm.errors import LocalProtocolError, RemoteProtocolError
 from secvm.participant.dice import RandomBytes
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
@@ -67,6 +69,16 @@ class Fetched:
     server_time: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """What an issuer of tokens said."""
+
+    #: None: it gave none, or nobody answered.
+    answer: bytes | None = field(default=None, repr=False)
+    #: Asking again will not help.
+    final: bool = False
+
+
 class Transport(Protocol):
     """The network, as a device sees it."""
 
@@ -80,6 +92,10 @@ class Transport(Protocol):
 
     async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES, fresh: bool = False) -> Fetched | None:
         """A public file of at most so many bytes; None where it could not be had. ``fresh``: over a path of its own."""
+        ...
+
+    async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
+        """Ask for anonymous tokens, as the client that this device is to relays."""
         ...
 
     async def close(self) -> None:
@@ -161,6 +177,9 @@ class RelayTransport:
         async with http_session(1) as session:
             return await self._fetch(session, urls, path, most)
 
+    async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
+        return await _ask_issuer(self._session, issuer, request, self._headers)
+
     def _next_relay(self, *, other: bool) -> int:
         """Thrown; with ``other``, among those that the fetch before did not take."""
         word, count = int.from_bytes(self._random_bytes(8), "big"), len(self._relays)
@@ -241,6 +260,9 @@ class UnsafeDirectTransport:
         async with http_session(1) as session:
             return await self._fetch(session, path, most)
 
+    async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
+        return await _ask_issuer(self._session, issuer, request, {})
+
     async def _fetch(self, session: aiohttp.ClientSession, path: str, most: int) -> Fetched | None:
         try:
             async with session.get(self._base + path, allow_redirects=False) as response:
@@ -296,6 +318,20 @@ async def _post_capsule(
     return SendResult(
         acknowledged=False, retry_after_ms=wait, final=400 <= status < 500 and status not in (408, 425, 429)
     )
+
+
+async def _ask_issuer(session: aiohttp.ClientSession, issuer: str, request: bytes, headers: dict[str, str]) -> Issued:
+    url = yarl.URL(issuer.rstrip("/") + "/tokens")
+    told = {**headers, "Content-Type": TOKEN_REQUEST}
+    try:
+        async with session.post(url, data=request, headers=told, allow_redirects=False) as response:
+            status = response.status
+            if status == 200 and response.content_type == TOKEN_ANSWER:
+                # An element for each that was sent, and a proof in place of the key: a little more.
+                return Issued(await _read(response, len(request) + 2**8))
+    except _NETWORK_ERRORS:
+        return Issued()
+    return Issued(final=400 <= status < 500 and status not in (408, 425))
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -19,6 +19,8 @@ from secvm.privacy.pld import Floats, PrivacyLoss, discretise, dot
 
 #: Counts are written down until what is left has at most this chance; the rest gets an infinite loss.
 _LOG_LEFT = math.log(1e-30)
+#: Rounding alone makes a loss that is always the same seem to vary by this share of it.
+_NO_SPREAD = 1e-9
 
 
 def log_tail(shape: float, p: float, above: int) -> float:
@@ -72,12 +74,16 @@ def cell_losses(shape: float, p: float, q: float, step: float) -> tuple[PrivacyL
 
 
 def spread_of_loss(shape: float, p: float, q: float) -> float:
-    """The standard deviation of a cell's loss: what a grid must be fine against."""
+    """The standard deviation of a cell's loss: what a grid must be fine against.
+
+    A geometric law (a shape of 1) loses the same at every count but 0; there it is the loss itself.
+    """
     masses, ratio = _ratios(shape, p, q)
     there = ratio > 0
     law, losses = np.exp(masses[there]), np.log(ratio[there])
     mean = dot(law, losses) / float(law.sum())
-    return math.sqrt(dot(law, (losses - mean) ** 2))
+    found = math.sqrt(dot(law, (losses - mean) ** 2))
+    return found if found > _NO_SPREAD * abs(mean) else abs(mean)
 
 
 def _ratios(shape: float, p: float, q: float) -> tuple[Floats, Floats]:

@@ -126,6 +126,10 @@ class Fields:
         """The error for a field that does not hold what it should."""
         return MalformedMessageError(f"{name} of {self._where} is not as it should be")
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a field: for one that only some documents have."""
+        return name in self._left
+
     def is_null(self, name: str) -> bool:
         """Whether the field is null; then it is taken."""
         if self._left.get(name, "") is None:

@@ -201,7 +201,7 @@ def ending_faults(ending: Ending, document: ExperimentDocument, before: RoundMan
         ),
         # (5)
         "its counts are of other labels": told is None or len(told.participants) == len(document.experiment.labels),
-        "its round was below the floor and not abandoned": told is None or sum(told.participants) >= document.floor,
+        "its round was below the floor and not abandoned": told is None or document.reaches_floor(told.participants),
         "it tells no root of the round's capsules": tells_root(told, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)

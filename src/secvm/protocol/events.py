@@ -24,6 +24,8 @@ class PackagesReady:
     """All packages of the round, in any order. Secret: it does not print itself."""
 
     packages: tuple[Package, ...]
+    #: A token for each, where the experiment has tokens. They are the packages' only by where they end up.
+    tokens: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
         return "PackagesReady(...)"

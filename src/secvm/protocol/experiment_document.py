@@ -5,19 +5,20 @@ document's digest. What the learning core needs is an ``Experiment``; around it 
 windows, floor, cohorts, the number of rounds, privacy, and whose signatures count.
 
 ``log`` says in whose log its rounds stand and whose cosignatures count; without one (null) nobody can be held to having
-told everybody the same. A place is left for what is not built: ``privacy`` is "plain" and nothing else. A document that
-fills it is of a later version and refused here. The digest of the client's code proves nothing without attestation; it
-says what the publisher claims to have tested.
+told everybody the same. ``privacy`` is "plain", or cover with all its numbers (``protocol.cover_terms``). The digest of
+the client's code proves nothing without attestation; it says what the publisher claims to have tested.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
+from secvm.crypto.tokens import MAX_TOKENS
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.experiment import Experiment, rule_by_name
@@ -25,6 +26,7 @@ from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
 from secvm.protocol.codec import EXPERIMENT_ID_BYTES, MAX_BINS, ExperimentId
+from secvm.protocol.cover_terms import CoverTerms, check_covered, read_privacy, write_privacy
 from secvm.protocol.documents import (
     Fields,
     as_ratio,
@@ -35,6 +37,7 @@ from secvm.protocol.documents import (
     ratio_text,
 )
 from secvm.protocol.log import LogTerms
+from secvm.protocol.tokens import TokenTerms
 from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND
 
 MAX_DOCUMENT_BYTES = 2**18
@@ -47,6 +50,10 @@ MAX_KEYS = 8
 _URL = r"https?://[!-~]{1,500}"
 _ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}"
 _NAME = r"[a-z0-9][a-z0-9.-]*"
+
+
+#: What becomes of capsules at a relay (docs/protocol.md §19.6).
+RelayMode = Literal["forward", "interval", "round"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,8 @@ class Relay:
     url: str
     #: Signs the relay's counts.
     key: VerifyKey
+    #: What it promises to be; None: nothing is told of it.
+    mode: RelayMode | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +157,10 @@ class ExperimentDocument:
     client_code: str | None = None
     #: The log of its rounds; None: there is none.
     log: LogTerms | None = None
+    #: What the experiment's cover was asked and planned for; None: plain, and the experiment has no cover.
+    privacy: CoverTerms | None = None
+    #: Who issues anonymous tokens; None: packages carry none.
+    tokens: TokenTerms | None = None
     #: A test experiment: no people, seeded dice allowed, http and no relay allowed.
     test: bool = False
 
@@ -184,6 +197,15 @@ class ExperimentDocument:
         vectors = len(self.experiment.rule.start(1, 1).vectors) + (0 if robust is None else len(robust.names))
         return 8 * vectors * self.experiment.models.n_models * (self.experiment.n_bins + 1)
 
+    def reaches_floor(self, participants: Iterable[int]) -> bool:
+        """Whether a round with these counts of train participants, per label, has enough people to count.
+
+        The floor is about people: where counts hold cover, it is compared with how many of them cover leaves.
+        """
+        counts = tuple(participants)
+        cover = self.experiment.cover
+        return (sum(counts) if cover is None else cover.people(counts)) >= self.floor
+
     def check_seeded_dice(self) -> None:
         """Seeded dice may be thrown here, or this raises: who knows the seed knows every throw."""
         if not self.test:
@@ -198,18 +220,20 @@ class ExperimentDocument:
         binning = _read_binning(fields.inner("binning"))
         relays = [_read_relay(relay, test=test) for relay in fields.inner_list("relays", longest=16)]
         keys = [_read_key(item) for item in fields.items("coordinator_keys", shortest=1, longest=MAX_KEYS)]
-        privacy = fields.inner("privacy")
-        privacy.constant("kind", "plain")
-        privacy.done()
+        train_share = fields.ratio("train_share")
+        if not 0 < train_share <= 1:
+            raise fields.refuse("train_share")
+        learning = _read_learning(fields.inner("learning"), binning.bins)
+        privacy, experiment = read_privacy(fields.inner("privacy"), learning, train_share)
         document = cls(
             title=fields.text("title", shortest=1, longest=200),
             question=fields.text("question", longest=4000),
-            experiment=_read_learning(fields.inner("learning"), binning.bins),
+            experiment=experiment,
             features=_read_features(fields.inner("features")),
             binning=binning,
             windows=_read_windows(fields.inner("windows")),
             floor=fields.integer("floor", 1),
-            train_share=fields.ratio("train_share"),
+            train_share=train_share,
             rounds=fields.integer("rounds", 1, MAX_ROUND),
             coordinator_keys=tuple(keys),
             threshold=fields.integer("threshold", 1, len(set(keys))),
@@ -217,19 +241,32 @@ class ExperimentDocument:
             gateway_note=fields.text("gateway_note", longest=4000),
             client_code=None if fields.is_null("client_code") else fields.digest("client_code"),
             log=None if fields.is_null("log") else LogTerms.from_fields(fields.inner("log")),
+            # Only documents of experiments with tokens have the field.
+            tokens=TokenTerms.from_fields(fields.inner("tokens"), test=test) if fields.has("tokens") else None,
+            privacy=privacy,
             test=test,
         )
         fields.done()
-        if not 0 < document.train_share <= 1 or len(set(keys)) != len(keys) or not (relays or test):
-            raise MalformedMessageError("shares, keys or relays of the experiment are not as they should be")
+        if document.tokens is not None and document.budget > MAX_TOKENS:
+            raise MalformedMessageError("no issuer gives so many tokens at once as this budget needs")
+        if len(set(keys)) != len(keys) or not (relays or test):
+            raise MalformedMessageError("keys or relays of the experiment are not as they should be")
         _check_log_keys(document)
+        if privacy is not None:
+            check_covered(
+                presence=document.features.presence,
+                modes=[relay.mode for relay in relays],
+                floor=document.floor,
+                labels=len(experiment.labels),
+            )
         # What defaults and other spellings would hide: only one way to write an experiment is taken.
         if encode_document(document._content()) != data:
             raise MalformedMessageError("the experiment is not written in its one way")
         return document
 
     def _content(self) -> dict[str, Any]:
-        return {
+        tokens = {} if self.tokens is None else {"tokens": self.tokens.to_content()}
+        return tokens | {
             "binning": _write_binning(self.binning),
             "client_code": self.client_code,
             "coordinator_keys": [key.data.hex() for key in self.coordinator_keys],
@@ -242,9 +279,9 @@ class ExperimentDocument:
             "gateway_note": self.gateway_note,
             "learning": _write_learning(self.experiment, self.binning.bins),
             "log": None if self.log is None else self.log.to_content(),
-            "privacy": {"kind": "plain"},
+            "privacy": write_privacy(self.privacy, self.experiment, self.train_share),
             "question": self.question,
-            "relays": [{"key": relay.key.data.hex(), "url": relay.url} for relay in self.relays],
+            "relays": [_write_relay(relay) for relay in self.relays],
             "rounds": self.rounds,
             "test": self.test,
             "threshold": self.threshold,
@@ -439,10 +476,21 @@ def _check_log_keys(document: ExperimentDocument) -> None:
         raise MalformedMessageError("a key of the experiment's log is that of another party")
 
 
+def _write_relay(relay: Relay) -> dict[str, Any]:
+    told = {} if relay.mode is None else {"mode": relay.mode}
+    return {"key": relay.key.data.hex(), **told, "url": relay.url}
+
+
 def _read_relay(fields: Fields, *, test: bool) -> Relay:
     url = fields.text("url", longest=510, pattern=_URL)
     key = VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
+    mode: RelayMode | None = None
+    if fields.has("mode"):
+        told = fields.text("mode", longest=20)
+        mode = next((known for known in get_args(RelayMode) if known == told), None)
+        if mode is None:
+            raise fields.refuse("mode")
     fields.done()
     if not test and not url.startswith("https:"):
         raise MalformedMessageError("a relay's url must begin with https, unless the experiment is marked as a test")
-    return Relay(url=url, key=key)
+    return Relay(url=url, key=key, mode=mode)

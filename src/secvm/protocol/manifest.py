@@ -28,6 +28,7 @@ from functools import cached_property
 from typing import Any
 
 from secvm.crypto.signing import SigningKey, sign, verify
+from secvm.crypto.tokens import PUBLIC_KEY_BYTES as TOKEN_KEY_BYTES
 from secvm.errors import (
     EquivocationError,
     InconsistentManifestError,
@@ -92,6 +93,15 @@ class LastRound:
     relay_count: bytes | None = None
     #: Root over the digests of all received capsules; None where none is kept.
     received_root: str | None = None
+
+    @property
+    def counts(self) -> Tally:
+        """What is told of people, as a tally without a bin: for scores, and for taking cover off."""
+        counted = Tally.empty(n_models=1, n_bins=1, n_labels=max(1, len(self.participants)))
+        if self.participants:
+            counted.participants[:] = self.participants
+            counted.cells[:] = self.cells
+        return counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,8 +393,9 @@ def manifest_faults(
         or (before is not None and _model(manifest) == _model(before)),
         "its round was below the floor and not abandoned": manifest.last is None
         or manifest.last.tally is None
-        or sum(manifest.last.participants) >= document.floor,
+        or document.reaches_floor(manifest.last.participants),
         "its quota is below the budget": manifest.quota >= document.budget,
+        "it has no key for tokens": document.tokens is None or len(manifest.token_key or b"") == TOKEN_KEY_BYTES,
         "it tells no root of the round's capsules": tells_root(manifest.last, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)

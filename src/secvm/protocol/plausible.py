@@ -23,6 +23,18 @@ With C clients and K capsules of the only relay, P participants, P_l of label l,
  7. The same for units of one sign, P_out then being all participants who are not of that sign's labels: for the bias
     always, for all units where features count by presence. Not for numbers as labels: there anybody may have any sign.
 
+**With cover** (``learning.cover``) every person adds, whatever its cohort, at most k_t train, k_p participation and k_c
+test packages that name anything, and at most R = ``real_cap`` units of its own instead of B - 1. So k_p and k_c of each
+client may stand for nobody: at least E' = max(0, E - k_c C) people test, and of P_out participants at least
+P_out' = max(0, P_out - k_p C) are people. The rules become
+
+ 1. the floor is compared with the people whom cover leaves (``ExperimentDocument.reaches_floor``);
+ 4. P + E ≤ (1 + k_p + k_c) C;
+ 5. U ≤ R (C - E') + k_t C;
+ 6., 7. units ≤ u · (C - E' - P_out') + k_t C, with u = min(R, F · H + 1), and 1 + k_t of each for the bias.
+
+Caps are far above what cover is on average: these say little, but no honest run breaks them. Plain: k = 0, R = B - 1.
+
 From 4 and 5: P + E + U ≤ B · C. Other experiments of the epoch only add to C and K: a person is one client, and takes
 part in one round of an experiment once.
 
@@ -74,8 +86,9 @@ def violations(
     participants, cells = _total(tally.participants), _total(tally.cells)
 
     # (1)
-    if participants < document.floor:
-        found.append(_surely("below-floor", f"{participants} took part, and the floor is {document.floor}."))
+    if not document.reaches_floor(tally.participants.tolist()):
+        beside = "" if document.experiment.cover is None else ", with cover,"
+        found.append(_surely("below-floor", f"{participants} took part{beside} and the floor is {document.floor}."))
     if document.experiment.loss.regression and cells:
         found.append(_surely("cells-of-numbers", f"There are {cells} test cells, and the label is a number."))
     if count is None:
@@ -92,20 +105,38 @@ def violations(
         sentence = f"{counted} packages were counted, and the relay had {count.capsules} capsules."
         found.append(_surely("more-packages-than-capsules", sentence))
     # (4)
-    if participants + cells > count.clients:
+    added = _Added.of(document, count.clients)
+    if participants + cells > count.clients + added.participation + added.test:
         sentence = f"{participants} trained and {cells} tested, and the relay had {count.clients} clients."
         found.append(Violation("more-people-than-clients", sentence, whatever_people_send=False))
     # (5)
-    trainers = max(0, count.clients - cells)
-    most = (document.budget - 1) * trainers
+    trainers = max(0, count.clients - max(0, cells - added.test))
+    most = _own_units(document) * trainers + added.train
     if units > most:
         sentence = f"{units} train packages were counted, and {trainers} clients can have sent {most}."
         found.append(Violation("more-units-than-budget", sentence, whatever_people_send=False))
     # (6), (7)
-    return found + _in_models(document, tally, trainers)
+    return found + _in_models(document, tally, trainers, added)
 
 
-def _in_models(document: ExperimentDocument, tally: Tally, trainers: int) -> list[Violation]:
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """The most cover that so many clients can have sent, of each kind; plain: none."""
+
+    train: int = 0
+    participation: int = 0
+    test: int = 0
+
+    @classmethod
+    def of(cls, document: ExperimentDocument, clients: int) -> _Added:
+        cover = document.experiment.cover
+        if cover is None:
+            return cls()
+        test = 0 if cover.test is None else cover.test.cap
+        return cls(cover.train.cap * clients, cover.participation.cap * clients, test * clients)
+
+
+def _in_models(document: ExperimentDocument, tally: Tally, trainers: int, added: _Added) -> list[Violation]:
     """Rules 6 and 7; of each the first model that breaks it."""
     signs = document.experiment.models.signs
     participants = [int(value) for value in tally.participants]
@@ -114,9 +145,10 @@ def _in_models(document: ExperimentDocument, tally: Tally, trainers: int) -> lis
     found: dict[str, Violation] = {}
 
     def check(name: str, model: int, units: int, of_each: int, out: int, what: str) -> None:
-        people = max(0, trainers - out)
-        if units > of_each * people:
-            sentence = f"Model {model} has {units} {what}, and {people} clients can have sent {of_each * people}."
+        people = max(0, trainers - max(0, out - added.participation))
+        can = of_each * people + added.train
+        if units > can:
+            sentence = f"Model {model} has {units} {what}, and {people} clients can have sent {can}."
             found.setdefault(name, Violation(name, sentence, whatever_people_send=False))
 
     for model in range(signs.shape[1]):
@@ -138,9 +170,16 @@ def _units_in_a_model(document: ExperimentDocument) -> int:
     """The most units that one person sends in one model."""
     features = document.experiment.features_per_person
     if features is None or not document.features.presence:
-        return document.budget - 1
+        return _own_units(document)
     hashes = document.binning.hashes if isinstance(document.binning, HashedBins) else 1
-    return min(document.budget - 1, features * hashes + 1)
+    return min(_own_units(document), features * hashes + 1)
+
+
+def _own_units(document: ExperimentDocument) -> int:
+    """The most units of its own that one person sends in a round."""
+    own = document.experiment.train_budget
+    assert own is not None
+    return own
 
 
 def _surely(name: str, sentence: str) -> Violation:

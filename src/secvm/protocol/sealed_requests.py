@@ -1,8 +1,9 @@
 """What stands under a seal: a package or a fetch as binary HTTP, and the answers to them (docs/protocol.md §19.3).
 
 Every request with a package has the same bytes but for the package itself, so the gateway reads ours by comparing and
-slicing. A stranger's may be written in any way that RFC 9292 allows: another authority, further fields, chunks; it is
-read by ``crypto.binary_http``, and means the same.
+slicing. Where an experiment has tokens, a token stands behind the package (``protocol.tokens``): another length, the
+same for all of its packages. A stranger's may be written in any way that RFC 9292 allows: another authority, further
+fields, chunks; it is read by ``crypto.binary_http``, and means the same.
 
 Lengths say nothing: one for all packages and one for their answers. Requests for files come in steps of 256 bytes,
 which every path of §19.2 fits into, and answers in steps of 4,096: a manifest, a proof, a checkpoint and a receipt look
@@ -20,6 +21,7 @@ from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol import problems
 from secvm.protocol.codec import PACKAGE_BYTES
 from secvm.protocol.problems import Problem
+from secvm.protocol.tokens import CONTENT_BYTES
 
 #: A name that no resolver has (RFC 6761): the gateway is found by its key, not by this.
 AUTHORITY = b"gateway.invalid"
@@ -35,7 +37,7 @@ ACCEPTED = 202
 
 @dataclass(frozen=True, slots=True)
 class PackageRequest:
-    """A package was sent: 32 bytes, or what a stranger sent for them."""
+    """A package was sent: 32 bytes, 96 with a token, or what a stranger sent for them."""
 
     plaintext: bytes = field(repr=False)
 
@@ -67,20 +69,32 @@ def _padded(encoded: bytes, step: int) -> bytes:
     return encoded.ljust(-(-len(encoded) // step) * step, b"\0")
 
 
-#: Before and after the package, in a request of ours; what comes after is the empty list of trailers.
-_PREFIX, _SUFFIX = _request(b"POST", PACKAGES_PATH, bytes(PACKAGE_BYTES))[: -PACKAGE_BYTES - 1], b"\0"
-_PACKAGE_AT, _PACKAGE_END = len(_PREFIX), len(_PREFIX) + PACKAGE_BYTES
-REQUEST_BYTES = _PACKAGE_END + len(_SUFFIX)
+#: After the content, in a request of ours: the empty list of trailers.
+_SUFFIX = b"\0"
+#: What comes before it, by its length.
+_PREFIXES = {size: _request(b"POST", PACKAGES_PATH, bytes(size))[: -size - len(_SUFFIX)] for size in CONTENT_BYTES}
+#: The same, by the length of the whole request.
+_PREFIX_OF = {len(prefix) + size + len(_SUFFIX): prefix for size, prefix in _PREFIXES.items()}
+
+
+def request_bytes(size: int = PACKAGE_BYTES) -> int:
+    """How long the request is that carries so many bytes of content."""
+    return len(_PREFIXES[size]) + size + len(_SUFFIX)
+
+
+#: Without a token.
+REQUEST_BYTES = request_bytes()
 
 
 # ── the device ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def package_request(plaintext: bytes) -> bytes:
-    """The request that carries a package; always ``REQUEST_BYTES`` long."""
-    if len(plaintext) != PACKAGE_BYTES:
+    """The request that carries a package, with its token where there are tokens; one length for each of the two."""
+    prefix = _PREFIXES.get(len(plaintext))
+    if prefix is None:
         raise LocalProtocolError(f"a package has {PACKAGE_BYTES} bytes")
-    return _PREFIX + plaintext + _SUFFIX
+    return prefix + plaintext + _SUFFIX
 
 
 def fetch_request(path: str) -> bytes:
@@ -104,8 +118,9 @@ def read_answer(data: bytes) -> Answer:
 
 def read_request(data: bytes) -> PackageRequest | FetchRequest:
     """What somebody wants. A method or a path that is not known here is refused as "garbage"."""
-    if len(data) == REQUEST_BYTES and data[:_PACKAGE_AT] == _PREFIX and data[_PACKAGE_END:] == _SUFFIX:
-        return PackageRequest(data[_PACKAGE_AT:_PACKAGE_END])
+    ours = _ours(data)
+    if ours is not None:
+        return PackageRequest(ours)
     request = binary_http.decode_request(data)
     if request.method == b"POST" and request.path == PACKAGES_PATH:
         return PackageRequest(request.content)
@@ -115,10 +130,19 @@ def read_request(data: bytes) -> PackageRequest | FetchRequest:
     raise MalformedMessageError("a request that is neither a package nor a fetch")
 
 
+def _ours(data: bytes) -> bytes | None:
+    """The content of a request that ``package_request`` wrote."""
+    prefix = _PREFIX_OF.get(len(data))
+    if prefix is None or not data.startswith(prefix) or not data.endswith(_SUFFIX):
+        return None
+    return data[len(prefix) : -len(_SUFFIX)]
+
+
 def package_in(data: bytes) -> bytes:
     """The package of a request that may be nothing else: what the opener asks for every capsule."""
-    if len(data) == REQUEST_BYTES and data[:_PACKAGE_AT] == _PREFIX and data[_PACKAGE_END:] == _SUFFIX:
-        return data[_PACKAGE_AT:_PACKAGE_END]
+    ours = _ours(data)
+    if ours is not None:
+        return ours
     request = read_request(data)
     if not isinstance(request, PackageRequest):
         raise MalformedMessageError("a fetch where only packages are taken")

@@ -17,13 +17,14 @@ changed since the owner last asked (``take_changes``): a header and rows of caps
  5. Nothing is sent from ``closes_at`` on, nor while paused. What is under way then may be acknowledged until
     ``accept_until``. What was acknowledged is forgotten at once.
 
-``seal`` makes a capsule of 32 bytes for the gateway keys of the manifest. Its dice are its own.
+``seal`` makes a capsule of a package's bytes, with its token where there are tokens, for the gateway keys of the
+manifest. Its dice are its own.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from secvm.errors import (
@@ -32,7 +33,6 @@ from secvm.errors import (
     LocalProtocolError,
     RemoteProtocolError,
 )
-from secvm.learning.package import Package
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.events import (
     Abstain,
@@ -66,6 +66,7 @@ from secvm.protocol.session_memory import (
     Waiting,
     WaitingRow,
 )
+from secvm.protocol.tokens import with_token
 
 #: When nothing is later than this, what is due is sent: an owner's timer is never exact. Else all of it is drawn anew.
 GRACE_MS = 10_000
@@ -101,8 +102,8 @@ class ParticipantSession(SessionMemory):
         match event:
             case ManifestArrived(data, server_time):
                 actions = self._manifest_arrived(data, server_time, now)
-            case PackagesReady(packages):
-                actions = self._packages_ready(packages, now, words)
+            case PackagesReady():
+                actions = self._packages_ready(event, now, words)
             case Declined(why):
                 actions = self._declined(why)
             case SendSucceeded(package_id):
@@ -167,19 +168,25 @@ class ParticipantSession(SessionMemory):
             return Reason.CLOCK
         return Reason.LATE if now >= manifest.opens_at else None
 
-    def _packages_ready(self, packages: Sequence[Package], now: int, words: Iterator[int]) -> list[Action]:
+    def _packages_ready(self, ready: PackagesReady, now: int, words: Iterator[int]) -> list[Action]:
         if self._phase is not Phase.COMPUTING or self._accepted is None:
             raise LocalProtocolError("nobody asked for packages, or they are already on their way")
         manifest, document = self._accepted.manifest, self._document
+        packages, tokens = ready.packages, ready.tokens
         if len(packages) != document.budget:
             raise LocalProtocolError(f"a participant sends {document.budget} packages in every round")
+        if len(tokens) != (0 if document.tokens is None else document.budget):
+            raise LocalProtocolError("every package has a token where the experiment has tokens, and else none has")
         if now >= manifest.closes_at:
             self._phase = Phase.IDLE
             return [Abstain(Reason.OVER, Reason.OVER.value)]
         plaintexts = [
             encode(AddressedPackage(document.experiment_id, manifest.round_number, package)) for package in packages
         ]
-        capsules = [self._seal(plaintext, manifest.gateway_keys) for plaintext in shuffle(plaintexts, words)]
+        contents = shuffle(plaintexts, words)
+        if tokens:
+            contents = [with_token(package, token) for package, token in zip(contents, tokens, strict=True)]
+        capsules = [self._seal(content, manifest.gateway_keys) for content in contents]
         if any(not 0 < len(capsule) <= MAX_CAPSULE_BYTES for capsule in capsules):
             raise LocalProtocolError("a capsule has no bytes, or too many")
         times = spread(len(capsules), manifest.window, words)

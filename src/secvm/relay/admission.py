@@ -6,7 +6,9 @@
    is free, and adds nothing. So a table has two things side by side, how many capsules each client sent and which
    capsules there are, and nothing that says whose is which.
 3. Fetches have a limit of their own. They are counted in memory only: a restart begins again.
-4. Tables have a size. When one is full, newcomers are asked to come later; who is in it is not affected.
+4. Anonymous tokens have a limit of their own too (``issuing``): of each client it is known which requests were granted,
+   by digest, and for how many tokens.
+5. Tables have a size. When one is full, newcomers are asked to come later; who is in it is not affected.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import enum
 import hashlib
 import ipaddress
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from secvm.crypto.kem import RandomBytes
 from secvm.relay.epochs import Epochs
@@ -67,8 +69,9 @@ class Table:
         sent: Mapping[bytes, int] | None = None,
         digests: Collection[bytes] = (),
         packed_bytes: int = 0,
+        issued: Mapping[bytes, Mapping[bytes, int]] | None = None,
     ) -> None:
-        """``sent``, ``digests``, ``packed_bytes``: what is known already, after a restart."""
+        """``sent``, ``digests``, ``packed_bytes``, ``issued``: what is known already, after a restart."""
         self.epoch = epoch
         self.key = key
         self._allowance = allowance
@@ -77,6 +80,8 @@ class Table:
         self._digests: set[bytes] = set(digests)
         self._packed_bytes = packed_bytes
         self._handed_on: set[bytes] = set()
+        #: Of each client: digests of requests for tokens, and how many each was for.
+        self._issued = {client: dict(granted) for client, granted in (issued or {}).items()}
 
     def __repr__(self) -> str:
         return f"Table(epoch={self.epoch}, ...)"
@@ -139,15 +144,30 @@ class Table:
         self._fetched[client] = fetched + 1
         return Verdict.NEW
 
+    def issue(self, client: bytes, digest: bytes, count: int, *, quota: int) -> Verdict:
+        """A request of this client for so many tokens. When it is NEW, it is counted from now on."""
+        granted = self._issued.get(client, {})
+        if digest in granted:
+            return Verdict.AGAIN
+        if sum(granted.values()) + count > quota:
+            return Verdict.OVER_QUOTA
+        if not granted and len(self._issued) >= self._allowance.clients:
+            return Verdict.FULL
+        self._issued.setdefault(client, {})[digest] = count
+        return Verdict.NEW
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Begun:
-    """What is known of an epoch that had begun before: its key, what each client sent, and which capsules there are."""
+    """What is known of an epoch that had begun before: its key, what each client sent, which capsules there are, and
+    which tokens each client has.
+    """
 
     key: bytes
     sent: Mapping[bytes, int]
     digests: Collection[bytes]
     packed_bytes: int = 0
+    issued: Mapping[bytes, Mapping[bytes, int]] = field(default_factory=dict)
 
 
 class Admission:
@@ -181,6 +201,7 @@ class Admission:
                 sent=known.sent,
                 digests=known.digests,
                 packed_bytes=known.packed_bytes,
+                issued=known.issued,
             )
         return self._table
 

@@ -18,11 +18,13 @@ from typing import TextIO
 from secvm.crypto.capsules import MEDIA_TYPE
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
+from secvm.crypto.tokens import SEED_BYTES as TOKEN_SEED_BYTES
 from secvm.errors import BadInputError
 from secvm.relay.admission import Admission, Allowance, Identify, by_address, by_credential
 from secvm.relay.deposits import MOST_BESIDE, Depositor
 from secvm.relay.epochs import Epochs
 from secvm.relay.forwarding import GatewayClient
+from secvm.relay.issuing import Issuing
 from secvm.relay.modes import DEPOSIT_PATH, Forward, Interval, Mode, Round, Turnstile
 from secvm.relay.refusals import too_large, try_later
 from secvm.relay.server import Doors
@@ -35,7 +37,7 @@ from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import only_one
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import make_secret, read_secret, read_settings
+from secvm.runtime.settings import make_secret, read_secret, read_settings, read_token_seed
 
 _HEX_KEY = re.compile(rb"[0-9a-f]{64}\n?")
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{16,512}")
@@ -54,6 +56,11 @@ def read_key(path: Path) -> SigningKey:
     if not _HEX_KEY.fullmatch(data):
         raise BadInputError(f"{path} is no signing key", next_step="'secvm relay key' makes one.")
     return SigningKey(bytes.fromhex(data.decode()))
+
+
+def make_token_seed(path: Path, dice: RandomBytes = os.urandom) -> None:
+    """A new seed of token keys in a new file, which only its owner can read."""
+    make_secret(path, dice(TOKEN_SEED_BYTES).hex().encode() + b"\n")
 
 
 def serve(path: Path) -> None:
@@ -89,6 +96,7 @@ class Relay:
         allowance = Allowance(clients.quota, clients.fetches, limits.clients, limits.capsules, room)
         self._identify = _identify(settings)
         self._token = None if settings.gateway.token_file is None else _read_token(settings.gateway.token_file)
+        self._issuing: Issuing | None = None
         self._key: SigningKey | None = None
         self._store: RoundStore | None = None
         if settings.relay.mode == "round":
@@ -102,6 +110,15 @@ class Relay:
                 raise BadInputError(
                     "epochs.origin_ms and epochs.period_s are others than this store began with",
                     next_step="Set them back, or name another file as store.path.",
+                )
+            if settings.tokens is not None:
+                self._issuing = Issuing(
+                    read_token_seed(settings.tokens.seed_file),
+                    quota=settings.tokens.quota,
+                    store=self._store,
+                    dice=dice,
+                    metrics=self._metrics,
+                    retry_after_s=limits.retry_after_s,
                 )
         # Quotas and clients of the epoch that a restart fell into are as they were.
         begun = (lambda _epoch: None) if self._store is None else self._store.read
@@ -138,9 +155,13 @@ class Relay:
             metrics=self._metrics,
             capsule_bytes=limits.capsule_bytes,
             retry_after_s=limits.retry_after_s,
+            kind=settings.relay.mode,
+            issuing=self._issuing,
         )
+        issuing = self._issuing
         server = HttpServer(
             doors.handle,
+            body_limits={} if issuing is None else {f"{settings.relay.path}/tokens": issuing.body_bytes},
             limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
             refusals={413: too_large()},
         )

@@ -1,4 +1,5 @@
-"""The relay's doors: ``POST R``, ``POST R/fetch``, ``GET R/keys``, ``GET /health``, ``GET /metrics``.
+"""The relay's doors: ``POST R``, ``POST R/fetch``, ``GET R/keys``, ``GET /health``, ``GET /metrics``; ``POST R/tokens``
+where it issues some.
 
 A request is looked at in this order: is there such a door; is this the media type of a capsule; could it be one, by its
 length; whose is it; may that client still send. What passes goes to the mode. Nothing of a request but its content is
@@ -8,10 +9,14 @@ handed to anybody.
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
+from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Admission, Identify, Verdict
 from secvm.relay.forwarding import GatewayClient
+from secvm.relay.issuing import Issuing
 from secvm.relay.modes import FETCH_PATH, KEYS_PATH, Answer, Mode, Turnstile
 from secvm.relay.refusals import garbage, over_quota, plain, too_large, try_later
 from secvm.runtime.clock import Clock
@@ -40,8 +45,13 @@ class Doors:
         metrics: Metrics,
         capsule_bytes: int,
         retry_after_s: int,
+        kind: str,
+        issuing: Issuing | None = None,
     ) -> None:
+        """``kind``: what the mode is called, as experiments name it and as ``/health`` says it."""
+        self._issuing = issuing
         self._mode = mode
+        self._kind = kind
         self._turnstile = turnstile
         self._keys = _Keys(gateway, clock)
         self._admission = admission
@@ -50,10 +60,13 @@ class Doors:
         self._metrics = metrics
         self._capsule_bytes = capsule_bytes
         self._retry_after_s = retry_after_s
-        self._posts = {path: self._capsule, f"{path}/fetch": self._fetch}
+        self._posts: dict[str, Callable[[bytes, bytes], Answer]] = {path: self._capsule, f"{path}/fetch": self._fetch}
+        self._tokens_path = f"{path}/tokens"
+        if issuing is not None:
+            self._posts[self._tokens_path] = self._tokens
         self._gets = {f"{path}/keys": self._keys.answer, "/health": self._health, "/metrics": self._page}
         self._arrived = metrics.counter(
-            "requests", "Capsules by the door they came to.", {"door": ("capsule", "fetch")}
+            "requests", "Capsules by the door they came to.", {"door": ("capsule", "fetch", "tokens")}
         )
         statuses = {"status": ("400", "401", "410", "413", "415", "429", "503")}
         self._refused = metrics.counter("refused", "Capsules that were refused at once, by status.", statuses)
@@ -72,9 +85,10 @@ class Doors:
 
     def _post(self, request: Request) -> Answer:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type != REQUEST_MEDIA_TYPE:
+        tokens = request.path == self._tokens_path
+        if media_type != (TOKEN_REQUEST_MEDIA_TYPE if tokens else REQUEST_MEDIA_TYPE):
             return plain(415)
-        if len(request.body) > self._capsule_bytes:
+        if len(request.body) > self._capsule_bytes and not tokens:
             return too_large()
         if len(request.body) < SHORTEST_CAPSULE_BYTES:
             return garbage()
@@ -98,8 +112,15 @@ class Doors:
                 return try_later(self._retry_after_s)
         return self._turnstile.post(FETCH_PATH, capsule)
 
+    def _tokens(self, identity: bytes, request: bytes) -> Answer:
+        assert self._issuing is not None
+        self._arrived.add(door="tokens")
+        table = self._admission.table(self._clock.now())
+        return self._issuing.take(table, table.name(identity), request)
+
     def _health(self) -> Response:
-        return Response(503 if self.draining else 200, b'{"ok":%s}' % (b"false" if self.draining else b"true"), _JSON)
+        told = {"ok": not self.draining, "mode": self._kind}
+        return Response(503 if self.draining else 200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
 
     def _page(self) -> Response:
         return Response(200, *self._metrics.page())

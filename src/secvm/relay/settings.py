@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES
+from secvm.crypto.tokens import MAX_TOKENS
 from secvm.runtime.settings import Settings
 
 Count = Annotated[int, Field(ge=1)]
@@ -125,6 +126,15 @@ class Limits(Settings):
     retry_after_s: Count = 5
 
 
+class Tokens(Settings):
+    """``[tokens]``: anonymous tokens are issued here, at R/tokens."""
+
+    #: Made by ``secvm relay token-seed``; the coordinator has the same.
+    seed_file: Path
+    #: Tokens of one client in one epoch: the budget of the experiment, or of all that a device may be in together.
+    quota: int = Field(ge=1, le=MAX_TOKENS)
+
+
 class Testing(Settings):
     """``[testing]``: not for people's packages."""
 
@@ -144,6 +154,7 @@ class RelaySettings(Settings):
     clients: Clients = Clients()
     store: Store | None = None
     signing: Signing | None = None
+    tokens: Tokens | None = None
     limits: Limits = Limits()
     testing: Testing = Testing()
 
@@ -154,6 +165,8 @@ class RelaySettings(Settings):
             raise ValueError(f"mode {mode} needs gateway.token_file")
         if mode == "round" and (self.store is None or self.signing is None):
             raise ValueError("mode round needs store.path and signing.key_file")
+        if self.tokens is not None and mode != "round":
+            raise ValueError("tokens are issued in mode round alone: there what was issued survives a restart")
         by_credential = self.clients.known_by == "credential"
         if by_credential and self.clients.credentials_file is None and not self.testing.any_credential:
             raise ValueError("clients known by credential need clients.credentials_file")

@@ -33,7 +33,7 @@ from secvm.errors import BadInputError, LocalProtocolError
 from secvm.relay.admission import Begun, digest_of
 
 #: Of the tables below; another number is another program's file.
-_VERSION = 1
+_VERSION = 2
 #: A deposit is kept in pieces: SQLite's values end at a gigabyte.
 _PART_BYTES = 2**22
 
@@ -68,6 +68,18 @@ CREATE TABLE sealed (epoch INTEGER NOT NULL);
 INSERT INTO sealed VALUES (-1);
 -- One row: the grid by which epochs are numbered here. Stays.
 CREATE TABLE grid (origin_ms INTEGER NOT NULL, period_ms INTEGER NOT NULL);
+"""
+
+#: Version 2 has this one more.
+_ISSUED = """
+-- Which requests for anonymous tokens each client was granted, by digest, and for how many. Gone at the seal.
+CREATE TABLE issued (
+    epoch  INTEGER NOT NULL,
+    name   BLOB NOT NULL,
+    digest BLOB NOT NULL,
+    tokens INTEGER NOT NULL,
+    PRIMARY KEY (epoch, name, digest)
+) WITHOUT ROWID
 """
 
 _COUNT_CLIENT = """
@@ -122,6 +134,8 @@ class RoundStore:
             if version == 0:
                 for statement in _SCHEMA.split(";\n"):
                     self._db.execute(statement)
+            if version in (0, 1):
+                self._db.execute(_ISSUED)
                 self._db.execute(f"PRAGMA user_version = {_VERSION}")
             elif version != _VERSION:
                 raise ValueError
@@ -153,8 +167,17 @@ class RoundStore:
                 self._db.executemany(_COUNT_CLIENT, [(epoch, name, count) for name, count in sorted(counts.items())])
         self._begun |= by_epoch.keys()
 
+    def note_issued(self, epoch: int, key: bytes, client: bytes, digest: bytes, tokens: int) -> None:
+        """Remember that this client was granted so many tokens by the request with this digest. Twice is once."""
+        with self._lock, self._transaction():
+            if epoch <= self._sealed:
+                raise LocalProtocolError("nothing is added to an epoch that is sealed")
+            self._db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?)", (epoch, key))
+            self._db.execute("INSERT OR IGNORE INTO issued VALUES (?, ?, ?, ?)", (epoch, client, digest, tokens))
+            self._begun.add(epoch)
+
     def begun(self) -> list[int]:
-        """Epochs that have capsules and are not sealed, ascending."""
+        """Epochs that have capsules or gave tokens, and are not sealed, ascending."""
         return sorted(self._begun)
 
     def read(self, epoch: int) -> Begun | None:
@@ -164,8 +187,12 @@ class RoundStore:
         with self._lock:
             key = self._db.execute("SELECT client_key FROM epochs WHERE epoch = ?", (epoch,)).fetchone()[0]
             sent = dict(self._db.execute("SELECT name, capsules FROM clients WHERE epoch = ?", (epoch,)))
+            issued: dict[bytes, dict[bytes, int]] = {}
+            granted = self._db.execute("SELECT name, digest, tokens FROM issued WHERE epoch = ?", (epoch,))
+            for name, digest, tokens in granted:
+                issued.setdefault(name, {})[digest] = tokens
         sizes = {digest_of(capsule): packed_size(capsule) for capsule in self._capsules(epoch)}
-        return Begun(key, sent, sizes.keys(), sum(sizes.values()))
+        return Begun(key, sent, sizes.keys(), sum(sizes.values()), issued)
 
     def sealed(self) -> int:
         """The last epoch that was sealed; -1: none yet."""
@@ -188,7 +215,7 @@ class RoundStore:
                 for part, at in enumerate(range(0, len(body or b""), _PART_BYTES)):
                     data = (body or b"")[at : at + _PART_BYTES]
                     self._db.execute("INSERT INTO deposits VALUES (?, ?, ?)", (epoch, part, data))
-                for table in ("groups", "clients", "epochs"):
+                for table in ("groups", "clients", "issued", "epochs"):
                     self._db.execute(f"DELETE FROM {table} WHERE epoch <= ?", (epoch,))  # noqa: S608  (names of ours)
                 self._db.execute("UPDATE sealed SET epoch = ?", (epoch,))
             self._sealed = epoch

@@ -127,6 +127,14 @@ def read_secret(path: Path, *, shortest: int = 16) -> bytes:
     return data
 
 
+def read_token_seed(path: Path) -> bytes:
+    """The seed of token keys that ``secvm relay token-seed`` wrote: 64 hexadecimal digits."""
+    data = read_secret(path).strip()
+    if not re.fullmatch(rb"[0-9a-f]{64}", data):
+        raise BadInputError(f"{path} is no seed of token keys", next_step="'secvm relay token-seed' makes one.")
+    return bytes.fromhex(data.decode())
+
+
 def make_secret(path: Path, data: bytes) -> None:
     """Write a new secret that only its owner can read: whole and durable, or not at all.
 

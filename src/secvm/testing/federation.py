@@ -36,6 +36,7 @@ from secvm.testing.federation_settings import (
     COORDINATOR,
     ORIGIN_MS,
     RELAY,
+    RELAY_MODE,
     RELAY_PATH,
     FederationSettings,
     HostOf,
@@ -72,10 +73,13 @@ class Federation:
         quota: int = 100_000,
         patience_s: float = 60.0,
         witnesses: int = 3,
+        tokens: int | None = None,
     ) -> None:
         """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them. Without
-        ``witnesses`` there is no log.
+        ``witnesses`` there is no log. ``tokens``: so many anonymous ones are issued to a client in an epoch, by the
+        relay, and the experiment wants one with each package.
         """
+        self._tokens = tokens
         self.folder = folder
         self.pace = pace or Pace()
         self.document: ExperimentDocument | None = None
@@ -84,7 +88,14 @@ class Federation:
         self.witness_names = [f"witness-{number}" for number in range(witnesses)]
         self._ports = {name: free_port() for name in (*self.server_names, *self.host_names)}
         self._settings = FederationSettings(
-            folder, pace=self.pace, ports=self._ports, witnesses=self.witness_names, seed=seed, floor=floor, quota=quota
+            folder,
+            pace=self.pace,
+            ports=self._ports,
+            witnesses=self.witness_names,
+            seed=seed,
+            floor=floor,
+            quota=quota,
+            tokens=tokens,
         )
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
@@ -131,8 +142,9 @@ class Federation:
         told = {
             **specification,
             "windows": {"length_s": self.pace.length_s, "grace_s": self.pace.grace_s, "first_opening": ORIGIN_MS},
-            "relays": [{"url": self.relay_url, "key": self._settings.relay_key}],
+            "relays": [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}],
             "test": True,
+            **({} if self._tokens is None else {"tokens": {"issuer": self.relay_url}}),
         }
         made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
         digest: str = json.loads(made)["digest"]
@@ -183,7 +195,9 @@ class Federation:
 
     def ask(self, name: str, method: str, path: str, body: bytes | None = None, *, admin: bool = False) -> bytes:
         """What a process answers; ``OSError`` where it does not, or not with a success."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_REQUEST_PATIENCE_S)
+        # An experiment's cover is planned while the operator waits.
+        patience = _START_PATIENCE_S if admin else _REQUEST_PATIENCE_S
+        connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=patience)
         headers = {"authorization": f"Bearer {self._settings.admin_key}"} if admin else {}
         try:
             connection.request(method, path, body, headers)

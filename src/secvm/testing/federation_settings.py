@@ -12,12 +12,14 @@ from typing import Any
 
 from secvm.coordinator.main import LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
-from secvm.relay.main import make_key
+from secvm.relay.main import make_key, make_token_seed
 from secvm.runtime.settings import make_secret
 from secvm.witness.main import make as make_witness
 
 COORDINATOR, RELAY = "coordinator", "relay"
 RELAY_PATH = "/relay"
+RELAY_MODE = "round"
+SEED_FILE = "tokens.seed"
 #: Where the grid begins: an instant of a quiet day.
 ORIGIN_MS = 1_893_456_000_000
 #: When the federation begins: long enough before that for the longest lead, so that an experiment is made, logged and
@@ -69,7 +71,9 @@ class FederationSettings:
         seed: str,
         floor: int,
         quota: int,
+        tokens: int | None = None,
     ) -> None:
+        self._tokens = tokens
         self._folder, self._pace, self._ports = folder, pace, ports
         self._witnesses, self._seed, self._floor, self._quota = witnesses, seed, floor, quota
         self.admin_key = os.urandom(32).hex()
@@ -109,6 +113,8 @@ class FederationSettings:
         (state / "admin.sha256").write_text(hashlib.sha256(self.admin_key.encode()).hexdigest() + "\n")
         make_secret(state / LOG_KEY_FILE, log_key)
         make_secret(self._folder / "relay.token", self._token.encode())
+        if self._tokens is not None:
+            make_token_seed(self._folder / SEED_FILE)
         log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
         self._write(
             COORDINATOR,
@@ -119,6 +125,7 @@ class FederationSettings:
                 "testing": {"clock": "clock"},
                 "relays": [{"name": RELAY, "token_sha256": hashlib.sha256(self._token.encode()).hexdigest()}],
                 **log,
+                **({} if self._tokens is None else {"tokens": {"seed_file": SEED_FILE}}),
             },
         )
 
@@ -133,7 +140,7 @@ class FederationSettings:
                     "token_file": str(self._folder / "relay.token"),
                     "retry_ms": 100,
                 },
-                "relay": {"mode": "round", "path": RELAY_PATH},
+                "relay": {"mode": RELAY_MODE, "path": RELAY_PATH},
                 "epochs": {
                     "origin_ms": ORIGIN_MS,
                     "period_s": self._pace.period_s,
@@ -142,6 +149,11 @@ class FederationSettings:
                 "clients": {"known_by": "credential", "floor": self._floor, "quota": self._quota, "fetches": 1_000_000},
                 "store": {"path": str(self._folder / "relay.sqlite")},
                 "signing": {"key_file": str(self._folder / "relay.key")},
+                **(
+                    {}
+                    if self._tokens is None
+                    else {"tokens": {"seed_file": str(self._folder / SEED_FILE), "quota": self._tokens}}
+                ),
                 "testing": {"clock": str(self._folder / "clock"), "any_credential": True},
             },
         )
@@ -159,6 +171,8 @@ class FederationSettings:
                 "status": {"listen": f"127.0.0.1:{self._ports[name]}"},
                 # One of each and not two: hundreds of devices share a machine of two cores here.
                 "trust": {"refetches": 1, "receipts": 1},
+                # Made-up people: hundreds of them hide nobody.
+                "consent": {"policy": "unsafe-accept-anything"},
                 "testing": {
                     "clock": str(self._folder / "clock"),
                     "seed": self._seed,

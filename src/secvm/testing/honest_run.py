@@ -24,7 +24,10 @@ class SecondImplementation(PublicHistory):
     """A coordinator whose rule somebody else wrote."""
 
     def step(self, state: State, tally: Tally) -> State:
-        counts = second_rule.Counts(tally.plus.tolist(), tally.minus.tolist(), tally.participants.tolist())
+        counts = second_rule.uncovered(
+            self.document.experiment,
+            second_rule.Counts(tally.plus.tolist(), tally.minus.tolist(), tally.participants.tolist()),
+        )
         vectors = {name: vector.tolist() for name, vector in state.vectors.items()}
         take = second_rule.swift_step if state.rule == "swift" else second_rule.pegasos_step
         number, new = take(self.document.experiment, state.step, vectors, counts)
@@ -48,7 +51,8 @@ class SecondImplementation(PublicHistory):
 def honest_run(dice: random.Random) -> int:
     """One run to its end; how many looks devices have taken comes back. Raises what a device raises."""
     kind = dice.choice([PublicHistory, SecondImplementation])
-    history = kind.drawn(dice, relays=dice.randint(0, 2))
+    covered = dice.random() < 0.3
+    history = kind.drawn(dice, relays=1 if covered else dice.randint(0, 2), covered=covered)
     devices: list[Trusted | None] = [None] * dice.randint(1, 3)
     looks = 0
     for _ in range(dice.randint(1, 6)):

@@ -11,9 +11,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import SecVMError
+from secvm.participant.consent import Consent
 from secvm.participant.device import Device
 from secvm.participant.salting import fetch_salt
 from secvm.participant.state import DeviceState
@@ -86,7 +88,8 @@ class DeviceInFolder:
 
     def _start(self, state: DeviceState) -> Device:
         dice = self._scene.dice.randbytes
-        return Device(state, self.net, now=self.clock.now, random_bytes=dice, policy=self._policy)
+        told: dict[str, Any] = {"policy": self._policy, "consent": Consent.unsafe_accept_anything()}
+        return Device(state, self.net, now=self.clock.now, random_bytes=dice, **told)
 
     async def join(self) -> None:
         """Take part. Raises what the person would be told."""

@@ -194,8 +194,12 @@ class PublicHistory:
 
     def draw_tally(self) -> Tally:
         """A tally that meets the floor, of participants who keep to the budget."""
-        train = self.document.floor + self.dice.randint(0, 20)
-        return draw_tally(self.dice, self.document, train=train, test=self.dice.randint(0, 9))
+        while True:
+            train = self.document.floor + self.dice.randint(0, 20)
+            tally = draw_tally(self.dice, self.document, train=train, test=self.dice.randint(0, 9))
+            # Always, without cover; with it, so few people may look like fewer.
+            if self.document.reaches_floor(tally.participants.tolist()):
+                return tally
 
     def present_witnesses(self) -> list[HonestWitness]:
         """The witnesses that answer this time: always a quorum, not always all."""

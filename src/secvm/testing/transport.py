@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from secvm.participant.transport import Fetched, SendResult
+from secvm.participant.transport import Fetched, Issued, SendResult
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
 
 
@@ -58,6 +58,8 @@ class MemoryTransport:
         self.seen: list[Seen] = []
         #: How far the server's clock is ahead; None: it tells no time.
         self.server_ahead_ms: int | None = 0
+        #: Who issues tokens; nobody answers without.
+        self.issuer: Callable[[bytes], Issued] = lambda _request: Issued()
 
     @property
     def arrived(self) -> set[bytes]:
@@ -88,6 +90,9 @@ class MemoryTransport:
             return None
         ahead = self.server_ahead_ms
         return Fetched(content, None if ahead is None else self.now() + ahead)
+
+    async def ask_issuer(self, issuer: str, request: bytes) -> Issued:  # noqa: ARG002  (there is one)
+        return self.issuer(request)
 
     async def close(self) -> None:
         """Nothing to let go of."""

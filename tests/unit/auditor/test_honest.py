@@ -39,6 +39,17 @@ def test_nothing_is_found_in_any_honest_history(seed: int) -> None:
     assert not report.evidence
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_found_in_an_honest_history_with_cover(seed: int) -> None:
+    made = PublicHistory.drawn(random.Random(f"covered {seed}"), covered=True)
+    made.play(4, abandoned=0.2)
+    made.end()
+    made.cosign()
+    report = audited(made)
+    assert told(report) == []
+    assert report.steps_replayed == sum(one.verdict == FOLLOWS for one in report.rounds)
+
+
 def test_every_step_is_replayed_and_every_round_has_its_verdict() -> None:
     made = history(rounds=0)
     for abandoned in (False, True, False):

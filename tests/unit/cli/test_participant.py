@@ -22,6 +22,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (tmp_path / "device.toml").write_text(
         f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["https://relay.example/r"]\n'
         "[trust]\nwithout_log = true\n"
+        '[consent]\npolicy = "unsafe-accept-anything"\n'
     )
 
     def in_memory(_: ParticipantSettings) -> Transport:
@@ -177,3 +178,32 @@ def test_folder_and_settings_exclude_each_other(world: World, capsys: pytest.Cap
     assert run(["participant", "inspect", "--folder", str(world.folder)]) == 0
     assert run(["participant", "inspect", "--folder", str(world.folder / "nowhere")]) == 2
     assert "exclude each other" in capsys.readouterr().err
+
+
+def test_join_refuses_what_tells_too_much_and_says_how_to_accept_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = world.folder.with_name("device.toml")
+    config.write_text(config.read_text().replace('policy = "unsafe-accept-anything"', "least_floor = 1"))
+    assert command(world, "join", world.of.digest, "--yes") == 2
+    complaint = capsys.readouterr().err
+    assert "no formal guarantee" in complaint
+    assert "--accept-leakage 1.000" in complaint
+    assert status(world) is None
+    assert command(world, "join", world.of.digest, "--yes", "--accept-leakage", "1") == 0
+    assert status(world) is Status.JOINED
+    assert command(world, "inspect", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["ledger"]["experiments"] == []
+    assert found[world.of.digest]["statement"]["formal"] is False
+
+
+def test_person_is_shown_the_statement_before_being_asked(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert command(world, "join", world.of.digest) == 0
+    shown = capsys.readouterr().err
+    assert "There is no formal guarantee" in shown
+    assert "nobody has to work together" in shown
+    assert status(world) is Status.DECLINED

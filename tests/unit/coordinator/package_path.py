@@ -11,6 +11,7 @@ from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import Ingest, Limits
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.present import OpenRound, Present, gateway_key
+from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.crypto import capsules as packing
@@ -124,6 +125,7 @@ async def running(
     opener: bool = False,
     anybody: bool = True,
     tests: bool = True,
+    redeemer: Redeemer | None = None,
 ) -> AsyncIterator[Running]:
     """Serve the routes on a free port."""
     store = store or MemoryStore()
@@ -136,8 +138,8 @@ async def running(
         fetched.append(path)
         return (b"the keys of now", "application/ohttp-keys") if path == "/v1/keys" else None
 
-    ingest = Ingest(store, clock, metrics=Metrics("coordinator"), limits=limits)
-    gateway = Gateway(dice=DICE, public=public, date=lambda: DATE)
+    ingest = Ingest(store, clock, metrics=Metrics("coordinator"), limits=limits, redeemer=redeemer)
+    gateway = Gateway(dice=DICE, public=public, date=lambda: DATE, redeemer=redeemer)
     routes = PackageRoutes(
         gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()], anybody=anybody, tests=tests
     )

@@ -67,9 +67,9 @@ class FailingStore(MemoryStore):
         self._maybe()
         return super().append_sealed(epoch, packed)
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
         self._maybe()
-        super().replace_sealed(epoch, numbers, block)
+        super().replace_sealed(epoch, numbers, block, spent)
         self.replaced()
 
 

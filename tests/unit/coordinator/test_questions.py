@@ -14,9 +14,11 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.questions import SALT_NOTE, EarlyStopping, OwnSettings, Specification, ask
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.aggregate.robust import Robust
 from secvm.learning.thinning import Thinning
 from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
 from secvm.protocol.log import LogTerms
+from secvm.protocol.tokens import TokenTerms
 from secvm.runtime.settings import parse_settings
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
@@ -82,6 +84,17 @@ def test_the_smallest_specification_gets_the_defaults() -> None:
     assert document.relays == (Relay("https://relay.example/", RELAY.public),)
     assert document.windows.first_opening == START
     assert own == OwnSettings()
+
+
+def test_bins_are_clipped_and_rounds_trimmed_where_the_specification_says_so() -> None:
+    document, _ = asked(("robust.clip", "1/4"), ("robust.trim", 3))
+    assert document.experiment.robust == Robust(clip=Fraction(1, 4), trim=3)
+    assert ExperimentDocument.from_bytes(document.data) == document
+    plain, _ = asked()
+    assert plain.experiment.robust is None
+    assert document.state_bytes == plain.state_bytes // 5 * 7
+    with pytest.raises(BadInputError, match="odd"):
+        asked(("robust.trim", 2))
 
 
 def test_the_default_budget_is_the_mean_of_a_full_person_and_four_deviations() -> None:
@@ -150,7 +163,7 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
         (("relays", [{"url": "https://relay.example/", "key": "ab"}]), "64 hexadecimal digits"),
         (("relays", [{"url": "http://relay.example/", "key": "ab" * 32}]), "url"),
         (("train_share", "half"), "not a number"),
-        (("train_share", 2), "shares"),
+        (("train_share", 2), "train_share of"),
         (("budget", 1), "budget must be at least 2"),
         (("features.source", "My Source"), "source"),
     ],
@@ -226,3 +239,13 @@ def test_beacons_that_cannot_be_are_refused_in_one_sentence(
     content["binning"].update(binning)
     with pytest.raises(BadInputError, match=sentence):
         asked_in(content, log=log)
+
+
+def test_an_experiment_with_tokens_names_its_issuer_where_tokens_can_be_redeemed() -> None:
+    content = put("tokens.issuer", "https://relay.example/r")
+    document, _ = asked_in(content, redeems=True)
+    assert document.tokens == TokenTerms(issuer="https://relay.example/r")
+    with pytest.raises(BadInputError, match="issuer's seed"):
+        asked_in(content)
+    with pytest.raises(BadInputError, match="https"):
+        asked_in(put("tokens.issuer", "http://relay.example/r"), redeems=True)

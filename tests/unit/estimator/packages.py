@@ -36,10 +36,13 @@ class PackagePath:
             row = None if attendance is None else attendance[(number - 1) % len(attendance)]
             here = [i for i in everybody if row is None or row[i]]
             tally = self.tally(state, number, here)
-            if int(tally.participants.sum()) == 0:
+            if not self._seen(tally).participants.any():
                 continue  # abandoned: the number is spent, the state stays
             state = self.experiment.step(state, tally)
         return state
+
+    def _seen(self, tally: Tally) -> Tally:
+        return tally if self.experiment.cover is None else self.experiment.cover.uncovered(tally)
 
     def tally(self, state: State, number: int, here: Sequence[int]) -> Tally:
         """One round's packages, named, shuffled, sent again, told apart, counted in groups."""
@@ -55,7 +58,8 @@ class PackagePath:
                 dice=UnsafeSeededDice(self.seed, i),
                 round_number=number,
             )
-            assert sum(isinstance(p, ParticipationPackage) for p in packages) == 1
+            if self.experiment.cover is None:
+                assert sum(isinstance(p, ParticipationPackage) for p in packages) == 1
             if self.experiment.budget is not None:
                 assert len(packages) == self.experiment.budget
             sent += [(len(sent) + k, package) for k, package in enumerate(packages)]

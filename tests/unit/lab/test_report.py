@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 from secvm.lab.demo.report import report_page
-from secvm.lab.demo.result import Checks, Leakage
+from secvm.lab.demo.result import Checks, Guarantee, Leakage
 from tests.unit.lab.results import a_result
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -99,6 +100,7 @@ def test_the_summary_has_its_keys_in_their_order() -> None:
         "witnesses",
         "audit",
         "steps_replayed",
+        "privacy",
         "seconds",
         "report",
     ]
@@ -126,3 +128,24 @@ def test_a_label_cannot_write_into_the_page() -> None:
 
 def test_leakage_of_no_rounds_is_a_coin() -> None:
     assert Leakage(q=1.0, summed=()).auc == 0.5
+
+
+def test_with_cover_the_page_states_epsilon_budget_and_assumptions() -> None:
+    found = Guarantee(
+        epsilon=4.0,
+        delta=1e-5,
+        achieved=3.57,
+        label_flip=math.inf,
+        honest=306,
+        cover_mean=5.1,
+        own=10,
+        noise=4.3,
+    )
+    result = a_result(guarantee=found)
+    page = report_page(result)
+    for said in ("Plumbing, not protection", "3.57", "1e-05", "at least 306 devices", "the relay shuffles"):
+        assert said in page
+    assert "No formal guarantee" not in page
+    told = result.summary()["privacy"]
+    assert (told["kind"], told["epsilon"], told["label_flip"]) == ("cover", 4.0, None)
+    assert a_result().summary()["privacy"] == {"kind": "plain"}

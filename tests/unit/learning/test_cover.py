@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadExperimentError
 from secvm.learning import cover_noise
+from secvm.learning.cover_digits import power_digits
 from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.individual import cover
 from secvm.learning.individual.cover import OutOfDiceError, below, draw_cells, draw_cover, train_package
@@ -93,7 +94,7 @@ def test_a_size_is_the_first_power_that_the_uniform_number_reaches(
 ) -> None:
     """Also where the first word is exactly the first digit of a power."""
     p = Fraction(over, over + under)
-    table = len(cover._powers(p))
+    table = len(power_digits(p))
     power = 1 + power % table
     first = min(max((p.numerator**power << 64) // p.denominator**power + off, 0), WORD - 1)
     words = [first, *rest]
@@ -112,7 +113,7 @@ def test_a_size_is_the_first_power_that_the_uniform_number_reaches(
 @given(st.integers(1, 2**14), st.integers(1, 64))
 def test_the_table_holds_the_first_digits_of_all_powers_apart(over: int, under: int) -> None:
     p = CoverNoise(cells=4, share=Fraction(1, 10**6), odds=Fraction(over, under), cap=0).p
-    ascending = cover._powers(p)
+    ascending = power_digits(p)
     assert all(a < b for a, b in pairwise(ascending))
     for i in (1, len(ascending) // 2 + 1, len(ascending)):
         assert ascending[-i] == (p.numerator**i << 64) // p.denominator**i

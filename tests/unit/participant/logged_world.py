@@ -17,7 +17,7 @@ from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.sealed_requests import package_in
 from secvm.testing.public_history import LEAD_S, PublicHistory
-from tests.unit.participant.world import EXPERIMENT, MortalState, World
+from tests.unit.participant.world import ANYTHING, EXPERIMENT, MortalState, World
 
 #: From the end of a round on, the next manifest is there.
 LEAD_MS = 1000 * LEAD_S
@@ -38,7 +38,12 @@ class LoggedWorld(World):
         return self.history.files[f"/v1/experiment/{of.digest}"]
 
     def start(self, **changes: Any) -> Device:
-        told: dict[str, Any] = {"now": self.clock.now, "random_bytes": os.urandom, "policy": TrustPolicy()}
+        told: dict[str, Any] = {
+            "now": self.clock.now,
+            "random_bytes": os.urandom,
+            "policy": TrustPolicy(),
+            "consent": ANYTHING,
+        }
         return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
 
     @property

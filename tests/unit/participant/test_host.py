@@ -19,7 +19,7 @@ from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.vault import Vault
 from secvm.runtime.logs import Log
 from secvm.testing.transport import Fate
-from tests.unit.participant.world import BUDGET, FEATURES, World
+from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, World
 from tests.unit.protocol.helpers import GRACE_S
 
 
@@ -38,6 +38,7 @@ def devices(world: World, count: int) -> list[Device]:
                 random_bytes=os.urandom,
                 shelf=shelf,
                 policy=TrustPolicy(without_log=True),
+                consent=ANYTHING,
             )
             if device.state.record(world.of.digest) is None:
                 device.join(world.of.digest, world.net.files[f"/v1/experiment/{world.of.digest}"], vault)

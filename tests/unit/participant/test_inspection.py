@@ -16,6 +16,7 @@ from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.thinning import Thinning
+from secvm.participant.consent import Consent
 from secvm.participant.inspection import as_text, inspect, leakage, leakage_at_floor, what_leaves
 from secvm.participant.prediction import predict_for
 from secvm.participant.state import Status
@@ -95,9 +96,9 @@ def test_risk_at_the_floor_is_told_before_anybody_joins() -> None:
     found = leakage_at_floor(of, keep=1.0)
     assert found == leakage(of, (of.floor / 2, of.floor / 2), keep=1.0)
     assert found is not None
-    (sentence,) = [one for one in what_leaves(of) if "AUC" in one]
+    (sentence,) = [one for one in what_leaves(of, Consent().statement(of)) if "AUC" in one]
     assert f"{of.floor} or more train" in sentence
-    assert f"up to {found['auc']:.2f} in one round" in sentence
+    assert f"about {found['auc']:.2f} in one round" in sentence
 
 
 def test_running_round_counts_what_is_acknowledged_so_far(tmp_path: Path) -> None:

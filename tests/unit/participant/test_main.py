@@ -32,7 +32,7 @@ TEST_OF = document(experiment=EXPERIMENT, test=True, relays=())
 
 def settings_of(tmp_path: Path, **tables: Any) -> ParticipantSettings:
     """Written to a file and read again, as a person would."""
-    told = {"device": {"folder": str(tmp_path / "devices")}, **tables}
+    told = {"device": {"folder": str(tmp_path / "devices")}, "consent": {"policy": "unsafe-accept-anything"}, **tables}
     lines = []
     for table, content in told.items():
         lines.append(f"[{table}]")

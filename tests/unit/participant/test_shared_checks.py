@@ -26,7 +26,7 @@ from secvm.protocol.trusted_rounds import Served, TrustedRounds
 from secvm.testing.public_history import PublicHistory
 from secvm.testing.transport import MemoryTransport
 from tests.unit.participant.logged_world import LoggedWorld
-from tests.unit.participant.world import BUDGET, FEATURES
+from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES
 
 
 def history_of(seed: int, rounds: int = 3) -> PublicHistory:
@@ -143,7 +143,14 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
     devices = []
     for number in range(5):
         folder = tmp_path / f"{number}"
-        device = Device(DeviceState(folder), world.net, now=world.clock.now, random_bytes=os.urandom, checks=shared)
+        device = Device(
+            DeviceState(folder),
+            world.net,
+            now=world.clock.now,
+            random_bytes=os.urandom,
+            checks=shared,
+            consent=ANYTHING,
+        )
         with Vault(folder) as vault:
             vault.put("words", FEATURES)
             vault.set_label(world.of.digest, "a")

@@ -190,7 +190,7 @@ def test_forget_leaves_no_byte_of_the_person_in_the_files(tmp_path: Path) -> Non
     assert record.cohort is not None
 
 
-def test_state_of_version_1_is_brought_to_version_2_and_keeps_everything(tmp_path: Path) -> None:
+def test_state_of_version_1_is_brought_to_the_newest_and_keeps_everything(tmp_path: Path) -> None:
     folder = tmp_path / "device"
     folder.mkdir(mode=0o700)
     old = sqlite3.connect(folder / "state.sqlite", isolation_level=None)
@@ -212,9 +212,12 @@ def test_state_of_version_1_is_brought_to_version_2_and_keeps_everything(tmp_pat
         assert state.evidence("d") == [b"an envelope"]
         assert state.trust.trusted("d") is None
         assert state.trust.owed("d") == []
+        # Rounds of before there was a ledger are counted in it.
+        assert state.ledger.rounds() == {"d": 1}
+        assert state.ledger.joined("d", 3)
         state.close()
     with closing(sqlite3.connect(folder / "state.sqlite")) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("PRAGMA user_version").fetchone() == (4,)
         assert _shape(db) == _shape_of_new(tmp_path / "new")
 
 
@@ -233,11 +236,11 @@ def test_state_of_a_later_version_is_refused_unchanged(tmp_path: Path) -> None:
     DeviceState(tmp_path / "device").close()
     path = tmp_path / "device" / "state.sqlite"
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 3")
+        db.execute("PRAGMA user_version = 5")
     with pytest.raises(BadInputError, match="another version"):
         DeviceState(tmp_path / "device")
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+        assert db.execute("PRAGMA user_version").fetchone() == (5,)
 
 
 def test_what_is_believed_does_not_come_back_after_forgetting(tmp_path: Path) -> None:

@@ -12,9 +12,12 @@ from aiohttp import web
 
 from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
+from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
+from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
 from secvm.errors import LocalProtocolError
 from secvm.participant.transport import (
     Fetched,
+    Issued,
     RelayTransport,
     SendResult,
     Transport,
@@ -291,3 +294,27 @@ def test_fresh_fetch_takes_another_relay_where_there_are_several() -> None:
         await session.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_an_issuer_is_asked_in_clear_and_its_answer_is_taken_or_not(direct: bool) -> None:
+    issued = web.Response(body=b"tokens", content_type=TOKEN_ANSWER)
+    answers = {
+        issued: Issued(b"tokens"),
+        web.Response(body=b"tokens", content_type="text/html"): Issued(),
+        web.Response(body=bytes(10_000), content_type=TOKEN_ANSWER): Issued(),
+        web.Response(status=302, headers={"Location": "/elsewhere"}): Issued(),
+        web.Response(status=503): Issued(),
+        web.Response(status=429): Issued(final=True),
+        web.Response(status=410): Issued(final=True),
+    }
+
+    async def scenario(relay: TinyRelay, transport: Transport, _relay: Relay) -> None:
+        relay.answers = list(answers)
+        assert [await transport.ask_issuer(relay.url, b"request") for _ in answers] == list(answers.values())
+        assert await transport.ask_issuer("http://127.0.0.1:1/r", b"request") == Issued()
+
+    relay = over_sockets(scenario, direct=direct)
+    assert {(method, path, body) for method, path, _, body in relay.requests} == {("POST", "/r/tokens", b"request")}
+    assert {fields["Content-Type"] for _, _, fields, _ in relay.requests} == {TOKEN_REQUEST}
+    assert not any("User-Agent" in fields or "Cookie" in fields for _, _, fields, _ in relay.requests)

@@ -14,6 +14,7 @@ from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
+from secvm.participant.consent import Consent
 from secvm.participant.device import Device, Send
 from secvm.participant.state import DeviceState
 from secvm.participant.surroundings import TrustPolicy
@@ -34,6 +35,8 @@ EXPERIMENT = Experiment(n_bins=20, labels=("a", "b"), budget=BUDGET)
 #: A feature and a label that nothing may ever show.
 SECRET = "xylophonesecret"
 FEATURES = {SECRET: 1, "tree": 2, "house": 1, "river": 1}
+#: So few people hide nobody; what a device agrees to by itself is the subject of test_consent and test_ledger.
+ANYTHING = Consent.unsafe_accept_anything()
 RELAYS = tuple(Relay(url=f"https://relay{i}.example/r", key=RELAY.public) for i in range(3))
 
 
@@ -185,7 +188,12 @@ class World:
     def start(self, **changes: Any) -> Device:
         """The device of this folder, as its process would begin."""
         policy = TrustPolicy(without_log=True)
-        told: dict[str, Any] = {"now": self.clock.now, "random_bytes": os.urandom, "policy": policy}
+        told: dict[str, Any] = {
+            "now": self.clock.now,
+            "random_bytes": os.urandom,
+            "policy": policy,
+            "consent": ANYTHING,
+        }
         return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
 
     def fill(self, *documents: ExperimentDocument, label: str = "b") -> None:

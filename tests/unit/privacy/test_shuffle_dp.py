@@ -206,6 +206,16 @@ def test_a_cap_that_is_often_reached_costs_one_and_e_to_the_epsilon_times_its_ch
     assert 0.9e-6 < whole <= 1e-6
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2])
+def test_repro_a_geometric_law_loses_the_same_everywhere(epsilon: float) -> None:
+    """A shape of exactly 1 (an eighth of eight devices) has no spread; the grid's step was 0."""
+    p = 0.8
+    taken, given = 1 - math.exp(epsilon) * p, 1 - p
+    found = delta_of([Sight(1.0, p, 1.0, 1)], epsilon, Adjacency.ZERO_OUT)
+    assert max(taken, given) <= found <= max(taken, given) + 1e-6
+    plan(epsilon=1, delta=1e-3, rounds=1, features=2, bins=3, participants=8, labels=2)
+
+
 # ── all kinds of cells ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 
 from secvm.crypto.signing import SigningKey
 from secvm.learning.aggregate.tally import Tally
+from secvm.learning.cover import Cover
+from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
+from secvm.protocol.cover_terms import CoverTerms
 from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.log import LogTerms, Witness
 from secvm.protocol.manifest import LastRound, RoundManifest, last_round, make_manifest
@@ -53,6 +57,24 @@ def document(**changes: Any) -> ExperimentDocument:
         "relays": (Relay(url="https://relay.example/", key=RELAY.public),),
     }
     return ExperimentDocument(**{**told, **changes})
+
+
+def covered_document(**changes: Any) -> ExperimentDocument:
+    """A small experiment with cover. Its noise is too little for what it claims: who reads it must compute."""
+    share = changes.get("train_share", Fraction(7, 10))
+    cover = Cover(
+        train=CoverNoise(cells=22, share=Fraction(1, 30), odds=Fraction(9, 4), cap=12),
+        participation=CoverNoise(cells=4, share=Fraction(1), odds=Fraction(7, 20), cap=9),
+        test=CoverNoise(cells=4, share=Fraction(1, 8), odds=Fraction(3, 2), cap=6),
+        real_cap=5,
+        train_share=share,
+    )
+    told: dict[str, Any] = {
+        "experiment": replace(EXPERIMENT, features_per_person=4, budget=cover.budget, cover=cover),
+        "relays": (Relay(url="https://relay.example/", key=RELAY.public, mode="round"),),
+        "privacy": CoverTerms(epsilon=Fraction(2), delta=Fraction(1, 10**6), participants=1000, gamma=Fraction(1, 2)),
+    }
+    return document(**{**told, **changes})
 
 
 def opening(round_number: int) -> int:

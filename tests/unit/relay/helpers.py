@@ -83,7 +83,7 @@ class Place:
             "testing": {"clock": self.folder / "clock"},
         }
         for name, table in changes.items():
-            tables[name] |= table
+            tables[name] = {**tables.get(name, {}), **table}
         path = self.folder / "relay.toml"
         path.write_text(toml(tables), encoding="utf-8")
         return path

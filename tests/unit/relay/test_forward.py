@@ -250,7 +250,8 @@ def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
             FakeGateway(lambda _seen: SEALED) as gateway,
             running(Place(tmp_path), gateway.url, "forward") as relay,
         ):
-            assert (await ask(relay.port, "GET", "/health")).status == 200
+            health = await ask(relay.port, "GET", "/health")
+            assert (health.status, health.body) == (200, b'{"ok":true,"mode":"forward"}')
             await send(relay.port, capsule(1), headers=TELLTALE)
             await send(relay.port, b"short")
             page = (await ask(relay.port, "GET", "/metrics")).body

@@ -20,6 +20,7 @@ class _Epoch:
     key: StoredKey | None = None
     sealed: dict[int, bytes] = field(default_factory=dict)
     opened: list[bytes] = field(default_factory=list)
+    spent: list[bytes] = field(default_factory=list)
     deposits: dict[str, Deposit] = field(default_factory=dict)
 
 
@@ -122,22 +123,26 @@ class MemoryStore:
             self._append(epoch, packed)
             return True
 
-    def append_opened(self, epoch: int, block: bytes) -> bool:
+    def append_opened(self, epoch: int, block: bytes, spent: bytes = b"") -> bool:
         check_block(block)
+        check_block(spent)
         with self._lock:
             if self._epoch(epoch).closed:
                 return False
             held = self._epochs.setdefault(epoch, _Epoch())
             if block:
                 held.opened.append(bytes(block))
+            if spent:
+                held.spent.append(bytes(spent))
             return True
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
         with self._lock:
             return list(self._epoch(epoch).sealed.items())[:limit]
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
         check_block(block)
+        check_block(spent)
         with self._lock:
             held = self._epoch(epoch)
             if rules.replaces(numbers, sum(number in held.sealed for number in numbers)):
@@ -145,6 +150,8 @@ class MemoryStore:
                     del held.sealed[number]
                 if block:
                     held.opened.append(bytes(block))
+                if spent:
+                    held.spent.append(bytes(spent))
 
     def opened(self, epoch: int) -> Iterator[bytes]:
         at = 0
@@ -156,6 +163,11 @@ class MemoryStore:
                 block = blocks[at]
             yield block
             at += 1
+
+    def spent(self, epoch: int) -> Iterator[bytes]:
+        with self._lock:
+            blocks = list(self._epoch(epoch).spent)
+        yield from blocks
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
         with self._lock:

@@ -156,15 +156,17 @@ class CoordinatorStore(Protocol):
         """Groups of capsules (``crypto.capsules.pack``), in one commit. False: the epoch is closed, nothing stored."""
         ...
 
-    def append_opened(self, epoch: int, block: bytes) -> bool:
-        """A block of opened records (``coordinator.records``). False: the epoch is closed, nothing stored."""
+    def append_opened(self, epoch: int, block: bytes, spent: bytes = b"") -> bool:
+        """A block of opened records (``coordinator.records``), and which of them have used which tokens
+        (``coordinator.redeeming``). False: the epoch is closed, nothing stored.
+        """
         ...
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
         """The oldest groups that are still sealed, each with its number. No number is ever used twice."""
         ...
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
         """These groups are opened now: the block stands in their place (empty: nothing does). Also in a closed epoch.
         Twice changes nothing; only some of them being still there raises.
         """
@@ -174,6 +176,10 @@ class CoordinatorStore(Protocol):
         """All blocks of opened records, one after the other: they need not fit into memory together. Complete when the
         epoch is closed and nothing of it is sealed any more.
         """
+        ...
+
+    def spent(self, epoch: int) -> Iterator[bytes]:
+        """All that was told of tokens with the records, in the same way."""
         ...
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:

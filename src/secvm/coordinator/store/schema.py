@@ -100,4 +100,16 @@ _LOG = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _LOG)
+_TOKENS = (
+    # Digests of capsules and nonces of their tokens, side by side; deleted by scrub.
+    """
+    CREATE TABLE spent (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        epoch INTEGER NOT NULL REFERENCES epochs (epoch),
+        packed BLOB NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX spent_by_epoch ON spent (epoch)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _LOG, _TOKENS)

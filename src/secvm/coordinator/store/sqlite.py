@@ -132,12 +132,13 @@ class SQLiteStore:
                 _append(connection, epoch, packed)
             return not closed
 
-    def append_opened(self, epoch: int, block: bytes) -> bool:
+    def append_opened(self, epoch: int, block: bytes, spent: bytes = b"") -> bool:
         check_block(block)
+        check_block(spent)
         with self._database.changing() as connection:
             closed, _ = _begin_epoch(connection, epoch)
-            if block and not closed:
-                connection.execute("INSERT INTO opened (epoch, packed) VALUES (?, ?)", (epoch, block))
+            if not closed:
+                _put_opened(connection, epoch, block, spent)
             return not closed
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
@@ -148,26 +149,33 @@ class SQLiteStore:
                 (epoch, limit),
             ).fetchall()
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
         check_block(block)
+        check_block(spent)
         with self._database.changing() as connection:
             deleted = sum(
                 connection.execute("DELETE FROM sealed WHERE number = ? AND epoch = ?", (number, epoch)).rowcount
                 for number in numbers
             )
             # A refusal undoes the deletion.
-            if rules.replaces(numbers, deleted) and block:
-                connection.execute("INSERT INTO opened (epoch, packed) VALUES (?, ?)", (epoch, block))
+            if rules.replaces(numbers, deleted):
+                _put_opened(connection, epoch, block, spent)
 
     def opened(self, epoch: int) -> Iterator[bytes]:
+        return self._pieces("opened", epoch)
+
+    def spent(self, epoch: int) -> Iterator[bytes]:
+        return self._pieces("spent", epoch)
+
+    def _pieces(self, table: str, epoch: int) -> Iterator[bytes]:
         # A query for each piece: no cursor stays open between two, so that others write and scrub empties the log.
         last = 0
         while True:
             with self._database.reading() as connection:
                 shown = connection.execute("SELECT NOT scrubbed FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
-                after, last = last, _end_of_piece(connection, "opened", epoch, last) if shown == (1,) else 0
+                after, last = last, _end_of_piece(connection, table, epoch, last) if shown == (1,) else 0
                 blocks = connection.execute(
-                    "SELECT packed FROM opened WHERE epoch = ? AND number > ? AND number <= ? ORDER BY number",
+                    f"SELECT packed FROM {table} WHERE epoch = ? AND number > ? AND number <= ? ORDER BY number",  # noqa: S608  # our own name
                     (epoch, after, last),
                 ).fetchall()
             if not blocks:
@@ -248,14 +256,15 @@ class SQLiteStore:
         with self._database.reading() as connection:
             left = connection.execute(
                 "SELECT epoch FROM epochs WHERE scrubbed"
-                " AND (epoch IN (SELECT epoch FROM sealed) OR epoch IN (SELECT epoch FROM opened))"
+                " AND (epoch IN (SELECT epoch FROM sealed) OR epoch IN (SELECT epoch FROM opened)"
+                " OR epoch IN (SELECT epoch FROM spent))"
             ).fetchall()
         for (epoch,) in left:
             self._remove_content(epoch)
         self._database.empty_log()
 
     def _remove_content(self, epoch: int) -> None:
-        for table in ("sealed", "opened"):
+        for table in ("sealed", "opened", "spent"):
             while self._remove_some(table, epoch):
                 pass
 
@@ -298,6 +307,13 @@ def _begin_epoch(connection: sqlite3.Connection, epoch: int) -> tuple[bool, bool
 
 def _append(connection: sqlite3.Connection, epoch: int, packed: Sequence[bytes]) -> None:
     connection.executemany("INSERT INTO sealed (epoch, packed) VALUES (?, ?)", [(epoch, group) for group in packed])
+
+
+def _put_opened(connection: sqlite3.Connection, epoch: int, block: bytes, spent: bytes) -> None:
+    if block:
+        connection.execute("INSERT INTO opened (epoch, packed) VALUES (?, ?)", (epoch, block))
+    if spent:
+        connection.execute("INSERT INTO spent (epoch, packed) VALUES (?, ?)", (epoch, spent))
 
 
 def _end_of_piece(connection: sqlite3.Connection, table: str, epoch: int, after: int) -> int:

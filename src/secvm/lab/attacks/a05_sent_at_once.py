@@ -80,7 +80,7 @@ ATTACK = Attack(
     defence="Fetches come before the window, and packages of every kind draw their times alike over all of it.",
     goal=goal(undefended_at_least=0.95, defended_at_most=0.52),
     trials=10_000,
-    quick_trials=3_000,
+    quick_trials=5_000,
     guess=guess,
     play=play,
 )

@@ -87,13 +87,13 @@ ATTACK = Attack(
     " hashes. Whatever does not follow is refused before the first package.",
     remains="Who logs many experiments and runs the one it likes gets as many tries; the directory shows them.",
     goal=Goal(
-        "without the defence at least 0.99; with it no lie is believed, and not significantly above chance",
+        "without the defence at least 0.99; with it no lie is believed, and at most 0.05 (chance is 0.007)",
         lambda undefended, defended: (
-            undefended.value >= 0.99 and defended.ci95[0] <= CHANCE and defended.detail["lies_believed"] == 0
+            undefended.value >= 0.99 and defended.value <= 0.05 and defended.detail["lies_believed"] == 0
         ),
     ),
     trials=200,
-    quick_trials=30,
+    quick_trials=60,
     guess=guess,
     play=play,
 )

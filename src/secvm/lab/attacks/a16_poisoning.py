@@ -10,15 +10,16 @@ that the model loses on other people, with the worst of their plots:
 - **popular bins**: everything into the ten most popular bins, with one sign;
 - **participations**: a crowd that does not exist, all of one label;
 - **ten bins** and **adaptive**: against what the first tally said, in the bins that said most, as far as the units go:
-  the limit of a bin is public, so whoever knows it spreads over as many bins as hurt most (30, 100, 300, all).
+  the limit of a bin is public, so whoever knows it spreads over as many bins as hurt most (30, 100, 300).
 
-Without a defence a device sends a hundred times what an honest one may. With it the relay's quota holds a device to the
-budget B, and the step clips bins (``learning/aggregate/robust.py``).
+Two experiments are attacked, each at its own budget B: a plain one of twenty rounds, and one with cover. Without a
+defence a device sends a hundred times B. With it the relay's quota holds a device to B, and the step clips bins
+(``learning/aggregate/robust.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -32,19 +33,58 @@ from secvm.lab.attacks.statistics import average
 from secvm.lab.attacks.views import Knowledge, ParticipantView
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.experiment import Experiment
+from secvm.privacy.noise_settings import noise_settings
 from secvm.privacy.shuffle_dp import plan
 
 SIZE = Size()
-DEFENCE = Robust(clip=Fraction(1, 4))
 #: What a device may send where nobody counts, beside one that is counted.
 WITHOUT_QUOTA = 100
-#: Numbers of bins over which the last two plots spread.
+#: Numbers of bins over which the last plots spread.
 SPREADS = {"ten bins": 10, "adaptive, 30 bins": 30, "adaptive, 100 bins": 100, "adaptive, 300 bins": 300}
 PLOTS = ("label flip", "ascent", "bias", "popular bins", "participations", *SPREADS)
-#: Budgets of the curve: that of a plain experiment, and on to what cover needs.
+#: Budgets of the curve, of the plain experiment.
 BUDGETS = (24, 50, 100, 200, 400)
 CURVE_PLOTS = ("label flip", *SPREADS)
 CURVE_WORLDS = 3
+#: Of the experiment with cover; r as `secvm train --epsilon` has it.
+EPSILON, DELTA, GAMMA, SHAPE = 1.0, 1e-6, Fraction(1, 2), 90
+
+
+def defence(rounds: int) -> Robust:
+    """Clipping for so many rounds. What a push of all rounds comes to is then about the same for few and many."""
+    return Robust(clip=Fraction(5, rounds))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An experiment that is attacked."""
+
+    name: str
+    experiment: Experiment
+    rounds: int
+    budget: int
+
+
+def cases(size: Size) -> tuple[Case, Case]:
+    """A plain experiment, and one with cover: rounds, thinning and rule as they follow from its ε."""
+    settings = noise_settings(
+        people=size.people, bins=size.bins, contribution=size.features, epsilon=EPSILON, delta=DELTA, gamma=GAMMA
+    )
+    cover = plan(
+        epsilon=EPSILON,
+        delta=DELTA,
+        rounds=settings.rounds,
+        features=size.features,
+        bins=size.bins,
+        thinning=settings.thinning,
+        participants=size.people,
+        gamma=GAMMA,
+        shape=SHAPE,
+        labels=2,
+    ).cover
+    plain = size.experiment
+    covered = replace(plain, rule=settings.rule, thinning=settings.thinning, cover=cover)
+    return Case("plain", plain, size.rounds, size.budget), Case("cover", covered, settings.rounds, cover.budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +97,8 @@ class Malice(Knowledge):
     own: NDArray[np.int64]
     #: Over how many bins they spread, where the plot is to spread.
     spread: int = 0
+    #: The first tally, for those who knew it beforehand (from an experiment with the same people, say).
+    prior: NDArray[np.int64] | None = None
 
 
 def guess(view: ParticipantView, knowing: Malice) -> Sent:
@@ -76,9 +118,9 @@ def guess(view: ParticipantView, knowing: Malice) -> Sent:
         against = np.abs(weights) * view.public.tallies[0][0].sum(axis=-1)
         wanted[np.arange(bins), (weights < 0).astype(np.int64)] = against
     elif knowing.spread:
-        if not view.public.tallies:  # a first tally of their own making would tell them nothing
+        first = view.public.tallies[0][0] if view.public.tallies else knowing.prior
+        if first is None:  # a first tally of their own making would tell them nothing
             return Sent(wanted.astype(np.int64), np.zeros(2, dtype=np.int64))
-        first = view.public.tallies[0][0]
         net = first[:, 1] - first[:, 0]
         most = np.argsort(-np.abs(net[:-1]), kind="stable")[: knowing.spread]
         wanted[most, (net[most] < 0).astype(np.int64)] = np.maximum(first[most].sum(axis=-1), 1)
@@ -106,102 +148,101 @@ class Lost:
     accuracy: float
 
 
-def lost(world: PoisonWorld, plain: Experiment, robust: Robust | None, quota: int, plots: Sequence[str]) -> Lost:
+def lost(
+    world: PoisonWorld,
+    plain: Experiment,
+    robust: Robust | None,
+    quota: int,
+    plots: Sequence[str],
+    *,
+    insider: bool = False,
+) -> Lost:
     """What each plot costs an experiment, compared with the same experiment among honest people without a defence."""
     undisturbed = world.accuracy(plain)
     used = replace(plain, robust=robust)
     alone = undisturbed if robust is None else world.accuracy(used)
-    own = world.own()
+    own, prior = world.own(), world.first_tally(plain) if insider else None
 
     def cost(name: str) -> float:
-        knowing = Malice(name, world.size.devices, own, SPREADS.get(name, 0))
+        knowing = Malice(name, world.size.devices, own, SPREADS.get(name, 0), prior)
         return undisturbed[-1] - world.accuracy(used, partial(guess, knowing=knowing), quota)[-1]
 
     half = len(undisturbed) // 2
-    return Lost(
-        {name: cost(name) for name in plots},
-        undisturbed[-1] - alone[-1],
-        undisturbed[half] - alone[half],
-        undisturbed[-1],
-    )
+    by_plot = {name: cost(name) for name in plots}
+    return Lost(by_plot, undisturbed[-1] - alone[-1], undisturbed[half] - alone[half], undisturbed[-1])
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance, size: Size = SIZE) -> Measurement:
-    """A world in each trial; the worst plot is the one with the largest mean."""
-    plain = size.experiment
-    quota, robust = (size.budget, DEFENCE) if defended else (WITHOUT_QUOTA * size.budget, None)
+    """A world in each trial; the worst is the experiment and plot with the largest mean."""
+    both = cases(size)
     worlds = [PoisonWorld(size, seed=1_000 * seed + i) for i in range(trials)]
-    found = []
+    found: dict[str, list[Lost]] = {case.name: [] for case in both}
     for world in worlds:
-        found.append(lost(world, plain, robust, quota, PLOTS))
+        for case in both:
+            robust, quota = (defence(case.rounds), case.budget) if defended else (None, WITHOUT_QUOTA * case.budget)
+            found[case.name].append(lost(world.with_rounds(case.rounds), case.experiment, robust, quota, PLOTS))
         advance(1)
-    worst = _worst(found, PLOTS)
-    detail: dict[str, int | float | str | bool | None] = {
-        "worst plot": worst,
-        "packages per device and round": quota,
-        "accuracy without attack and defence": float(np.mean([one.accuracy for one in found])),
-        "malicious devices, share": float(size.malicious),
-        "rounds": size.rounds,
-    }
-    if defended:
-        detail["price of clipping"] = float(np.mean([one.price for one in found]))
-        detail["price of clipping half way"] = float(np.mean([one.price_half_way for one in found]))
-    detail |= {f"lost by {name}": float(np.mean([one.by_plot[name] for one in found])) for name in PLOTS}
+    detail: dict[str, int | float | str | bool | None] = {"malicious devices, share": float(size.malicious)}
+    for case in both:
+        detail |= _told(case, found[case.name], defended=defended)
     if defended and trials >= CURVE_WORLDS:
-        trimmed = [lost(world, plain, replace(DEFENCE, trim=3), quota, ()) for world in worlds[:CURVE_WORLDS]]
-        detail["price of clipping, rounds trimmed by 3 too"] = float(np.mean([one.price for one in trimmed]))
-        detail |= _with_cover(worlds[:CURVE_WORLDS], size)
-    value, ci95 = _within([one.by_plot[worst] for one in found])
-    curve = _curve(worlds[:CURVE_WORLDS], plain, robust) if trials >= CURVE_WORLDS else None
+        detail |= _further(both, worlds[:CURVE_WORLDS])
+    worst, plot = max(
+        ((case.name, plot) for case in both for plot in PLOTS), key=lambda one: _mean(found[one[0]], one[1])
+    )
+    detail |= {"worst experiment": worst, "worst plot": plot}
+    value, ci95 = _within([one.by_plot[plot] for one in found[worst]])
+    curve = _curve(worlds[:CURVE_WORLDS], both[0], defended=defended) if trials >= CURVE_WORLDS else None
     return Measurement(value, ci95, trials, detail, curve)
 
 
-def _curve(worlds: Sequence[PoisonWorld], plain: Experiment, robust: Robust | None) -> Curve:
-    """Accuracy lost by what a device may send, up to what cover makes necessary; the quota holds in both curves."""
+def _told(case: Case, found: Sequence[Lost], *, defended: bool) -> dict[str, int | float]:
+    """All that was found of one experiment."""
+    told: dict[str, int | float] = {
+        "packages per device and round": case.budget * (1 if defended else WITHOUT_QUOTA),
+        "rounds": case.rounds,
+        "accuracy without attack and defence": float(np.mean([one.accuracy for one in found])),
+    }
+    if defended:
+        told["price of clipping"] = float(np.mean([one.price for one in found]))
+        told["price of clipping half way"] = float(np.mean([one.price_half_way for one in found]))
+    told |= {f"lost by {name}": _mean(found, name) for name in PLOTS}
+    return {f"{case.name}: {name}": value for name, value in told.items()}
+
+
+def _further(both: Sequence[Case], worlds: Sequence[PoisonWorld]) -> dict[str, float]:
+    """Trimming's price beside clipping's, and attackers who knew the first tally beforehand."""
+    told = {}
+    for case in both:
+        robust, within = defence(case.rounds), [world.with_rounds(case.rounds) for world in worlds]
+        insiders = [lost(one, case.experiment, robust, case.budget, tuple(SPREADS), insider=True) for one in within]
+        worst = _worst(insiders, tuple(SPREADS))
+        told[f"{case.name}: lost by {worst}, with the first tally known beforehand"] = _mean(insiders, worst)
+        if case.rounds >= 3:
+            trimmed = [lost(one, case.experiment, replace(robust, trim=3), case.budget, ()) for one in within]
+            told[f"{case.name}: price of clipping, rounds trimmed by 3 too"] = float(
+                np.mean([one.price for one in trimmed])
+            )
+    return told
+
+
+def _curve(worlds: Sequence[PoisonWorld], case: Case, *, defended: bool) -> Curve:
+    """Accuracy lost by what a device may send; the quota holds in both curves."""
     points = []
+    robust = defence(case.rounds) if defended else None
     for quota in BUDGETS:
-        found = [lost(world, plain, robust, quota, CURVE_PLOTS) for world in worlds]
+        found = [lost(world, case.experiment, robust, quota, CURVE_PLOTS) for world in worlds]
         worst = _worst(found, CURVE_PLOTS)
         points.append(Point(str(quota), *_within([one.by_plot[worst] for one in found])))
     return Curve("packages per device and round", tuple(points))
 
 
-def _with_cover(worlds: Sequence[PoisonWorld], size: Size) -> dict[str, float]:
-    """The same plots against an experiment with cover: ε = 1, δ = 1e-6, half of the devices honest; B is its plan's."""
-    plain = size.experiment
-    planned = plan(
-        epsilon=1.0,
-        delta=1e-6,
-        rounds=size.rounds,
-        features=size.features,
-        bins=size.bins,
-        thinning=plain.thinning,
-        participants=size.people,
-        gamma=Fraction(1, 2),
-        labels=2,
-    ).cover
-    # The cap on a person's own units cuts next to nobody: not played, as the budget is not.
-    covered = replace(plain, cover=replace(planned, real_cap=size.features + 1))
-    found = [lost(world, covered, DEFENCE, planned.budget, CURVE_PLOTS) for world in worlds]
-    worst = _worst(found, CURVE_PLOTS)
-    rarer = [
-        lost(world.with_malicious(size.malicious / 10), covered, DEFENCE, planned.budget, CURVE_PLOTS)
-        for world in worlds
-    ]
-    rarely = _worst(rarer, CURVE_PLOTS)
-    return {
-        "with cover: packages per device and round": planned.budget,
-        "with cover: accuracy without attack": float(np.mean([one.accuracy for one in found])),
-        "with cover: price of clipping": float(np.mean([one.price for one in found])),
-        "with cover: lost by ten bins": float(np.mean([one.by_plot["ten bins"] for one in found])),
-        f"with cover: lost by {worst}, the worst": float(np.mean([one.by_plot[worst] for one in found])),
-        "with cover: lost to a tenth as many malicious devices": float(np.mean([one.by_plot[rarely] for one in rarer])),
-    }
+def _mean(found: Sequence[Lost], plot: str) -> float:
+    return float(np.mean([one.by_plot[plot] for one in found]))
 
 
 def _worst(found: Sequence[Lost], plots: Sequence[str]) -> str:
-    mean: Callable[[str], float] = lambda name: float(np.mean([one.by_plot[name] for one in found]))  # noqa: E731
-    return max(plots, key=mean)
+    return max(plots, key=partial(_mean, found))
 
 
 def _within(values: Sequence[float]) -> tuple[float, tuple[float, float]]:
@@ -223,12 +264,12 @@ ATTACK = Attack(
     ),
     metric="accuracy lost to one malicious device in a hundred",
     chance=0.0,
-    defence="The relay's quota holds a device to the experiment's budget; the step clips every bin to a quarter of"
-    " a standard deviation of chance.",
-    remains="It needs a small budget, such as a plain experiment's (24 here). Cover makes B some hundreds, and then one"
-    " device in a hundred has more units than honest people's nets together: pushed a little in many bins they look"
-    " like other people, and no count tells (the curve). And a quota counts clients: who has a hundred addresses,"
-    " credentials or tokens is a hundred devices.",
+    defence="The relay's quota holds a device to the experiment's budget B; the step clips every bin to 5/T standard"
+    " deviations of chance, for T rounds.",
+    remains="It holds while B is small beside what honest people send, or rounds are few. With many rounds and a large B"
+    " one device in a hundred has more units than honest people's nets together: pushed a little in many bins they look"
+    " like other people, and no count tells (the curve). Who knows the first tally beforehand does more harm. And a quota"
+    " counts clients: who has a hundred addresses, credentials or tokens is a hundred devices.",
     goal=goal(undefended_at_least=0.1, defended_at_most=0.02),
     trials=10,
     quick_trials=2,

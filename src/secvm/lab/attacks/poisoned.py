@@ -2,7 +2,7 @@
 
 Words follow Zipf's law and are hashed to bins, as devices do it. The malicious devices are people of the same kind, so
 they know what such people are like; what honest devices send is counted by ``estimator.training``, and what malicious
-ones send is counted on top, within what the relay lets through. Cover of honest devices is drawn as the sum that it is.
+ones send is counted on top, within what the relay lets through.
 """
 
 from __future__ import annotations
@@ -104,11 +104,21 @@ class PoisonWorld:
         self._seed = seed
         self._honest: dict[Experiment, list[float]] = {}
 
-    def with_malicious(self, share: Fraction) -> PoisonWorld:
-        """The same people, with another share of malicious devices among them."""
+    def with_rounds(self, rounds: int) -> PoisonWorld:
+        """The same people, for another number of rounds."""
+        if rounds == self.size.rounds:
+            return self
         other = copy.copy(self)
-        other.size = replace(self.size, malicious=share)
+        other.size = replace(self.size, rounds=rounds)
+        vars(other)["_honest"] = {}
         return other
+
+    def first_tally(self, experiment: Experiment) -> Counts:
+        """(bins + 1) x 2: what a first round among honest people counts, minus first."""
+        training = OfflineTraining(experiment, seed=self._seed.to_bytes(8, "big"))
+        training.advance(self._people)
+        assert training.tally is not None
+        return np.stack([training.tally.minus[0], training.tally.plus[0]], axis=-1)
 
     def own(self) -> Counts:
         """(bins + 1) x 2: what the malicious devices' own people would send without thinning, by their true label."""
@@ -143,29 +153,16 @@ class PoisonWorld:
 
 
 class _Poisoned(OfflineTraining):
-    """Rounds in which malicious devices and cover are counted too."""
+    """Rounds in which malicious devices are counted too."""
 
     def __init__(self, experiment: Experiment, world: PoisonWorld, plot: Plot | None, quota: int) -> None:
         super().__init__(experiment, seed=world._seed.to_bytes(8, "big"))  # noqa: SLF001  (one world, two classes)
         self._size, self._plot, self._quota = world.size, plot, quota
-        self._dice = np.random.default_rng((world._seed, 17))  # noqa: SLF001
         self._tallies: list[Counts] = []
         self._weights: list[NDArray[np.float64]] = []
         self._participants: list[int] = []
 
     def received(self, tally: Tally) -> Tally:
-        cover = self.experiment.cover
-        if cover is not None:
-            devices = int(tally.participants.sum())
-            train = cover.train.share * devices
-            shape = float(train), float(1 / (1 + cover.train.odds))
-            people = float(cover.participation.share * devices), float(1 / (1 + cover.participation.odds))
-            tally = replace(
-                tally,
-                plus=tally.plus + self._dice.negative_binomial(*shape, tally.plus.shape),
-                minus=tally.minus + self._dice.negative_binomial(*shape, tally.plus.shape),
-                participants=tally.participants + self._dice.negative_binomial(*people, tally.participants.shape),
-            )
         if self._plot is not None:
             tally = self._poisoned(tally, self._plot)
         self._tallies.append(np.stack([tally.minus, tally.plus], axis=-1))

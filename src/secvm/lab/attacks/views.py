@@ -58,8 +58,11 @@ class RoundSeen:
     weights: NDArray[np.float64] | None = None
     #: What it opened, in an order that tells nothing.
     packages: tuple[Opened, ...] = ()
-    #: The same, counted: ``[model, bin, sign]``, sign 0 for minus. For attacks that need no single package.
+    #: The same, counted: ``[model, bin, sign]``, sign 0 for minus. For attacks that need no single package. Further
+    #: axes in front are plays that are looked at together.
     counts: NDArray[np.int64] | None = None
+    #: Participation packages of the train cohort by label, likewise.
+    participants: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.individual.features import sample_features
 from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
 from secvm.people.reference import iter_people
@@ -103,11 +104,20 @@ def _presence(features: dict[str, int]) -> dict[str, int]:
     return {name: 1 for name, value in features.items() if value > 0}
 
 
-def binned(features: list[dict[str, int]], binning: HashBinning) -> BinnedRows:
-    """Features as rows of bins, by presence."""
+def sampled(features: list[dict[str, int]], limit: int | None, *, dice_seed: bytes) -> list[dict[str, int]]:
+    """What devices take of each person's features when it joins, by its own dice."""
+    return [
+        sample_features(person, limit, UnsafeSeededDice(dice_seed, number)) for number, person in enumerate(features)
+    ]
+
+
+def binned(features: list[dict[str, int]], binning: HashBinning, *, one_per_bin: bool = False) -> BinnedRows:
+    """Features as rows of bins, by presence; with ``one_per_bin`` bins have one unit or none, as cover needs it."""
     # Every word is hashed once, however many people use it.
     bins_of = {word: binning.bins_of(word) for word in {word for person in features for word in person}}
     found = [[b for word in person for b in bins_of[word]] for person in features]
+    if one_per_bin:
+        found = [sorted(set(person)) for person in found]
     offsets = np.cumsum([0, *map(len, found)]).astype(np.int64)
     bins = np.array([b for person in found for b in person], dtype=np.int32)
     return kernels().bin_rows(offsets, bins, np.ones(len(bins), dtype=np.int64), binning.n_bins)

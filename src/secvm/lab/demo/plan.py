@@ -29,6 +29,12 @@ MISSES = 0.03
 FLOOR = 2
 #: Fewest packages of a device in a round that are worth a round.
 _FEWEST, _MOST = 8, 64
+#: Rounds and bins where nothing is said of them: plain, and with cover, which is for few of both.
+ROUNDS, BINS = 20, 400
+COVER_ROUNDS, COVER_BINS = 4, 32
+#: With cover: so many of a person's features, and this share of the devices is counted on; a few miss a round.
+COVER_FEATURES = 8
+GAMMA = Fraction(9, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +42,24 @@ class Plan:
     """The options of ``secvm demo``."""
 
     participants: int = 340
-    rounds: int = 20
+    #: Without a number: what goes with cover, or without.
+    rounds: int = 0
     hosts: int = 2
     seed: int = 0
     descent: str = "swift"
-    bins: int = 400
+    bins: int = 0
+    #: With cover for this ε over all rounds; None: plain.
+    epsilon: float | None = None
+    delta: float = 1e-5
     data: Path | None = None
     report: Path = Path("report.html")
     #: Where processes keep their files; a temporary folder without.
     keep: Path | None = None
 
     def __post_init__(self) -> None:
+        covered = self.epsilon is not None
+        object.__setattr__(self, "rounds", self.rounds or (COVER_ROUNDS if covered else ROUNDS))
+        object.__setattr__(self, "bins", self.bins or (COVER_BINS if covered else BINS))
         limits = {
             "--participants": (self.participants, 10, 20_000),
             "--rounds": (self.rounds, 1, 200),
@@ -59,6 +72,10 @@ class Plan:
                 raise BadInputError(f"{name} must lie between {least} and {most}")
         if self.hosts > self.participants:
             raise BadInputError("there must be at least as many participants as hosts")
+        if self.epsilon is not None and not (0 < self.epsilon <= 32 and 0 < self.delta < 1):
+            raise BadInputError("--epsilon must lie above 0 and at most at 32, --delta between 0 and 1")
+        if self.epsilon is not None and self.descent != "swift":
+            raise BadInputError("with --epsilon the rule is swift: it needs few rounds")
 
     @property
     def dice_seed(self) -> bytes:
@@ -104,18 +121,26 @@ class Plan:
         cuts = [participants * i // self.hosts for i in range(self.hosts + 1)]
         return [range(a, b) for a, b in pairwise(cuts)]
 
-    def specification(self, experiment: Experiment) -> dict[str, Any]:
+    @property
+    def features_per_person(self) -> int | None:
+        return None if self.epsilon is None else COVER_FEATURES
+
+    def floor(self, labels: int) -> int:
+        """Fewest train participants: with cover, at least so many as there are labels."""
+        return FLOOR if self.epsilon is None else max(FLOOR, labels)
+
+    def specification(self, experiment: Experiment, participants: int) -> dict[str, Any]:
         """The experiment in an operator's words, as a coordinator takes it; windows and relays are the federation's."""
         descent: dict[str, Any] = {"rule": self.descent, "thinning": str(experiment.thinning)}
         if self.descent == "swift":
             descent["step_size"] = str(SWIFT_STEP)
         else:
             descent["lambda"] = str(PEGASOS_LAMBDA)
-        return {
+        told: dict[str, Any] = {
             "title": "A federation in miniature",
             "question": "Which side do people lean to, by the titles of the pages they read?",
             "labels": list(experiment.labels),
-            "floor": FLOOR,
+            "floor": self.floor(len(experiment.labels)),
             "features": {"source": "people-file", "description": "words of page titles, and hosts", "presence": True},
             "binning": {
                 "bins": experiment.n_bins,
@@ -127,3 +152,16 @@ class Plan:
             "train_share": str(TRAIN_SHARE),
             "rounds": self.rounds,
         }
+        if self.epsilon is None:
+            return told
+        # The coordinator plans the cover, and B with it.
+        del told["budget"]
+        told["features"]["per_participant"] = self.features_per_person
+        told["privacy"] = {
+            "epsilon": repr(self.epsilon),
+            "delta": repr(self.delta),
+            "participants": participants,
+            "gamma": str(GAMMA),
+            "shape": "smallest",
+        }
+        return told

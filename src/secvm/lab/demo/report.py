@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 
 from secvm.lab.demo.report_parts import (
     accuracy_figure,
@@ -14,7 +15,7 @@ from secvm.lab.demo.report_parts import (
     table,
 )
 from secvm.lab.demo.report_style import POLICY, STYLE
-from secvm.lab.demo.result import DemoResult
+from secvm.lab.demo.result import PLUMBING, DemoResult, Guarantee
 
 
 def report_page(result: DemoResult) -> str:
@@ -206,7 +207,37 @@ def _knowledge(result: DemoResult) -> str:
     )
 
 
+def _covered(result: DemoResult, found: Guarantee) -> str:
+    flip = "none" if math.isinf(found.label_flip) else f"{found.label_flip:.2f}"
+    return (
+        f"<p><strong>{PLUMBING.capitalize()}.</strong> Every device added cover packages that look exactly like others"
+        " and name no one’s data. Together they are noise with a formal guarantee: whatever the coordinator does and"
+        " whatever anybody knows, what is published would have looked much the same if this person had sent cover and"
+        " nothing else. With a few hundred devices that noise must be so large, or ε so weak, that this shows the"
+        " machinery and not a protection anybody should rely on; dice that can be thrown again, as here, void it"
+        " altogether.</p>"
+        + table(
+            ["what", "here"],
+            [
+                ["ε asked for, over all rounds together", f"{found.epsilon:g}"],
+                ["δ", f"{found.delta:g}"],
+                ["ε that the cover reaches", f"{found.achieved:.2f}"],
+                ["ε if only the label is flipped", flip],
+                ["packages of a device in a round (B)", str(result.budget)],
+                ["of these, cover on average", f"{found.cover_mean:.1f}"],
+                ["of these, its own at most", str(found.own)],
+                ["noise in each count of a bin and a sign (standard deviation)", f"{found.noise:.1f}"],
+            ],
+        )
+        + f"<p><strong>It assumes</strong> that in every round at least {number(found.honest)} devices are honest and"
+        " deliver; that the relay shuffles, delivers, and does not work together with the coordinator; and that dice"
+        " are good. From ε = 8 on, cover protects nobody.</p>"
+    )
+
+
 def _privacy(result: DemoResult) -> str:
+    if result.guarantee is not None:
+        return _covered(result, result.guarantee)
     leak = result.leakage
     return (
         "<p><strong>No formal guarantee.</strong> Nothing was added to the counts in this mode (the paper’s)."

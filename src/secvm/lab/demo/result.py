@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.learning.aggregate.scoring import Score
+from secvm.privacy.accountant import Adjacency
 from secvm.privacy.label_leakage import auc_of
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.guarantee import epsilon_of
+
+#: What is shown with cover at this size.
+PLUMBING = "plumbing, not protection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,47 @@ class Leakage:
     def auc(self) -> float:
         """Of all rounds, for a device that sends an update in each of them."""
         return auc_of(self.summed[-1]) if self.summed else 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """What the cover of a demonstration is made for, and what it rests on."""
+
+    epsilon: float
+    delta: float
+    #: ε that the cover reaches under zero-out, and under label flip (infinite: none).
+    achieved: float
+    label_flip: float
+    #: Devices whose cover is counted on in every round.
+    honest: int
+    #: A device's cover packages on average, its own packages at most; a train count's noise (standard deviation).
+    cover_mean: float
+    own: int
+    noise: float
+
+    @classmethod
+    def of(cls, document: ExperimentDocument, participants: int) -> Guarantee | None:
+        """By the published document; None where it is plain."""
+        terms, cover = document.privacy, document.experiment.cover
+        if terms is None or cover is None:
+            return None
+        delta, honest = float(terms.delta), terms.honest
+        return cls(
+            epsilon=float(terms.epsilon),
+            delta=delta,
+            achieved=epsilon_of(document, delta=delta, honest=honest),
+            label_flip=epsilon_of(document, delta=delta, honest=honest, adjacency=Adjacency.LABEL_FLIP),
+            honest=honest,
+            cover_mean=float(cover.mean_packages),
+            own=cover.real_cap + 1,
+            noise=math.sqrt(cover.train.variance_per_cell(participants)),
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """For programs; null: no guarantee."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        told = {name: None if math.isinf(value) else round(value, 6) for name, value in found.items()}
+        return {"kind": "cover", "note": PLUMBING, **told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +146,8 @@ class DemoResult:
     checks: Checks
     leakage: Leakage
     seconds: float
+    #: None: plain.
+    guarantee: Guarantee | None = None
     #: How many packages were acknowledged in each twentieth of the windows, all rounds together.
     arrivals: tuple[int, ...] = ()
     #: Bytes of a sealed package on the wire without HTTP's own, and what hosts sent and relay deposited, where known.
@@ -137,6 +186,7 @@ class DemoResult:
             "witnesses": self.witnesses,
             "audit": self.checks.audit,
             "steps_replayed": self.checks.steps_replayed,
+            "privacy": {"kind": "plain"} if self.guarantee is None else self.guarantee.summary(),
             "seconds": round(self.seconds, 1),
             "report": self.report,
         }

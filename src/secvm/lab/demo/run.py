@@ -27,10 +27,10 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import Population
-from secvm.lab.demo.crowd import Crowd, binned, central_accuracy, from_file, made_up, who_trains
-from secvm.lab.demo.plan import FLOOR, MISSES, TRAIN_SHARE, Plan
+from secvm.lab.demo.crowd import Crowd, binned, central_accuracy, from_file, made_up, sampled, who_trains
+from secvm.lab.demo.plan import MISSES, TRAIN_SHARE, Plan
 from secvm.lab.demo.replay import Replay, counted_twice
-from secvm.lab.demo.result import Checks, DemoResult, RoundLine
+from secvm.lab.demo.result import Checks, DemoResult, Guarantee, RoundLine
 from secvm.learning.aggregate.scoring import score
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -84,16 +84,21 @@ def run_demo(plan: Plan, watch: Watch) -> DemoResult:
     watch(Progress("making people", rounds=plan.rounds))
     crowd = _crowd(plan)
     experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
-    binning = HashBinning(n_bins=plan.bins, salt=plan.salt)
-    further = Evaluator(experiment, binned(crowd.further_features, binning))
+    binning, covered = HashBinning(n_bins=plan.bins, salt=plan.salt), plan.epsilon is not None
+    further = Evaluator(experiment, binned(crowd.further_features, binning, one_per_bin=covered))
+    floor = plan.floor(len(crowd.labels))
     with _folder(plan.keep) as folder:
         people = folder / "people.jsonl"
         crowd.write(people, range(len(crowd)))
         hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(len(crowd))]
         watch(Progress("starting processes", rounds=plan.rounds))
-        with Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(), floor=FLOOR) as federation:
+        with Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(), floor=floor) as federation:
             federation.start_servers()
-            federation.begin(plan.specification(experiment))
+            federation.begin(plan.specification(experiment, len(crowd)))
+            assert federation.document is not None
+            if covered:
+                # Planned by the coordinator, and with it the budget.
+                experiment = federation.document.experiment
             played = _Play(plan, federation, crowd, experiment, further, watch)
             played.rounds()
             watch(Progress("auditing from outside", plan.rounds, plan.rounds))
@@ -104,9 +109,17 @@ def run_demo(plan: Plan, watch: Watch) -> DemoResult:
         train = who_trains(len(crowd), share=TRAIN_SHARE, dice_seed=plan.dice_seed)
         replay = Replay(
             experiment,
-            Population(rows=binned(crowd.features, binning), labels=crowd.codes, train=train),
+            Population(
+                rows=binned(
+                    sampled(crowd.features, plan.features_per_person, dice_seed=plan.dice_seed),
+                    binning,
+                    one_per_bin=covered,
+                ),
+                labels=crowd.codes,
+                train=train,
+            ),
             dice_seed=plan.dice_seed,
-            floor=FLOOR,
+            floor=floor,
             further=further,
             further_codes=crowd.further_codes,
         )
@@ -216,17 +229,18 @@ class _Play:
         """Everything put together."""
         plan, federation = self._plan, self._federation
         assert self._report is not None
+        assert federation.document is not None
         counted_by_round = {line["round"]: line["packages"] for line in federation.told(COORDINATOR, "round-tallied")}
         tallies = [one.tally for one in self._published]
         lines = []
         for number, (one, sent) in enumerate(zip(self._published, self._sent, strict=True), start=1):
-            found = None if one.tally is None else score(one.tally.cells)
+            found = None if one.tally is None else self._experiment.score(one.tally)
             lines.append(
                 RoundLine(
                     number=number,
                     participants=(0,) * len(self._crowd.labels)
                     if one.tally is None
-                    else tuple(one.tally.participants.tolist()),
+                    else tuple(self._experiment.uncovered(one.tally).participants.tolist()),
                     score=found,
                     accuracy=one.accuracy,
                     sent=sent,
@@ -262,6 +276,7 @@ class _Play:
             ),
             leakage=replay.leakage(),
             seconds=0.0,
+            guarantee=Guarantee.of(federation.document, len(self._crowd)),
             arrivals=tuple(self._arrivals.tolist()),
             capsule_bytes=CAPSULE_BYTES,
             report=str(plan.report),

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning._kernels import hashing_plain, reference
+from secvm.learning.cover_digits import CoverDigits
 from secvm.learning.rows import BinnedRows
 
 Name = Literal["fast", "reference"]
@@ -58,6 +59,25 @@ class Kernels(Protocol):
         threads: int = 1,
     ) -> Tally:
         """As ``tally``, of the units that each person's dice keep; takes the rows themselves."""
+        ...
+
+    def kept_units(
+        self,
+        rows: BinnedRows,
+        signs: NDArray[np.int8],
+        keys: NDArray[np.uint64],
+        keep53: NDArray[np.int64],
+        round_number: int,
+        *,
+        threads: int = 1,
+    ) -> NDArray[np.int64]:
+        """How many units each person's dice keep, all models together."""
+        ...
+
+    def cover_counts(
+        self, digits: CoverDigits, keys: NDArray[np.uint64], round_number: int, *, threads: int = 1
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Packages per cell of many devices' cover, and the places of those left to the readable sampler."""
         ...
 
     def hash_flat(
@@ -127,6 +147,29 @@ class _Reference:
         # Wide signs: the reference multiplies them by values, which need not fit eight bits.
         return reference.thinned_tally(rows, signs.astype(np.int64), keys, keep53, round_number)
 
+    @staticmethod
+    def kept_units(
+        rows: BinnedRows,
+        signs: NDArray[np.int8],
+        keys: NDArray[np.uint64],
+        keep53: NDArray[np.int64],
+        round_number: int,
+        *,
+        threads: int = 1,  # noqa: ARG004  # as above
+    ) -> NDArray[np.int64]:
+        return reference.kept_units(rows, signs, keys, keep53, round_number)
+
+    @staticmethod
+    def cover_counts(
+        digits: CoverDigits,
+        keys: NDArray[np.uint64],
+        round_number: int,  # noqa: ARG004  # as above
+        *,
+        threads: int = 1,  # noqa: ARG004  # as above
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        # The readable sampler is on the side of one person, where no kernel looks: all are left to it.
+        return np.zeros(digits.cells, np.int64), np.arange(len(keys))
+
 
 @cache
 def _fast() -> Kernels:
@@ -138,6 +181,8 @@ def _fast() -> Kernels:
         scores = staticmethod(fast.scores)
         tally = staticmethod(fast.tally)
         thinned_tally = staticmethod(fast.thinned_tally)
+        kept_units = staticmethod(fast.kept_units)
+        cover_counts = staticmethod(fast.cover_counts)
         hash_flat = staticmethod(hashing.hash_flat)
         hash_strings = staticmethod(hashing.hash_strings)
         hash_string_rows = staticmethod(hashing.hash_string_rows)

@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError
-from secvm.learning._kernels import blocked, thinning
+from secvm.learning._kernels import blocked, covering, thinning
 from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PreparedRows, prepare
+from secvm.learning._kernels.reference import dice_counter
+from secvm.learning.cover_digits import CoverDigits
 from secvm.learning.rows import BinnedRows
 
-__all__ = ["PreparedRows", "prepare", "scores", "tally", "thinned_tally"]
+__all__ = ["PreparedRows", "cover_counts", "kept_units", "prepare", "scores", "tally", "thinned_tally"]
 
 Tally = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -274,3 +276,54 @@ def thinned_tally(
 
         _over_people(len(rows), count, plus[model], minus[model], threads)
     return plus, minus
+
+
+def kept_units(
+    rows: BinnedRows,
+    signs: NDArray[np.int8],
+    keys: NDArray[np.uint64],
+    keep53: NDArray[np.int64],
+    round_number: int,
+    *,
+    threads: int = 1,
+) -> NDArray[np.int64]:
+    """How many units each person keeps, all models together; arguments as in ``thinned_tally``."""
+    kept = np.zeros(len(rows), np.int64)
+    keys, keep53 = np.ascontiguousarray(keys, np.uint64), np.ascontiguousarray(keep53, np.int64)
+    for model in range(signs.shape[1]):
+        column = np.ascontiguousarray(signs[:, model], np.int8)
+        counter = np.uint64(dice_counter(round_number, model))
+
+        def work(ranges: Iterable[tuple[int, int]], column: Any = column, counter: Any = counter) -> None:
+            for low, high in ranges:
+                thinning.count_units(rows.units, column, keys, keep53, counter, low, high, kept)
+
+        _share(_ranges(len(rows), threads * _PIECES_PER_THREAD), work, threads)
+    return kept
+
+
+def cover_counts(
+    digits: CoverDigits, keys: NDArray[np.uint64], round_number: int, *, threads: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Packages per cell of many devices' cover in a round, and the places of those that first digits leave open.
+
+    ``keys`` is devices x 2. Who is left open is not counted: the sampler itself must be asked.
+    """
+    counter = np.uint64(dice_counter(round_number, 0))
+    keys = np.ascontiguousarray(keys, np.uint64)
+    law = (digits.units, digits.stay is None, np.uint64(digits.stay or 0), digits.cells, digits.cap)
+    sure = np.array([digit is None for digit in digits.accept])
+    accept = np.array([digit or 0 for digit in digits.accept], np.uint64)
+    powers = np.array(digits.powers, np.uint64)
+    counts, left_open = np.zeros(digits.cells, np.int64), np.zeros(len(keys), np.bool_)
+    lock = threading.Lock()
+
+    def work(ranges: Iterable[tuple[int, int]]) -> None:
+        mine = np.zeros_like(counts)
+        for low, high in ranges:
+            covering.count_cover(keys, counter, law, sure, accept, powers, low, high, mine, left_open)
+        with lock:
+            np.add(counts, mine, out=counts)
+
+    _share(_ranges(len(keys), threads * _PIECES_PER_THREAD), work, threads)
+    return counts, np.flatnonzero(left_open)

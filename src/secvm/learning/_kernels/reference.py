@@ -117,3 +117,20 @@ def thinned_tally(
                     side[model, bin_index] += dice_word(key, round_number, int(model), unit) >> 11 < keep53[i]
                     unit += 1
     return plus, minus
+
+
+def kept_units(
+    rows: BinnedRows,
+    signs: NDArray[np.int8],
+    keys: NDArray[np.uint64],
+    keep53: NDArray[np.int64],
+    round_number: int,
+) -> NDArray[np.int64]:
+    """How many units each person keeps, all models together; arguments as in ``thinned_tally``."""
+    kept = np.zeros(len(rows), dtype=np.int64)
+    for i in range(len(rows)):
+        key = keys[i].astype("<u8").tobytes()
+        for model in np.flatnonzero(signs[i]):
+            for unit in range(int(rows.units[i])):
+                kept[i] += dice_word(key, round_number, int(model), unit) >> 11 < keep53[i]
+    return kept

@@ -1,4 +1,4 @@
-"""The compiled loop of the thinned tally: which of a person's units its dice keep."""
+"""The compiled loops of thinning: which of a person's units its dice keep, and how many."""
 
 from __future__ import annotations
 
@@ -73,3 +73,17 @@ def count_kept(indptr, bins, values, n_bins, signs, keys, keep53, counter, low, 
                         plus[bin_index] += 1
                     else:
                         minus[bin_index] += 1
+
+
+@compiled
+def count_units(n_units, signs, keys, keep53, counter, low, high, kept):
+    """Add the number of units that people ``low`` to ``high`` keep for one model; arguments as in ``count_kept``."""
+    for i in range(low, high):
+        if signs[i] == 0 or keep53[i] <= 0:
+            continue
+        k0, k1, keep = keys[i, 0], keys[i, 1], keep53[i]
+        total = 0
+        for unit in range(n_units[i]):
+            word = siphash24_word(k0, k1, counter + np.uint64(unit)) >> _DROPPED_BITS
+            total += np.int64(word) < keep
+        kept[i] += total

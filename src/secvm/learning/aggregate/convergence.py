@@ -44,7 +44,8 @@ class TwoCycle:
     def watch(self, tally: Tally, round_number: int | None = None) -> None:
         """Take note of one round. Abandoned rounds have no tally and are not watched, but their numbers are spent."""
         self._round = self._round + 1 if round_number is None else round_number
-        plus, minus = tally.plus[:, -1].astype(float), tally.minus[:, -1].astype(float)
+        # Counts from which the mean of cover was taken off may be negative.
+        plus, minus = (np.maximum(side[:, -1], 0).astype(float) for side in (tally.plus, tally.minus))
         with np.errstate(invalid="ignore", divide="ignore"):
             balance = np.where(plus + minus > 0, (plus - minus) / (plus + minus), 0.0)
         if self._everybody is None:

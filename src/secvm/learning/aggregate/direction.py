@@ -106,7 +106,8 @@ def side_weights(
 
 def _weighted(counts: NDArray[np.int64], weight: int) -> NDArray[Any]:
     """Counts times a weight, as Python's integers where 64 bits might not do."""
-    fits = weight < 1 << 62 and int(counts.max()) * weight < 1 << 62
+    # Counts from which cover was taken off may be negative.
+    fits = weight < 1 << 62 and int(np.abs(counts).max()) * weight < 1 << 62
     return counts * weight if fits else counts.astype(object) * weight
 
 

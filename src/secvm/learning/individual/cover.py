@@ -30,11 +30,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import lru_cache
 from math import factorial
 from typing import TYPE_CHECKING, Literal
 
 from secvm.errors import ArithmeticRangeError
+from secvm.learning.cover_digits import power_digits
 from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.individual.dice import Dice, Purpose
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
@@ -48,8 +48,6 @@ _WORD = 1 << _BITS
 _FIRST_WORDS, _MOST_WORDS = 1 << 8, 1 << 12
 #: Seeded dice have 12 bits for the model, which cover, drawn for all models at once, uses to number its blocks.
 _BLOCKS = 1 << 12
-#: Sizes are looked up as long as p^i is above 2^-4; beyond, a geometric law starts anew.
-_TABLE_BITS = 4
 
 
 class OutOfDiceError(ArithmeticRangeError):
@@ -141,7 +139,7 @@ def _poisson_of_one(words: Iterator[int]) -> int:
 
 def _geometric(p: Fraction, words: Iterator[int]) -> int:
     """1, 2, …: k with chance (1-p) p^(k-1)."""
-    ascending = _powers(p)
+    ascending = power_digits(p)
     passed = 0
     while True:
         word = next(words)
@@ -154,20 +152,3 @@ def _geometric(p: Fraction, words: Iterator[int]) -> int:
         if above < len(ascending):
             return passed + above + 1
         passed += above
-
-
-@lru_cache(maxsize=16)
-def _powers(p: Fraction) -> list[int]:
-    """The first base-2^64 digits of p^n … p^1, ascending. Odds within bounds keep them all apart."""
-    a, b = p.numerator, p.denominator
-    digits: list[int] = []
-    # p^i in units of 2^-192, rounded down i times: it may be less than the truth by up to i.
-    power = (a << 3 * _BITS) // b
-    while not digits or power >> 3 * _BITS - _TABLE_BITS:
-        i = len(digits) + 1
-        digit = power >> 2 * _BITS
-        if (power + i) >> 2 * _BITS != digit:
-            digit = (a**i << _BITS) // b**i
-        digits.append(digit)
-        power = power * a // b
-    return digits[::-1]

@@ -1,0 +1,132 @@
+"""``secvm train --epsilon``: what is asked for, what goes with it, and how it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secvm.cli import options
+from secvm.cli.output import note
+from secvm.errors import BadInputError
+from secvm.estimator.offline_run import OfflineRun
+from secvm.estimator.privacy import Privacy
+from secvm.lab.baselines.central_gaussian import CentralGaussian, noisy
+from secvm.learning.experiment import Experiment
+
+EpsilonOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Train under (ε, δ), by cover packages; rounds and thinning follow from public numbers.",
+        show_default=False,
+    ),
+]
+DeltaOption = Annotated[str, typer.Option(help="δ that goes with --epsilon.")]
+ContributionOption = Annotated[
+    int, typer.Option(help="With --epsilon: at most so many features of a person, drawn once.", min=1)
+]
+GammaOption = Annotated[str, typer.Option(help="With --epsilon: the share of devices that must be honest.")]
+NoiseOption = Annotated[
+    str,
+    typer.Option(help="With --epsilon: cover, or central: a trusted server with Gaussian noise, for comparison."),
+]
+
+
+def asked(
+    epsilon: str | None, delta: str, contribution: int, gamma: str, rounds: int | None, thinning: str
+) -> Privacy | None:
+    """The (ε, δ) that was asked for."""
+    if epsilon is None:
+        return None
+    rho = None
+    if thinning != "auto":
+        rho = float(options.number(thinning, "with --epsilon, --thinning"))
+    return Privacy(
+        epsilon=float(options.number(epsilon, "--epsilon")),
+        delta=float(options.number(delta, "--delta")),
+        contribution=contribution,
+        gamma=float(options.number(gamma, "--gamma")),
+        rounds=rounds,
+        rho=rho,
+    )
+
+
+def check(
+    privacy: Privacy | None,
+    noise: str,
+    *,
+    descent: str,
+    bins: str,
+    vocabulary: Path | None,
+    stop: str,
+    decay: str | None,
+    class_weight: list[str] | None,
+    loss: str,
+) -> None:
+    """Refuse what would look at people outside the promise, or what it decides by itself."""
+    if privacy is None:
+        return
+    if noise not in ("cover", "central"):
+        raise BadInputError(f"--noise must be cover or central, not '{noise}'")
+    if descent == "pegasos":
+        raise BadInputError("--epsilon trains with swift: fewer rounds tell less")
+    if decay is not None:
+        raise BadInputError("with --epsilon swift's constants follow from public numbers: leave --decay away")
+    if bins == "none" and vocabulary is None:
+        raise BadInputError("words found among people are not public: with --epsilon give --bins or --vocabulary")
+    if stop != "none":
+        raise BadInputError("--stop plateau looks at people in every round: with --epsilon rounds are fixed beforehand")
+    if options.loss(loss, None).regression:
+        raise BadInputError("--epsilon needs labels that are classes; for numbers use SecVMRegressor from Python")
+    if "balanced" in (class_weight or []):
+        raise BadInputError("balanced class weights look at everybody's label: with --epsilon give numbers")
+
+
+def begin(work: OfflineRun, privacy: Privacy | None, noise: str, rounds: int, seed: int) -> int:
+    """Show what it costs before it starts; the rounds to run."""
+    if privacy is None or work.privacy_plan is None:
+        return rounds
+    rounds = work.privacy_plan.settings.rounds
+    if noise == "cover":
+        note(work.privacy_plan.in_words())
+    else:
+        note(
+            f"ε = {privacy.epsilon:g} at δ = {privacy.delta:g} over {rounds} round(s), by Gaussian noise of a server "
+            "that is trusted with everybody's rows: for comparison"
+        )
+        work.experiment = _with_central_noise(work.experiment, privacy, rounds, seed)
+    return rounds
+
+
+def _with_central_noise(experiment: Experiment, privacy: Privacy, rounds: int, seed: int) -> Experiment:
+    """The same rule and rounds at a server that is trusted with all rows."""
+    server = CentralGaussian(
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        rounds=rounds,
+        contribution=privacy.contribution,
+        rule=experiment.rule,
+        class_weights=experiment.class_weights,
+    )
+    return noisy(
+        experiment,
+        sigma=server.sigma(experiment.models.n_models),
+        participation_sigma=server.participation_sigma,
+        seed=seed,
+    )
+
+
+def told(work: OfflineRun, noise: str) -> dict[str, Any]:
+    """What the result says of it: nothing where it was not asked for."""
+    return {} if work.privacy_plan is None else {"privacy": {"noise": noise, **work.privacy_plan.told()}}
+
+
+def as_text(told: dict[str, Any]) -> str:
+    """The promise and its price in one line."""
+    if told["noise"] == "central":
+        return f"ε = {told['epsilon']:g}, δ = {told['delta']:g} if the server is trusted with everything"
+    return (
+        f"ε = {told['epsilon_achieved']:g}, δ = {told['delta']:g} if a share of {told['gamma']:g} is honest; "
+        f"{told['budget_per_device_round']} packages per device and round, {told['cover_mean']:.0f} of them cover"
+    )

@@ -1,0 +1,67 @@
+"""The leakage meter: what an experiment's public tallies have given away so far, and what all rounds were planned for.
+
+Everything in it follows from public counts, so that anybody may hold it to the tallies. After each round: d'² and AUC
+of somebody who knows a person's features and asks for the label (``privacy.experiment_leak``), as if the person had
+sent in every one of the rounds. With cover that attacker is what cover stops; what counts is ε after so many rounds,
+the abandoned ones too, under the experiment's own assumption. A device reckons with its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from secvm.learning.aggregate.tally import Tally
+from secvm.privacy.experiment_leak import measured_leak, planned_leak
+from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.statement import Terms, epsilon_after
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.stating import terms_of
+
+
+@dataclass
+class LeakageMeter:
+    """Fed with every round that is concluded, once, in order."""
+
+    document: ExperimentDocument
+    #: d'² of each tallied round; None where there is no law for the label.
+    rounds: dict[int, float | None] = field(default_factory=dict)
+
+    def watch(self, number: int, tally: Tally) -> None:
+        """Take note of a tally."""
+        self.rounds[number] = measured_leak(self.document.experiment, tally, hashes=terms_of(self.document).hashes)
+
+    def content(self, *, told: int) -> dict[str, Any]:
+        """For the public status: stable keys, null where there is no number. The ends of ``told`` rounds are public."""
+        terms = terms_of(self.document)
+        rounds = {number: one for number, one in self.rounds.items() if number <= told and one is not None}
+        formal = terms.why_no_guarantee is None
+        planned = planned_leak(
+            terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes
+        )
+        so_far = None if planned is None else math.fsum(rounds.values())
+        found: dict[str, Any] = {
+            "formal_guarantee": formal,
+            "rounds_told": told,
+            "planned_d_prime": None if planned is None else math.sqrt(planned.d_squared),
+            "planned_auc": None if planned is None else planned.auc,
+            "d_prime": None if so_far is None else math.sqrt(so_far),
+            "auc": None if so_far is None else auc_of(so_far),
+            "per_round": [
+                {"round": number, "d_prime": math.sqrt(one), "auc": auc_of(one)} for number, one in rounds.items()
+            ],
+        }
+        return {**found, **(_guaranteed(terms, told) if formal else {})}
+
+
+def _guaranteed(terms: Terms, opened: int) -> dict[str, Any]:
+    mechanism = terms.mechanism
+    assert mechanism is not None
+    honest = math.floor(terms.gamma * terms.planned_participants)
+
+    def at(rounds: int) -> float | None:
+        epsilon = epsilon_after(mechanism, rounds, honest, terms.delta)
+        return epsilon if math.isfinite(epsilon) else None
+
+    return {"epsilon": at(opened), "epsilon_planned": at(terms.rounds), "delta": terms.delta, "honest": honest}

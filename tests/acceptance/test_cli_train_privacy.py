@@ -1,0 +1,90 @@
+"""secvm train --epsilon: what it costs is said before it starts, and what would look at people is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secvm.cli import output
+from secvm.cli.main import run
+from secvm.estimator import SecVMClassifier
+from tests.conftest import ROOT
+
+EXAMPLE = ROOT / "examples" / "people.jsonl"
+#: Few people: a plan that is quickly made, and protects nobody.
+SMALL = ["--bins", "30", "--epsilon", "6", "--delta", "0.001", "--contribution", "8", "--test-fraction", "0.25"]
+
+
+@pytest.fixture(autouse=True)
+def _silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Compiling on a busy machine may take longer than progress stays silent for.
+    monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", float("inf"))
+
+
+def trained(capsys: pytest.CaptureFixture[str], *more: object) -> tuple[dict[str, Any], str]:
+    capsys.readouterr()
+    code = run(["train", str(EXAMPLE), *SMALL, *map(str, more), "--format", "json"])
+    told = capsys.readouterr()
+    assert code == 0, told.err
+    return json.loads(told.out), told.err
+
+
+def test_the_cost_is_told_before_it_starts_and_in_the_result(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model = tmp_path / "model.secvm"
+    result, said = trained(capsys, "--out", model)
+    privacy = result["privacy"]
+    assert privacy["noise"] == "cover"
+    assert privacy["epsilon"] == 6
+    assert privacy["epsilon_achieved"] <= 6
+    assert privacy["participants"] == result["n_train"]
+    assert privacy["rounds"] == result["rounds"]
+    assert privacy["budget_per_device_round"] > privacy["cover_mean"] > 0
+    assert result["descent"] == "swift"
+    assert f"each device sends {privacy['budget_per_device_round']} packages a round" in said
+    assert "noise in the mean direction" in said
+    # Cover takes dice of its own: the same seed is the same model.
+    again, _ = trained(capsys)
+    assert again["accuracy"] == result["accuracy"]
+    loaded = SecVMClassifier.load(model)
+    assert loaded.values == "one-per-bin"
+    assert run(["evaluate", str(model), str(EXAMPLE)]) == 0
+
+
+def test_a_trusted_server_runs_the_same_rule_and_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    ours, _ = trained(capsys, "--rounds", 3, "--thinning", 2)
+    central, said = trained(capsys, "--rounds", 3, "--noise", "central")
+    assert ours["rounds"] == central["rounds"] == 3
+    assert ours["privacy"]["floor"] == central["privacy"]["floor"]
+    assert ours["privacy"]["rho"] == 2
+    assert central["privacy"]["noise"] == "central"
+    assert "trusted with everybody's rows" in said
+    assert central["thinning"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--descent", "pegasos"], "swift"),
+        (["--stop", "plateau"], "plateau"),
+        (["--decay", "0.1"], "--decay"),
+        (["--class-weight", "balanced"], "balanced"),
+        (["--noise", "loud"], "--noise"),
+        (["--bins", "none"], "not public"),
+        (["--loss", "pinball"], "classes"),
+        (["--thinning", "q=0.5"], "--thinning"),
+        (["--gamma", "0"], "gamma"),
+        (["--epsilon", "lots"], "--epsilon"),
+    ],
+)
+def test_what_does_not_go_with_a_promise_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], more: list[str], sentence: str
+) -> None:
+    assert run(["train", str(EXAMPLE), *SMALL, *more]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "Traceback" not in said

@@ -1,0 +1,68 @@
+"""The leakage meter: from public counts alone, after each round, with ε where there is a guarantee."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+
+from secvm.coordinator.leakage import LeakageMeter
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.learning.aggregate.tally import Tally
+from secvm.privacy.label_leakage import auc_of, law
+from secvm.privacy.statement import epsilon_after
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.stating import terms_of
+from secvm.testing.clock import ManualClock
+from tests.unit.coordinator.rounds import Coordinator, add, experiment
+from tests.unit.participant.covered import covered_document
+from tests.unit.protocol.helpers import START
+
+
+def tally(of: ExperimentDocument, plus: int, minus: int) -> Tally:
+    found = of.experiment.empty_tally()
+    found.plus[0, -1], found.minus[0, -1] = plus, minus
+    return found
+
+
+def test_meter_adds_up_what_the_bias_tells_of_senders() -> None:
+    of = experiment(floor=100)
+    meter = LeakageMeter(of)
+    for number, senders in enumerate([(60, 40), (20, 10)], 1):
+        meter.watch(number, tally(of, *senders))
+    told = meter.content(told=3)
+    squared = [law(q=1, bins=10, senders=senders) for senders in [(60, 40), (20, 10)]]
+    assert told["d_prime"] ** 2 == pytest.approx(sum(squared))
+    assert told["auc"] == pytest.approx(auc_of(sum(squared)))
+    assert [one["round"] for one in told["per_round"]] == [1, 2]
+    assert told["planned_d_prime"] ** 2 == pytest.approx(3 * law(q=1, bins=10, senders=(50, 50)))
+    assert not told["formal_guarantee"]
+    # What is not public yet is not told.
+    assert meter.content(told=1)["d_prime"] ** 2 == pytest.approx(squared[0])
+    assert LeakageMeter(of).content(told=0)["auc"] == 0.5
+
+
+def test_meter_tells_epsilon_of_rounds_so_far_where_there_is_cover() -> None:
+    of = covered_document()
+    mechanism = terms_of(of).mechanism
+    assert mechanism is not None
+    meter = LeakageMeter(of)
+    counts = of.experiment.empty_tally()
+    meter.watch(1, Tally(counts.plus, counts.minus, np.array([2000, 2000]), counts.cells))
+    told = meter.content(told=2)
+    # The second was abandoned, and counts.
+    assert told["epsilon"] == epsilon_after(mechanism, 2, 2000, 1e-6)
+    assert told["epsilon"] < told["epsilon_planned"] <= 1
+    assert meter.content(told=0)["epsilon"] == 0
+
+
+def test_public_status_has_the_meter(tmp_path: object) -> None:
+    store = MemoryStore()
+    of, coordinator = experiment(rounds=2), Coordinator(store, ManualClock(START - 1_000_000))
+    add(store, of)
+    asyncio.run(coordinator.go())
+    shown = coordinator.shown()[f"/v1/experiment/{of.digest}/status"]
+    told = json.loads(shown)["leakage"]
+    assert told["rounds_told"] == 2
+    assert len(told["per_round"]) == 2
+    assert told["d_prime"] > 0

@@ -1,0 +1,137 @@
+"""Consent: policies are values, the default protects, and a refusal is one sentence that knows the next step."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from secvm.errors import BadInputError, ConsentRefusedError
+from secvm.learning.experiment import Experiment
+from secvm.learning.losses import Loss
+from secvm.participant.consent import (
+    Accepted,
+    AllOf,
+    AnyOf,
+    Consent,
+    ConsentPolicy,
+    LeastFloor,
+    MostEpsilon,
+    MostLeakage,
+    MostRounds,
+    UnsafeAcceptAnything,
+    default_policy,
+)
+from secvm.participant.settings import ConsentSettings
+from secvm.privacy.statement import Assumption
+from secvm.protocol.experiment_document import ExperimentDocument
+from tests.unit.participant.covered import covered_document
+from tests.unit.participant.world import World, real_document
+
+#: 20 bins, 2 rounds, half a million people: nobody's label is told with an AUC above .55.
+HARMLESS = {"rounds": 2, "floor": 500_000}
+
+
+def refusal(document: ExperimentDocument, policy: ConsentPolicy, accepted: Accepted | None = None) -> str:
+    with pytest.raises(ConsentRefusedError) as found:
+        policy.check(Consent().statement(document), accepted or Accepted())
+    assert found.value.next_step
+    assert "\n" not in str(found.value)
+    return str(found.value)
+
+
+def test_default_refuses_a_plain_experiment_that_leaks_and_says_how_to_go_on() -> None:
+    document = real_document(floor=1000, rounds=10)
+    assert "no formal guarantee" in refusal(document, default_policy())
+    statement = Consent().statement(document)
+    assert statement.leak is not None
+    assert statement.leak.auc > 0.55
+    with pytest.raises(ConsentRefusedError) as found:
+        Consent().check(document)
+    step = str(found.value.next_step)
+    needed = float(step.split("--accept-leakage ")[1].split(maxsplit=1)[0])
+    # What the next step names is enough.
+    Consent().check(document, Accepted(auc=needed))
+    Consent(policy=default_policy(auc=needed)).check(document)
+
+
+def test_default_accepts_what_tells_little() -> None:
+    Consent().check(real_document(**HARMLESS))
+
+
+def test_default_refuses_an_epsilon_above_four_under_the_devices_own_assumption() -> None:
+    Consent().check(covered_document(1.0))
+    assert "ε = " in refusal(covered_document(6.0), default_policy())
+    # The same document, believed by a device that counts on fewer honest ones: ε grows, then there is none.
+    for participants, said in ((3200, "ε = "), (20, "guarantees nothing")):
+        doubtful = Consent(assumption=Assumption(participants=participants), policy=MostEpsilon(1.0))
+        with pytest.raises(ConsentRefusedError, match=said):
+            doubtful.check(covered_document(1.0))
+
+
+def test_claimed_epsilon_is_not_believed() -> None:
+    honest, liar = covered_document(6.0), covered_document(6.0)
+    claimed = liar.privacy
+    assert claimed is not None
+    object.__setattr__(claimed, "epsilon", Fraction(1, 100))
+    assert refusal(liar, default_policy()) == refusal(honest, default_policy())
+
+
+def test_rounds_and_floor_have_limits_of_their_own() -> None:
+    document = real_document(**HARMLESS)
+    assert "2 rounds" in refusal(document, MostRounds(1))
+    assert "500000 people" in refusal(document, LeastFloor(10**6))
+
+
+def test_policies_compose() -> None:
+    document, no = real_document(floor=1000, rounds=10), MostRounds(1)
+    statement = Consent().statement(document)
+    yes = UnsafeAcceptAnything()
+    AllOf((yes, yes)).check(statement)
+    AnyOf((no, yes)).check(statement)
+    AllOf(()).check(statement)
+    for policy in (AllOf((yes, no)), AnyOf((no, no)), AnyOf(())):
+        with pytest.raises(ConsentRefusedError):
+            policy.check(statement)
+
+
+def test_accepting_leakage_does_not_accept_other_things() -> None:
+    document = real_document(floor=3, rounds=10)
+    assert "3 people" in refusal(document, default_policy(), Accepted(auc=1.0))
+    assert "ε" in refusal(covered_document(6.0), default_policy(), Accepted(auc=1.0))
+    Consent().check(covered_document(6.0), Accepted(epsilon=7.0))
+
+
+@pytest.mark.parametrize("made", [lambda: Accepted(auc=0.4), lambda: Accepted(auc=1.1), lambda: Accepted(epsilon=0.0)])
+def test_nonsense_cannot_be_accepted(made: object) -> None:
+    assert callable(made)
+    with pytest.raises(BadInputError):
+        made()
+
+
+def test_label_that_is_a_number_is_refused_unless_anything_is_accepted() -> None:
+    numbers = Experiment(n_bins=20, labels=("age",), loss=Loss("epsilon-insensitive", Fraction(1, 10)), budget=8)
+    document = real_document(experiment=numbers, **HARMLESS)
+    assert "nobody knows the risk" in refusal(document, default_policy())
+    Consent().check(document, Accepted(auc=1.0))
+
+
+def test_settings_make_the_consent_and_the_default_is_the_safe_one() -> None:
+    assert ConsentSettings().consent() == Consent()
+    loud = ConsentSettings(policy="unsafe-accept-anything").consent()
+    assert loud.unsafe
+    assert math.isinf(loud.budget.epsilon)
+    own = ConsentSettings(most_auc=0.6, most_epsilon=2, honest_share=0.25, participants=900, total_epsilon=3).consent()
+    assert own.assumption == Assumption(gamma=Fraction(1, 4), participants=900)
+    assert own.budget.epsilon == 3
+    assert MostLeakage(0.6) in own.policy.policies  # type: ignore[attr-defined]
+
+
+def test_device_joins_only_what_it_agrees_to_and_draws_nothing_before(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.fill()
+    device = world.start(consent=Consent())
+    with pytest.raises(ConsentRefusedError):
+        world.join(device)
+    assert device.state.records() == []
+    device.close()

@@ -1,0 +1,208 @@
+"""Statements: what an experiment tells, computed anew, in numbers and in words; the best attacker; the label leak."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secvm.learning.experiment import Experiment
+from secvm.learning.losses import Loss
+from secvm.privacy.accountant import Adjacency
+from secvm.privacy.best_attacker import auc_at_most
+from secvm.privacy.experiment_leak import measured_leak, planned_leak
+from secvm.privacy.label_leakage import auc_of, law
+from secvm.privacy.shuffle_dp import plan
+from secvm.privacy.statement import NO_PROTECTION, Assumption, Terms, auc_of_curve, epsilon_after, state
+from secvm.privacy.statement_text import as_text, words
+
+ROUNDS, PARTICIPANTS = 4, 4000
+
+
+@lru_cache
+def covered(epsilon: float = 1.0) -> Terms:
+    """A small experiment with cover, and all that it was planned for."""
+    made = plan(
+        epsilon=epsilon, delta=1e-6, rounds=ROUNDS, features=5, bins=30, participants=PARTICIPANTS, gamma=0.5, labels=2
+    )
+    experiment = Experiment(n_bins=30, labels=("a", "b"), features_per_person=5, budget=made.budget, cover=made.cover)
+    return Terms(
+        experiment=experiment,
+        rounds=ROUNDS,
+        floor=2000,
+        relay_modes=("round",),
+        participants=PARTICIPANTS,
+        gamma=Fraction(1, 2),
+    )
+
+
+def plain(**changes: Any) -> Terms:
+    experiment = Experiment(n_bins=1000, labels=("a", "b"), features_per_person=20, budget=30)
+    return replace(Terms(experiment=experiment, rounds=10, floor=5000), **changes)
+
+
+# ── the best attacker ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.floats(0, 20))
+def test_pure_guarantee_leaves_the_attacker_of_randomised_response(epsilon: float) -> None:
+    assert auc_at_most([(epsilon, 0.0)]) == pytest.approx(1 / (1 + math.exp(-epsilon)))
+
+
+def test_no_guarantee_leaves_certainty_and_a_perfect_one_a_coin() -> None:
+    assert auc_at_most([]) == 1.0
+    assert auc_at_most([(0.0, 1.0)]) == 1.0
+    assert auc_at_most([(0.0, 0.0)]) == 0.5
+    assert auc_at_most([(1000.0, 0.0)]) == 1.0
+    # Total variation v: a corner at (0, v) of the ROC curve, area (1 + v)(1 - v) / 2 + v.
+    assert auc_at_most([(0.0, 0.4)]) == pytest.approx(0.5 + 0.4 - 0.08)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 5), st.floats(0, 1)), max_size=6),
+    st.tuples(st.floats(0, 5), st.floats(0, 1)),
+)
+def test_knowing_more_of_the_curve_never_helps_the_attacker(
+    points: list[tuple[float, float]], more: tuple[float, float]
+) -> None:
+    assert 0.5 <= auc_at_most([*points, more]) <= auc_at_most(points) + 1e-12
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=2, max_size=5), st.lists(st.floats(0.01, 1), min_size=2, max_size=5))
+def test_no_attacker_beats_the_curve_of_its_own_two_worlds(one: list[float], other: list[float]) -> None:
+    size = min(len(one), len(other))
+    p, q = (np.array(masses[:size]) / sum(masses[:size]) for masses in (one, other))
+
+    def delta(epsilon: float) -> float:
+        below = math.exp(epsilon)
+        return float(max(np.maximum(p - below * q, 0).sum(), np.maximum(q - below * p, 0).sum()))
+
+    # The best test ranks outcomes by their likelihood ratio; a tie counts half.
+    ratio = p / q
+    right = (ratio[:, None] > ratio[None, :]) + (ratio[:, None] == ratio[None, :]) / 2
+    auc = float(p @ right @ q)
+    curve = [(epsilon, delta(epsilon)) for epsilon in (0.0, 0.1, 0.3, 0.7, 1.5, 3.0)]
+    assert auc <= auc_at_most(curve) + 1e-9
+
+
+# ── the label's leak ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_labels_leak_by_the_printed_law() -> None:
+    experiment = plain().experiment
+    leak = planned_leak(experiment, train_participants=5000, rounds=10)
+    assert leak is not None
+    assert leak.d_squared == pytest.approx(10 * law(q=1, bins=1000, senders=(2500, 2500)))
+    assert leak.auc == auc_of(leak.d_squared)
+    assert leak.auc_corrected == pytest.approx(leak.auc, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("multiclass", "sides"),
+    # One-vs-rest: two models tell a from b, each with both signs. One-vs-one: one model with both, and one each with
+    # the third label, in which a or b alone stands.
+    [("ovr", 2 * (1 / 1000 + 1 / 2000)), ("ovo", 2 / 1000 + 2 / 1000)],
+)
+def test_more_labels_leak_in_every_model_that_tells_them_apart(multiclass: str, sides: float) -> None:
+    experiment = Experiment(n_bins=100, labels=("a", "b", "c"), multiclass=multiclass)
+    leak = planned_leak(experiment, train_participants=3000, rounds=1)
+    assert leak is not None
+    assert leak.d_squared == pytest.approx(100 * sides)
+
+
+def test_measured_leak_counts_who_sent_by_the_bias() -> None:
+    experiment = plain().experiment
+    tally = experiment.empty_tally()
+    tally.plus[0, -1], tally.minus[0, -1] = 300, 200
+    assert measured_leak(experiment, tally) == pytest.approx(law(q=1, bins=1000, senders=(300, 200)))
+    empty = experiment.empty_tally()
+    assert measured_leak(experiment, empty) == pytest.approx(2000)
+
+
+def test_numbers_as_labels_have_no_law() -> None:
+    experiment = Experiment(
+        n_bins=10, labels=("age",), loss=Loss("epsilon-insensitive", Fraction(1, 10)), features_per_person=2, budget=9
+    )
+    assert planned_leak(experiment, train_participants=100, rounds=1) is None
+    told = state(Terms(experiment=experiment, rounds=3, floor=10), Assumption())
+    assert told.leak is None
+    assert "no law" in as_text(told)
+
+
+# ── the statement ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_plain_statement_says_no_guarantee_public_tallies_and_its_leakage() -> None:
+    told = state(plain(), Assumption(), bytes_per_package=100)
+    text = as_text(told)
+    assert told.own is told.planned is None
+    assert "no formal guarantee" in text
+    assert "Tallies are public" in text
+    assert told.leak is not None
+    assert f"{told.leak.auc:.2f} in all 10" in text
+    assert told.content()["kind"] == "plain"
+    assert told.content()["bytes_per_round"] == 3000
+    assert not told.protects
+
+
+def test_covered_statement_agrees_with_the_accountant() -> None:
+    terms = covered()
+    told = state(terms, Assumption())
+    mechanism = terms.mechanism
+    assert mechanism is not None
+    assert told.planned is not None
+    assert told.own is not None
+    assert told.own == told.planned
+    assert told.own.epsilon == mechanism.epsilon(delta=1e-6, honest=2000)
+    assert told.own.epsilon <= 1
+    assert told.own.epsilon_flip == mechanism.epsilon(delta=1e-6, honest=2000, adjacency=Adjacency.LABEL_FLIP)
+    assert told.own.epsilon_round == epsilon_after(mechanism, 1, 2000, 1e-6)
+    assert told.own.epsilon_round < told.own.epsilon < told.own.epsilon_flip
+    assert told.own.auc == auc_at_most([(told.own.epsilon_flip, 1e-6)])
+    assert 0.5 < auc_of_curve(mechanism, 2000) < told.own.auc < 0.9
+    text = as_text(told)
+    assert "2,000 devices" in text
+    assert "work together" in text
+    assert told.protects
+
+
+def test_statement_uses_the_devices_own_assumption_and_believes_no_claim() -> None:
+    few = state(covered(), Assumption(participants=2000))
+    assert few.own is not None
+    assert few.planned is not None
+    assert few.own.honest == 1000
+    assert few.own.epsilon > few.planned.epsilon
+    assert "planned for 2,000" in as_text(few)
+    none = state(covered(), Assumption(participants=10))
+    assert none.own is not None
+    assert math.isinf(none.own.epsilon)
+    assert none.own.auc == 1.0
+    assert none.content()["own"]["epsilon"] is None
+    assert "Take it for no protection" in as_text(none)
+    # Ten times as many participants claimed, the noise of each device the same: the device's own number decides.
+    claims = replace(covered(), participants=10 * PARTICIPANTS)
+    assert state(claims, Assumption(participants=2000)).own == few.own
+
+
+@pytest.mark.parametrize("modes", [(), ("forward",), ("interval",), (None,), ("round", "round")])
+def test_only_one_relay_in_mode_round_makes_a_guarantee(modes: tuple[str | None, ...]) -> None:
+    told = state(replace(covered(), relay_modes=modes), Assumption())
+    assert not told.formal
+    assert told.own is None
+    assert "no formal guarantee" in as_text(told)
+    assert "mode round" in as_text(told)
+
+
+def test_large_epsilon_is_said_to_be_no_protection() -> None:
+    told = state(covered(), Assumption())
+    assert told.own is not None
+    large = replace(told, own=replace(told.own, epsilon=NO_PROTECTION))
+    assert any("no protection" in one for one in words(large))
+    assert not any("no protection" in one for one in words(told))
+    assert told.protects
+    assert not large.protects
