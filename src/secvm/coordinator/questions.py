@@ -114,7 +114,7 @@ class DescentPart(Settings):
 class RobustPart(Settings):
     """What is done against devices that lie (docs/threat-model.md, "Poisoning")."""
 
-    #: A bin's net count is cut to so many standard deviations of chance; 1/2 is a good choice.
+    #: A bin's net count is cut to so many standard deviations of chance; 5 over the number of rounds is a good choice.
     clip: Number | None = None
     #: The median of so many rounds is taken, an odd number.
     trim: int = 1

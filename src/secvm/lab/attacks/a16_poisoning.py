@@ -266,10 +266,10 @@ ATTACK = Attack(
     chance=0.0,
     defence="The relay's quota holds a device to the experiment's budget B; the step clips every bin to 5/T standard"
     " deviations of chance, for T rounds.",
-    remains="It holds while B is small beside what honest people send, or rounds are few. With many rounds and a large B"
-    " one device in a hundred has more units than honest people's nets together: pushed a little in many bins they look"
-    " like other people, and no count tells (the curve). Who knows the first tally beforehand does more harm. And a quota"
-    " counts clients: who has a hundred addresses, credentials or tokens is a hundred devices.",
+    remains="It holds while B is small beside what honest people send, or rounds are few. With many rounds and a large"
+    " B one device in a hundred has more units than honest people's nets together: pushed a little in many bins they"
+    " look like other people, and no count tells (the curve). Who knows the first tally beforehand does more harm. And"
+    " a quota counts clients: who has a hundred addresses, credentials or tokens is a hundred devices.",
     goal=goal(undefended_at_least=0.1, defended_at_most=0.02),
     trials=10,
     quick_trials=2,
