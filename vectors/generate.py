@@ -29,6 +29,7 @@ from secvm.crypto import binary_http, kem, oblivious
 from secvm.crypto.hpke import AEADS, Schedule
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import mantissas, to_fixed
 from secvm.learning.experiment import Experiment
@@ -505,6 +506,12 @@ def described(experiment: Experiment) -> JSON:
         },
         "class_weights": [ratio(w) for w in experiment.class_weights],
         "budget": experiment.budget,
+        "robust": None
+        if experiment.robust is None
+        else {
+            "clip": None if experiment.robust.clip is None else ratio(experiment.robust.clip),
+            "trim": experiment.robust.trim,
+        },
     }
 
 
@@ -529,6 +536,20 @@ EXPERIMENTS = [
     ),
     Experiment(
         n_bins=2, labels=("a", "b", "c", "d"), multiclass="ovo", rule=Swift(), thinning=Thinning(rho=Fraction(2))
+    ),
+    Experiment(
+        n_bins=3,
+        labels=("a", "b"),
+        rule=Swift(),
+        thinning=Thinning(rho=Fraction(1)),
+        robust=Robust(clip=Fraction(1, 2)),
+    ),
+    Experiment(
+        n_bins=3,
+        labels=("a", "b", "c"),
+        rule=Pegasos(lambda_=Fraction(1, 10)),
+        class_weights=(Fraction(1), Fraction(2), Fraction(1, 3)),
+        robust=Robust(clip=Fraction(2, 3), trim=3),
     ),
 ]
 #: One-vs-one model of the labels c and d, whom nobody has in the first round: it meets its people later.

@@ -14,6 +14,7 @@ from secvm.crypto import binary_http
 from secvm.crypto.signing import SigningKey, sign, signed_bytes
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Swift
+from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover import Cover
 from secvm.learning.cover_noise import CoverNoise
@@ -214,6 +215,7 @@ def experiment_document() -> JSON:
         multiclass="ovo",
         features_per_person=100,
         budget=300,
+        robust=Robust(clip=Fraction(1, 2), trim=3),
     )
     inputs = {
         "the smallest": document(),
@@ -324,6 +326,9 @@ def bad_experiment_documents() -> JSON:
         "a relay without encryption, and no test": put("relays", [{"key": "00" * 32, "url": "http://relay.example/"}]),
         "hours that overlap": put("windows.hours", [[8, 12], [10, 14]]),
         "a zone that is a path": put("windows.time_zone", "/etc/localtime"),
+        "rounds trimmed by an even number": put("learning.robust", {"clip": None, "trim": 2}),
+        "robust by neither": put("learning.robust", {"clip": None, "trim": 1}),
+        "a clip of nothing": put("learning.robust", {"clip": "0", "trim": 1}),
         "a default of the rule left out": put("learning.rule.constants", {"lambda": "1/10000"}),
         "a mode that no relay has": put("relays", [relay | {"mode": "mix"}]),
         "a mode that is null": put("relays", [relay | {"mode": None}]),

@@ -27,6 +27,7 @@ from secvm.errors import (
     UnknownKeyError,
 )
 from secvm.learning.aggregate.descent import State
+from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import exact, mantissas, to_fixed
 from secvm.learning.experiment import Experiment, rule_by_name
@@ -93,6 +94,9 @@ def read_experiment(told: JSON) -> Experiment:
         thinning=Thinning(q=maybe(told["thinning"]["q"]), rho=maybe(told["thinning"]["rho"])),
         class_weights=tuple(exact(w) for w in told["class_weights"]),
         budget=told["budget"],
+        robust=None
+        if told["robust"] is None
+        else Robust(clip=maybe(told["robust"]["clip"]), trim=told["robust"]["trim"]),
     )
 
 

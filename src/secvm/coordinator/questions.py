@@ -35,6 +35,7 @@ from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadExperimentError, LocalProtocolError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
+from secvm.learning.aggregate.robust import Robust
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
@@ -110,6 +111,15 @@ class DescentPart(Settings):
     step_size: Number | None = None
 
 
+class RobustPart(Settings):
+    """What is done against devices that lie (docs/threat-model.md, "Poisoning")."""
+
+    #: A bin's net count is cut to so many standard deviations of chance; 5 over the number of rounds is a good choice.
+    clip: Number | None = None
+    #: The median of so many rounds is taken, an odd number.
+    trim: int = 1
+
+
 class WindowsPart(Settings):
     """When rounds happen."""
 
@@ -157,6 +167,7 @@ class Specification(Settings):
     binning: BinningPart
     windows: WindowsPart
     descent: DescentPart = DescentPart()
+    robust: RobustPart | None = None
     loss: str = "hinge"
     loss_parameter: Number | None = None
     multiclass: Literal["ovr", "ovo"] = "ovr"
@@ -300,6 +311,7 @@ def _learning(told: Specification) -> Experiment:
         budget=2 if told.budget is None else told.budget,
         target_centre=exact(told.target_centre),
         target_spread=exact(told.target_spread),
+        robust=_robust(told.robust),
     )
 
 
@@ -340,6 +352,12 @@ def _rule(told: DescentPart) -> DescentRule:
         "step_cap": None if told.step_cap is None else exact(told.step_cap),
     }
     return Pegasos(**{name: value for name, value in given.items() if value is not None})
+
+
+def _robust(told: RobustPart | None) -> Robust | None:
+    if told is None:
+        return None
+    return Robust(clip=None if told.clip is None else exact(told.clip), trim=told.trim)
 
 
 def _thinning(told: DescentPart) -> Thinning:

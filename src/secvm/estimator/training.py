@@ -114,6 +114,7 @@ class OfflineTraining:
         weights = self.experiment.rule.training_weights(self.state)  # (2)
         signs = prepared.verdicts(weights, self.round_number, here, threads=self._threads)  # (3)
         tally, packages = prepared.tally(weights, signs, self.round_number, here, threads=self._threads)  # (4)
+        tally = self.received(tally)
         cover = self.experiment.cover
         if cover is not None and not cover.uncovered(tally).participants.any():
             return RoundReport(self.round_number, abandoned=True, packages=packages, participants=n_here)
@@ -125,6 +126,10 @@ class OfflineTraining:
         return RoundReport(
             self.round_number, abandoned=False, packages=packages, participants=n_here, violators=tuple(sides)
         )
+
+    def received(self, tally: Tally) -> Tally:
+        """What reaches the coordinator, where these people sent this much. In a lab others send too."""
+        return tally
 
     def _prepare(self, people: Population) -> _Prepared:
         if self._prepared is None or self._prepared.people is not people:

@@ -6,13 +6,14 @@ loss, thinning and normalisers from here, so that they cannot disagree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import RULES, DescentRule, Pegasos, State, Swift
-from secvm.learning.aggregate.direction import check_participants, direction
+from secvm.learning.aggregate.direction import check_participants, direction, side_weights
+from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.scoring import Score, score
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import common_integers, exact
@@ -51,10 +52,14 @@ class Experiment:
     weighted_updates: bool = False
     #: Cover packages, and with them a guarantee; None: plain.
     cover: Cover | None = None
+    #: What is done against devices that lie; None: every count is taken as it is.
+    robust: Robust | None = None
 
     def __post_init__(self) -> None:
         self._check_question()
         self._check_sending()
+        if self.robust is not None and (self.fixed_point_rows or self.weighted_updates):
+            raise BadExperimentError("clipping and trimming look at counts of packages: thin swift by rho")
         if self.cover is not None:
             self._check_cover(self.cover)
 
@@ -124,7 +129,10 @@ class Experiment:
 
     def start(self) -> State:
         """The state before round 1."""
-        return self.rule.start(self.models.n_models, self.n_bins)
+        first = self.rule.start(self.models.n_models, self.n_bins)
+        if self.robust is None:
+            return first
+        return replace(first, vectors=first.vectors | self.robust.start(self.models.n_models, self.n_bins))
 
     def empty_tally(self) -> Tally:
         """A tally with nothing counted."""
@@ -137,10 +145,15 @@ class Experiment:
     def step(self, state: State, tally: Tally) -> State:
         """State t = rule(state t-1, tally): the one place where a round becomes a model."""
         check_participants(tally)
+        variance = Fraction(0)
         if self.cover is not None:
+            variance = self.cover.train.variance_per_cell(self.cover.devices(tally))
             tally = self.uncovered(tally)
             check_participants(tally)
         weights = self.class_weights or (Fraction(1),) * len(self.labels)
+        if self.robust is not None:
+            sides = side_weights(tally, models=self.models, class_weights=weights, factors=self.loss.factors)
+            tally = self.robust.clipped(tally, sides, variance)
         divisor = self.thinning.divisor * (2**32 if self.fixed_point_rows else 1)
         taken = direction(
             tally,
@@ -150,7 +163,12 @@ class Experiment:
             divisor=divisor,
             weighted_updates=self.weighted_updates,
         )
-        return self.rule.step(state, taken)
+        if self.robust is None:
+            return self.rule.step(state, taken)
+        own = {name: vector for name, vector in state.vectors.items() if name not in self.robust.names}
+        taken, remembered = self.robust.trimmed(taken, state.vectors)
+        stepped = self.rule.step(replace(state, vectors=own), taken)
+        return replace(stepped, vectors=stepped.vectors | remembered)
 
     def score(self, tally: Tally) -> Score:
         """What a round's test cells say; cover is taken off, and is part of the intervals."""

@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.crypto.tokens import MAX_TOKENS
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
+from secvm.learning.aggregate.robust import Robust
 from secvm.learning.experiment import Experiment, rule_by_name
 from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.losses import Loss
@@ -192,7 +193,8 @@ class ExperimentDocument:
     @property
     def state_bytes(self) -> int:
         """How many bytes the numbers of a descent state have. Known before any of that size is made."""
-        vectors = len(self.experiment.rule.start(1, 1).vectors)
+        robust = self.experiment.robust
+        vectors = len(self.experiment.rule.start(1, 1).vectors) + (0 if robust is None else len(robust.names))
         return 8 * vectors * self.experiment.models.n_models * (self.experiment.n_bins + 1)
 
     def reaches_floor(self, participants: Iterable[int]) -> bool:
@@ -367,6 +369,7 @@ def _write_learning(experiment: Experiment, bins: int) -> dict[str, Any]:
         "labels": list(experiment.labels),
         "loss": {"name": loss.name, "parameter": None if loss.parameter is None else ratio_text(loss.parameter)},
         "multiclass": experiment.multiclass,
+        "robust": _write_robust(experiment.robust),
         "rule": {"constants": experiment.rule.parameters(), "name": experiment.rule.name},
         "target": {"centre": ratio_text(experiment.target_centre), "spread": ratio_text(experiment.target_spread)},
         "thinning": {
@@ -397,6 +400,7 @@ def _read_learning(fields: Fields, bins: int) -> Experiment:
             budget=fields.integer("budget", 2, MAX_BUDGET),
             target_centre=target.ratio("centre"),
             target_spread=target.ratio("spread"),
+            robust=None if fields.is_null("robust") else _read_robust(fields.inner("robust")),
         )
     except BadInputError as fault:
         raise MalformedMessageError(str(fault)) from None
@@ -405,6 +409,19 @@ def _read_learning(fields: Fields, bins: int) -> Experiment:
     for part in (fields, loss, rule, thinning, target):
         part.done()
     return experiment
+
+
+def _write_robust(robust: Robust | None) -> dict[str, Any] | None:
+    if robust is None:
+        return None
+    return {"clip": None if robust.clip is None else ratio_text(robust.clip), "trim": robust.trim}
+
+
+def _read_robust(fields: Fields) -> Robust:
+    clip = None if fields.is_null("clip") else fields.ratio("clip")
+    robust = Robust(clip=clip, trim=fields.integer("trim", 1))
+    fields.done()
+    return robust
 
 
 def _read_label(item: object) -> str:

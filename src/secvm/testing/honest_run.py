@@ -30,9 +30,10 @@ class SecondImplementation(PublicHistory):
         )
         vectors = {name: vector.tolist() for name, vector in state.vectors.items()}
         take = second_rule.swift_step if state.rule == "swift" else second_rule.pegasos_step
-        kind = np.float64 if state.rule == "swift" else np.int64
         number, new = take(self.document.experiment, state.step, vectors, counts)
-        return State(rule=state.rule, step=number, vectors={name: np.array(rows, kind) for name, rows in new.items()})
+        return State(
+            rule=state.rule, step=number, vectors={n: np.array(rows, state.vectors[n].dtype) for n, rows in new.items()}
+        )
 
     def weights(self, state: State) -> tuple[Weights, Weights]:
         vectors = {name: vector.tolist() for name, vector in state.vectors.items()}

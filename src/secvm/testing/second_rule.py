@@ -7,8 +7,9 @@ not a habit of one of them. Slow, and meant to be read beside the document.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from secvm.learning.experiment import Experiment
 
@@ -23,6 +24,8 @@ class Counts:
     plus: Rows
     minus: Rows
     participants: list[int]
+    #: Of cover, in each train cell.
+    variance: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,45 @@ def uncovered(experiment: Experiment, counts: Counts) -> Counts:
         [[one - of_train for one in row] for row in counts.plus],
         [[one - of_train for one in row] for row in counts.minus],
         [max(0, one - of_people) for one in counts.participants],
+        devices * train * (1 + cover.train.odds),
     )
+
+
+def taken(
+    experiment: Experiment, vectors: dict[str, Any], counts: Counts, model: int
+) -> tuple[Side, dict[str, list[Any]]]:
+    """§6.8: the direction that a rule is given, and what is remembered of this one."""
+    robust = experiment.robust
+    if robust is None:
+        return direction(experiment, counts, model), {}
+    if robust.clip is not None:
+        counts = _clipped(experiment, counts, model, robust.clip)
+    side = direction(experiment, counts, model)
+    if robust.trim == 1:
+        return side, {}
+    last = [round(_ONE * n * side.scale) for n in side.numerators]
+    rounds = [last, *(vectors[f"recent_{i}"][model] for i in range(1, robust.trim))]
+    middle = [sorted(each)[robust.trim // 2] for each in zip(*rounds, strict=True)]
+    remembered = {f"recent_{i}": rounds[i - 1] for i in range(1, robust.trim)}
+    return replace(side, numerators=middle, scale=Fraction(1, _ONE)), remembered
+
+
+def _clipped(experiment: Experiment, counts: Counts, model: int, clip: Fraction) -> Counts:
+    signs = [int(sign) for sign in experiment.models.signs[:, model]]
+    weights = list(experiment.class_weights) or [Fraction(1)] * len(signs)
+    _, a = _mean_weight(signs, weights, counts.participants, 1)
+    _, b = _mean_weight(signs, weights, counts.participants, -1)
+    up, down = _smallest(a * experiment.loss.factors[0], b * experiment.loss.factors[1])
+    plus, minus = [row[:] for row in counts.plus], [row[:] for row in counts.minus]
+    for j, (p, m) in enumerate(zip(counts.plus[model], counts.minus[model], strict=True)):
+        ours, theirs, both = up**2 * max(p, 0), down**2 * max(m, 0), up**2 + down**2
+        inside = min(ours + theirs, 4 * min(ours, theirs) + 8 * both) + math.floor(both * counts.variance)
+        limit = math.isqrt(math.floor(clip**2 * inside))
+        if up * p - down * m > limit:
+            plus[model][j] = (limit + down * m) // up
+        if down * m - up * p > limit:
+            minus[model][j] = (limit + up * p) // down
+    return replace(counts, plus=plus, minus=minus)
 
 
 def direction(experiment: Experiment, counts: Counts, model: int) -> Side:
@@ -101,7 +142,9 @@ def pegasos_step(
     for i in range(averaging - 1, 0, -1):
         new[f"sum_{i}"] = [row[:] for row in vectors[f"sum_{i - 1}"]]
     for model in range(len(counts.plus)):
-        side = direction(experiment, counts, model)
+        side, remembered = taken(experiment, vectors, counts, model)
+        for name, row in remembered.items():
+            new[name][model] = row
         increment = [round(_ONE * n * side.scale) for n in side.numerators]
         if cap is not None:
             if t == 1:
@@ -162,7 +205,7 @@ def swift_step(
     r = eta / math.sqrt(t)
     new: dict[str, Floats] = {name: [row[:] for row in rows] for name, rows in vectors.items()}
     for model in range(len(counts.plus)):
-        side = direction(experiment, counts, model)
+        side, remembered = taken(experiment, vectors, counts, model)
         popularity, precondition = vectors["popularity"][model], vectors["precondition"][model]
         if t == 1 or not any(popularity):
             popularity = [max(value, 0.0) for value in _over(side.totals, side.total_scale)]
@@ -182,7 +225,7 @@ def swift_step(
         ]
         average = w if t == 1 else [0.5 * a + 0.5 * b for a, b in zip(vectors["average"][model], w, strict=True)]
         told = {"popularity": popularity, "precondition": precondition, "velocity": v, "weights": w, "average": average}
-        for name, row in told.items():
+        for name, row in (told | remembered).items():
             new[name][model] = row
     return t, new
 

@@ -14,6 +14,7 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.questions import SALT_NOTE, EarlyStopping, OwnSettings, Specification, ask
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.aggregate.robust import Robust
 from secvm.learning.thinning import Thinning
 from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
 from secvm.protocol.log import LogTerms
@@ -83,6 +84,17 @@ def test_the_smallest_specification_gets_the_defaults() -> None:
     assert document.relays == (Relay("https://relay.example/", RELAY.public),)
     assert document.windows.first_opening == START
     assert own == OwnSettings()
+
+
+def test_bins_are_clipped_and_rounds_trimmed_where_the_specification_says_so() -> None:
+    document, _ = asked(("robust.clip", "1/4"), ("robust.trim", 3))
+    assert document.experiment.robust == Robust(clip=Fraction(1, 4), trim=3)
+    assert ExperimentDocument.from_bytes(document.data) == document
+    plain, _ = asked()
+    assert plain.experiment.robust is None
+    assert document.state_bytes == plain.state_bytes // 5 * 7
+    with pytest.raises(BadInputError, match="odd"):
+        asked(("robust.trim", 2))
 
 
 def test_the_default_budget_is_the_mean_of_a_full_person_and_four_deviations() -> None:

@@ -91,6 +91,19 @@ def direction(
     )
 
 
+def side_weights(
+    tally: Tally, *, models: LabelModels, class_weights: Sequence[Fraction], factors: tuple[Fraction, Fraction]
+) -> list[tuple[int, int]]:
+    """Of each model the integers that multiply N⁺ and N⁻ in its direction."""
+    counts = tally.participants.tolist()
+    found = []
+    for column in models.signs.T.tolist():
+        (_, a), (_, b) = (_side(counts, class_weights, column, sign) for sign in (1, -1))
+        up, down = common_integers([a * factors[0], b * factors[1]])
+        found.append((up, down))
+    return found
+
+
 def _weighted(counts: NDArray[np.int64], weight: int) -> NDArray[Any]:
     """Counts times a weight, as Python's integers where 64 bits might not do."""
     # Counts from which cover was taken off may be negative.
