@@ -18,7 +18,8 @@ from secvm.participant.ledger import entries, spend
 from secvm.participant.sealing import CAPSULE_BYTES
 from secvm.participant.surroundings import Now, Surroundings
 from secvm.participant.traffic import Traffic
-from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.participant.transport import OVERHEAD_BYTES, RelayTerms
+from secvm.privacy.statement import SHUFFLER
 from secvm.protocol.experiment_document import ExperimentDocument, Windows
 from secvm.protocol.manifest import RoundManifest, read_relay_count
 from secvm.protocol.stating import terms_of
@@ -37,6 +38,8 @@ async def agree(around: Surroundings, document: ExperimentDocument, manifest: Ro
     """
     consent, ledger = around.consent, around.state.ledger
     why = why_not(document, manifest, around.traffic, now()) or too_few(document, manifest, consent)
+    if why is None and not consent.unsafe and document.experiment.cover is not None:
+        why = promises_too_little(document, consent, await around.transport.relay_terms(document.relays[0]))
     if why is not None:
         raise ConsentRefusedError(why)
     if consent.unsafe:
@@ -53,16 +56,31 @@ async def agree(around: Surroundings, document: ExperimentDocument, manifest: Ro
     await asyncio.to_thread(think) if document.experiment.cover is not None else think()
 
 
+def promises_too_little(document: ExperimentDocument, consent: Consent, terms: RelayTerms | None) -> str | None:
+    """Why not: the relay would hand on a round of fewer devices than the guarantee was reckoned with.
+
+    An experiment can plan with any number of participants. Who keeps it to that is the relay, which is believed anyway.
+    """
+    if terms is None:
+        return "the relay does not say in which mode it works and how many devices a round needs"
+    if terms.mode != SHUFFLER or terms.floor is None:
+        return f"the relay works in mode {ascii(terms.mode)[:40]}, and a guarantee needs mode round"
+    wanted = consent.assumption.counted(terms_of(document).planned_participants)
+    if terms.floor >= wanted:
+        return None
+    return f"the relay hands on rounds of {terms.floor} devices or more, and the guarantee needs {wanted} in each"
+
+
 def too_few(document: ExperimentDocument, manifest: RoundManifest, consent: Consent) -> str | None:
     """Why not: the relay has signed that fewer devices were there than a guarantee needs, as this one reckons."""
     last = manifest.last
     if consent.unsafe or document.experiment.cover is None or last is None or last.relay_count is None:
         return None
     clients = read_relay_count(last.relay_count, document).clients
-    wanted = consent.assumption.honest(terms_of(document).planned_participants)
+    wanted = consent.assumption.counted(terms_of(document).planned_participants)
     if clients >= wanted:
         return None
-    return f"the relay counted {clients} devices in the last round, and the guarantee needs {wanted} honest ones"
+    return f"the relay counted {clients} devices in the last round, and the guarantee needs {wanted} in each"
 
 
 def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traffic, now: int) -> str | None:

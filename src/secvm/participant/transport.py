@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -39,6 +40,7 @@ SEALED_RESPONSE = "message/ohttp-res"
 MOST_DOCUMENT_BYTES = 2**20 + 2**14
 #: Keys of a gateway, see ``manifest.MAX_KEY_BYTES``.
 _MOST_KEY_BYTES = 2**13
+_MOST_TERMS_BYTES = 2**10
 _TIMEOUT_S = 30.0
 #: Asked to wait longer than this, a device does as if it were this.
 _LONGEST_WAIT_MS = 86_400_000
@@ -79,6 +81,15 @@ class Issued:
     final: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RelayTerms:
+    """What a relay says that it does, to everybody alike."""
+
+    mode: str
+    #: Mode round: with fewer distinct clients it hands nothing on.
+    floor: int | None
+
+
 class Transport(Protocol):
     """The network, as a device sees it."""
 
@@ -96,6 +107,10 @@ class Transport(Protocol):
 
     async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
         """Ask for anonymous tokens, as the client that this device is to relays."""
+        ...
+
+    async def relay_terms(self, relay: Relay) -> RelayTerms | None:
+        """What a relay promises; None where it does not say."""
         ...
 
     async def close(self) -> None:
@@ -180,6 +195,9 @@ class RelayTransport:
     async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
         return await _ask_issuer(self._session, issuer, request, self._headers)
 
+    async def relay_terms(self, relay: Relay) -> RelayTerms | None:
+        return await _relay_terms(self._session, relay)
+
     def _next_relay(self, *, other: bool) -> int:
         """Thrown; with ``other``, among those that the fetch before did not take."""
         word, count = int.from_bytes(self._random_bytes(8), "big"), len(self._relays)
@@ -263,6 +281,9 @@ class UnsafeDirectTransport:
     async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
         return await _ask_issuer(self._session, issuer, request, {})
 
+    async def relay_terms(self, relay: Relay) -> RelayTerms | None:
+        return await _relay_terms(self._session, relay)
+
     async def _fetch(self, session: aiohttp.ClientSession, path: str, most: int) -> Fetched | None:
         try:
             async with session.get(self._base + path, allow_redirects=False) as response:
@@ -332,6 +353,24 @@ async def _ask_issuer(session: aiohttp.ClientSession, issuer: str, request: byte
     except _NETWORK_ERRORS:
         return Issued()
     return Issued(final=400 <= status < 500 and status not in (408, 425))
+
+
+async def _relay_terms(session: aiohttp.ClientSession, relay: Relay) -> RelayTerms | None:
+    url = yarl.URL(relay.url.rstrip("/") + "/terms")
+    try:
+        async with session.get(url, allow_redirects=False) as response:
+            if response.status != 200:
+                return None
+            content = await _read(response, _MOST_TERMS_BYTES)
+    except _NETWORK_ERRORS:
+        return None
+    try:
+        match json.loads(content):
+            case {"mode": str(mode), "floor": int(floor) | (None as floor)} if not isinstance(floor, bool):
+                return RelayTerms(mode, floor)
+    except (ValueError, RecursionError):
+        pass
+    return None
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -43,9 +43,13 @@ class Assumption:
     #: The chance left aside, for one experiment.
     delta: float = 1e-6
 
+    def counted(self, planned: int) -> int:
+        """Devices that are counted on, honest or not."""
+        return min(planned, self.participants or planned)
+
     def honest(self, planned: int) -> int:
         """Devices whose cover is counted on."""
-        return math.floor(self.gamma * min(planned, self.participants or planned))
+        return math.floor(self.gamma * self.counted(planned))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ Cover is refused where it would promise what it cannot keep:
  3. B holds all caps (``Experiment`` sees to it), and the floor is at least the number of labels: so many people remain
     that the step of a counted round has somebody to divide by.
 
-That ε and δ follow from the rest is *not* checked here: whoever wants to know computes it (``protocol.guarantee``).
+That ε and δ follow from the rest is *not* checked here: whoever wants to know computes it (``protocol.stating``).
 """
 
 from __future__ import annotations

@@ -156,6 +156,7 @@ class Relay:
             capsule_bytes=limits.capsule_bytes,
             retry_after_s=limits.retry_after_s,
             kind=settings.relay.mode,
+            floor=settings.clients.floor if settings.relay.mode == "round" else None,
             issuing=self._issuing,
         )
         issuing = self._issuing

@@ -1,5 +1,5 @@
-"""The relay's doors: ``POST R``, ``POST R/fetch``, ``GET R/keys``, ``GET /health``, ``GET /metrics``; ``POST R/tokens``
-where it issues some.
+"""The relay's doors: ``POST R``, ``POST R/fetch``, ``GET R/keys``, ``GET R/terms``, ``GET /health``, ``GET /metrics``;
+``POST R/tokens`` where it issues some.
 
 A request is looked at in this order: is there such a door; is this the media type of a capsule; could it be one, by its
 length; whose is it; may that client still send. What passes goes to the mode. Nothing of a request but its content is
@@ -46,12 +46,14 @@ class Doors:
         capsule_bytes: int,
         retry_after_s: int,
         kind: str,
+        floor: int | None = None,
         issuing: Issuing | None = None,
     ) -> None:
-        """``kind``: what the mode is called, as experiments name it and as ``/health`` says it."""
+        """``kind``: what the mode is called, as experiments name it; ``floor``: what mode round keeps to."""
         self._issuing = issuing
         self._mode = mode
         self._kind = kind
+        self._floor = floor
         self._turnstile = turnstile
         self._keys = _Keys(gateway, clock)
         self._admission = admission
@@ -64,7 +66,12 @@ class Doors:
         self._tokens_path = f"{path}/tokens"
         if issuing is not None:
             self._posts[self._tokens_path] = self._tokens
-        self._gets = {f"{path}/keys": self._keys.answer, "/health": self._health, "/metrics": self._page}
+        self._gets = {
+            f"{path}/keys": self._keys.answer,
+            f"{path}/terms": self._terms,
+            "/health": self._health,
+            "/metrics": self._page,
+        }
         self._arrived = metrics.counter(
             "requests", "Capsules by the door they came to.", {"door": ("capsule", "fetch", "tokens")}
         )
@@ -121,6 +128,11 @@ class Doors:
     def _health(self) -> Response:
         told = {"ok": not self.draining, "mode": self._kind}
         return Response(503 if self.draining else 200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
+
+    def _terms(self) -> Response:
+        """What this relay promises everybody: devices whose guarantee rests on it ask for it."""
+        told = {"floor": self._floor, "mode": self._kind}
+        return Response(200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
 
     def _page(self) -> Response:
         return Response(200, *self._metrics.page())

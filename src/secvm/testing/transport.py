@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from secvm.participant.transport import Fetched, Issued, SendResult
+from secvm.participant.transport import Fetched, Issued, RelayTerms, SendResult
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
 
 
@@ -58,6 +58,8 @@ class MemoryTransport:
         self.seen: list[Seen] = []
         #: How far the server's clock is ahead; None: it tells no time.
         self.server_ahead_ms: int | None = 0
+        #: What the relay says that it does.
+        self.terms: RelayTerms | None = RelayTerms("round", 10**6)
         #: Who issues tokens; nobody answers without.
         self.issuer: Callable[[bytes], Issued] = lambda _request: Issued()
 
@@ -93,6 +95,9 @@ class MemoryTransport:
 
     async def ask_issuer(self, issuer: str, request: bytes) -> Issued:  # noqa: ARG002  (there is one)
         return self.issuer(request)
+
+    async def relay_terms(self, relay: Relay) -> RelayTerms | None:  # noqa: ARG002  (there is one)
+        return self.terms
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -16,7 +16,7 @@ from secvm.coordinator.questions import Specification, planned_cover
 from secvm.errors import BadInputError
 from secvm.protocol.cover_terms import CoverTerms
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.guarantee import epsilon_of, mechanism_of
+from secvm.protocol.stating import epsilon_of, mechanism_of
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.settings import parse_settings
 from tests.unit.coordinator.test_admin import KEY, Office, told

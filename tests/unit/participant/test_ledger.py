@@ -20,6 +20,7 @@ from secvm.participant.consent import Accepted, AllOf, Budget, Consent
 from secvm.participant.device import Device
 from secvm.participant.inspection import as_text, inspect
 from secvm.participant.state import DeviceState
+from secvm.participant.transport import RelayTerms
 from secvm.participant.vault import Vault
 from secvm.privacy.label_leakage import auc_of
 from secvm.privacy.statement import epsilon_after
@@ -226,7 +227,7 @@ def test_device_takes_part_under_a_guarantee_while_the_relay_counts_enough_other
     device = world.start(consent=Consent())
     world.join(device)
     people = last_round(
-        tally(20_000, 20_000), relay_count=RelayCount(epoch=1, clients=1999, capsules=10**6).to_signed_bytes(RELAY)
+        tally(20_000, 20_000), relay_count=RelayCount(epoch=1, clients=3999, capsules=10**6).to_signed_bytes(RELAY)
     )
 
     async def scenario() -> None:
@@ -241,7 +242,41 @@ def test_device_takes_part_under_a_guarantee_while_the_relay_counts_enough_other
     assert device.state.ledger.rounds() == {of.digest: 1}
     ((number, _, sentence),) = device.state.abstentions(of.digest)
     assert number == 2
-    assert sentence == "the relay counted 1999 devices in the last round, and the guarantee needs 2000 honest ones"
+    assert sentence == "the relay counted 3999 devices in the last round, and the guarantee needs 4000 in each"
+    device.close()
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        (None, "the relay does not say in which mode it works and how many devices a round needs"),
+        (RelayTerms("forward", None), "the relay works in mode 'forward', and a guarantee needs mode round"),
+        (
+            RelayTerms("round", 3999),
+            "the relay hands on rounds of 3999 devices or more, and the guarantee needs 4000 in each",
+        ),
+    ],
+)
+def test_a_device_sends_nothing_where_the_relay_promises_less_than_the_guarantee_needs(
+    tmp_path: Path, terms: RelayTerms | None, sentence: str
+) -> None:
+    """A coordinator can plan with any number of participants: the relay is who keeps it to that, from round 1 on."""
+    of = covered_document()
+    world = World(tmp_path, of)
+    world.fill()
+    world.net.terms = terms
+    device = world.start(consent=Consent())
+    world.join(device)
+
+    async def scenario() -> None:
+        manifest = world.publish(1, opens_at=opening(1))
+        await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    device.flush()
+    assert world.distinct(1) == 0
+    assert device.state.ledger.rounds() == {}
+    assert [text for _, _, text in device.state.abstentions(of.digest)] == [sentence]
     device.close()
 
 
@@ -286,6 +321,7 @@ from secvm.errors import ConsentRefusedError
 from secvm.participant.consent import AllOf, Budget, Consent
 from secvm.participant.ledger import enter
 from secvm.participant.state import DeviceState
+from secvm.participant.transport import RelayTerms
 from secvm.protocol.experiment_document import read_published
 state = DeviceState(Path(sys.argv[1]))
 (record,) = state.records()

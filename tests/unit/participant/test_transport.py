@@ -18,6 +18,7 @@ from secvm.errors import LocalProtocolError
 from secvm.participant.transport import (
     Fetched,
     Issued,
+    RelayTerms,
     RelayTransport,
     SendResult,
     Transport,
@@ -148,6 +149,28 @@ def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected
     relay = over_sockets(scenario)
     # A redirect is not followed.
     assert len(relay.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b'{"floor":400,"mode":"round"}', RelayTerms("round", 400)),
+        (b'{"floor":null,"mode":"forward"}', RelayTerms("forward", None)),
+        (b'{"floor":true,"mode":"round"}', None),
+        (b'{"floor":"400","mode":"round"}', None),
+        (b'{"mode":"round"}', None),
+        (b"[" * 900, None),
+        (b'{"floor":400,"mode":"' + b"x" * 2000 + b'"}', None),
+    ],
+)
+def test_a_relays_terms_are_read_or_there_are_none(answer: bytes, expected: RelayTerms | None) -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        relay.answers = [web.Response(body=answer, content_type="application/json")]
+        assert await transport.relay_terms(way) == expected
+        assert await transport.relay_terms(way) is None  # 202: no such door
+
+    relay = over_sockets(scenario)
+    assert {(method, path) for method, path, _, _ in relay.requests} == {("GET", "/r/terms")}
 
 
 def test_cookies_are_not_kept() -> None:

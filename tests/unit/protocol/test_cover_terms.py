@@ -19,7 +19,7 @@ from secvm.privacy.shuffle_dp import plan
 from secvm.protocol.cover_terms import CoverTerms
 from secvm.protocol.documents import encode_document
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Relay
-from secvm.protocol.guarantee import epsilon_of, mechanism_of
+from secvm.protocol.stating import epsilon_of, mechanism_of
 from tests.unit.protocol.helpers import RELAY, covered_document, document
 
 RATIOS = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(3), max_denominator=1000)

@@ -250,6 +250,8 @@ def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
             FakeGateway(lambda _seen: SEALED) as gateway,
             running(Place(tmp_path), gateway.url, "forward") as relay,
         ):
+            terms = await ask(relay.port, "GET", "/relay/terms")
+            assert (terms.status, terms.body) == (200, b'{"floor":null,"mode":"forward"}')
             health = await ask(relay.port, "GET", "/health")
             assert (health.status, health.body) == (200, b'{"ok":true,"mode":"forward"}')
             await send(relay.port, capsule(1), headers=TELLTALE)

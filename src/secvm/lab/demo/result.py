@@ -10,7 +10,7 @@ from secvm.learning.aggregate.scoring import Score
 from secvm.privacy.accountant import Adjacency
 from secvm.privacy.label_leakage import auc_of
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.guarantee import epsilon_of
+from secvm.protocol.stating import epsilon_of
 
 #: What is shown with cover at this size.
 PLUMBING = "plumbing, not protection"
