@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from secvm.errors import ArithmeticRangeError
 from secvm.learning._kernels import blocked, covering, thinning
 from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PreparedRows, prepare
 from secvm.learning._kernels.reference import dice_counter
+from secvm.learning._kernels.sharing import PIECES_PER_THREAD, cut_range, share_out
 from secvm.learning.cover_digits import CoverDigits
 from secvm.learning.rows import BinnedRows
 
@@ -31,35 +30,6 @@ Tally = tuple[NDArray[np.int64], NDArray[np.int64]]
 _LANES = (1, 4, 8, 16)
 #: Blocks of people whose units surely fit the 16 bits of a packed count.
 _PEOPLE_BLOCKS_PER_COUNT = (2**16 - 1) // (MAX_REPEAT * PEOPLE)
-#: Pieces of work per thread when the pieces can be chosen: a slow thread then holds up the rest less.
-_PIECES_PER_THREAD = 4
-
-
-def _share(pieces: Iterable[Any], work: Callable[[Iterable[Any]], None], threads: int) -> None:
-    """Let ``threads`` workers take pieces from one iterator until none is left."""
-    if threads <= 1:
-        work(pieces)
-        return
-    lock, iterator = threading.Lock(), iter(pieces)
-
-    def take() -> Iterable[Any]:
-        while True:
-            with lock:
-                try:
-                    piece = next(iterator)
-                except StopIteration:
-                    return
-            yield piece
-
-    with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(work, take()) for _ in range(threads)]:
-            future.result()
-
-
-def _ranges(n: int, pieces: int) -> list[tuple[int, int]]:
-    """0 to n cut into at most so many ranges of nearly one size, none of them empty."""
-    edges = np.linspace(0, n, max(1, min(pieces, n)) + 1).astype(np.int64).tolist()
-    return [(a, b) for a, b in pairwise(edges) if b > a]
 
 
 def _model_groups(n_models: int) -> list[tuple[int, int, int]]:
@@ -78,7 +48,7 @@ def scores(prepared: PreparedRows, mantissas: NDArray[np.int32], *, threads: int
     mantissas = np.ascontiguousarray(mantissas, np.int32)
     layout = (prepared.groups, prepared.group_counts, prepared.starts, prepared.first_slots)
     cold = (prepared.cold_indptr, prepared.cold_slots, prepared.cold_values)
-    pieces = _ranges(len(prepared.starts), threads * _PIECES_PER_THREAD)
+    pieces = cut_range(len(prepared.starts), threads * PIECES_PER_THREAD)
     out = np.empty((prepared.n_people, len(mantissas)), np.int64)
     for first, last, lanes in _model_groups(len(mantissas)):
         weights = np.zeros(prepared.n_slots * lanes, np.int32)
@@ -94,7 +64,7 @@ def scores(prepared: PreparedRows, mantissas: NDArray[np.int32], *, threads: int
                 else:
                     blocked.score_lanes(*layout, *cold, w, b, s, low, high, (0,) * len(b))
 
-        _share(pieces, work, threads)
+        share_out(pieces, work, threads)
         if whole.shape == out.shape:
             return whole
         out[:, first:last] = whole[:, : last - first]
@@ -147,7 +117,7 @@ def _pairs(prepared: PreparedRows, threads: int) -> list[tuple[int, int, int]]:
     pieces = []
     for block, size in enumerate(sizes.tolist()):
         share = 1 if threads <= 1 else -(-2 * threads * size // max(1, len(prepared.groups)))
-        ranges = _ranges(n, max(enough, share))
+        ranges = cut_range(n, max(enough, share))
         pieces += [(size // len(ranges), (block, low, high)) for low, high in ranges]
     return [piece for _, piece in sorted(pieces, key=lambda sized: -sized[0])]
 
@@ -183,7 +153,7 @@ def _tally_signs(
             with locks[block]:
                 blocked.unpack(counts, lanes, prepared.bin_of_slot[start:end], plus, minus)
 
-    _share(_pairs(prepared, threads), work, threads)
+    share_out(_pairs(prepared, threads), work, threads)
 
 
 def _tally_amounts(prepared: PreparedRows, amounts: NDArray[np.int64], total: NDArray[np.int64], threads: int) -> None:
@@ -201,7 +171,7 @@ def _tally_amounts(prepared: PreparedRows, amounts: NDArray[np.int64], total: ND
             with locks[block]:
                 blocked.add_side(side, prepared.bin_of_slot[start:end], total)
 
-    _share(_pairs(prepared, threads), work, threads)
+    share_out(_pairs(prepared, threads), work, threads)
 
 
 def _tally_cold(
@@ -243,7 +213,7 @@ def _over_people(
             np.add(plus, up, out=plus)
             np.add(minus, down, out=minus)
 
-    _share(_ranges(n_people, threads * _PIECES_PER_THREAD), work, threads)
+    share_out(cut_range(n_people, threads * PIECES_PER_THREAD), work, threads)
 
 
 def thinned_tally(
@@ -298,7 +268,7 @@ def kept_units(
             for low, high in ranges:
                 thinning.count_units(rows.units, column, keys, keep53, counter, low, high, kept)
 
-        _share(_ranges(len(rows), threads * _PIECES_PER_THREAD), work, threads)
+        share_out(cut_range(len(rows), threads * PIECES_PER_THREAD), work, threads)
     return kept
 
 
@@ -325,5 +295,5 @@ def cover_counts(
         with lock:
             np.add(counts, mine, out=counts)
 
-    _share(_ranges(len(keys), threads * _PIECES_PER_THREAD), work, threads)
+    share_out(cut_range(len(keys), threads * PIECES_PER_THREAD), work, threads)
     return counts, np.flatnonzero(left_open)

@@ -36,7 +36,7 @@ from secvm.learning.arithmetic import (
 from secvm.learning.weights import Weights
 
 #: More bits for the sums divided by their step number, so that a word of one person in a million still counts.
-_AVERAGE_BITS = 8
+AVERAGE_BITS = 8
 MAX_AVERAGING = 64
 
 
@@ -126,8 +126,8 @@ class Pegasos:
         total = np.zeros_like(state.vectors["sum_0"])
         for i in range(used):
             # Each part stays below 2^61, so checking after each addition is soon enough.
-            total += divide_fixed(state.vectors[f"sum_{i}"], state.step - i, extra_bits=_AVERAGE_BITS)
+            total += divide_fixed(state.vectors[f"sum_{i}"], state.step - i, extra_bits=AVERAGE_BITS)
             if max(int(total.max()), -int(total.min())) >= MAX_STATE:
                 raise ArithmeticRangeError("an average would leave the range of the state")
         integers, e = mantissas(total)
-        return Weights(mantissas=integers, unit=power_of_two(e - FIXED_BITS - _AVERAGE_BITS) / (self.lambda_ * used))
+        return Weights(mantissas=integers, unit=power_of_two(e - FIXED_BITS - AVERAGE_BITS) / (self.lambda_ * used))

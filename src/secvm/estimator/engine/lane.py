@@ -1,0 +1,113 @@
+"""What one model of an engine needs besides people: its direction's exact factors and its threshold.
+
+Who trains does not change from round to round, so the factors do not either. ``lanes_of`` also says no, in one sentence,
+to what the engine does not do; ``OfflineTraining`` does it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
+from secvm.learning.aggregate.descent import Pegasos
+from secvm.learning.aggregate.direction import direction
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.arithmetic import MAX_STATE
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.update import band
+
+#: Models of one pass at most: sixteen int32 are one cache line, and sixteen verdicts one uint16.
+LANES = 16
+#: Factors below these have the quick rounding (``lane_steps.step``).
+_MAX_DENOMINATOR = 2**30
+_MAX_PRODUCT = 2**62
+_MAX_QUOTIENT = 2**50
+#: Counts are int32.
+_MAX_COUNT = 2**31
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One model: (up N⁺ - down N⁻) * scale is the direction of each of its rounds."""
+
+    experiment: Experiment
+    rule: Pegasos
+    #: Train people of the negative and the positive label.
+    participants: tuple[int, int]
+    up: int
+    down: int
+    scale: Fraction
+
+    def lower(self, unit: Fraction) -> int:
+        """A person violates when sign * score is below this."""
+        threshold = int(self.experiment.loss.thresholds(np.zeros(1, np.int64))[0])
+        return band(threshold=threshold, width=0, norm=None, unit=unit)[0]
+
+
+def lanes_of(
+    experiments: Sequence[Experiment], participants: NDArray[np.int64], *, most_in_bin: int
+) -> tuple[Lane, ...]:
+    """The lanes of experiments with these train people (models x 2).
+
+    Args:
+        most_in_bin: units of all people together in the fullest bin; no count is ever greater.
+    """
+    if not 1 <= len(experiments) <= LANES:
+        raise BadInputError(f"an engine takes 1 to {LANES} models at a time")
+    if most_in_bin >= _MAX_COUNT:
+        raise BadInputError("a bin has more units than an engine can count; use OfflineTraining")
+    first = experiments[0]
+    if any(e.n_bins != first.n_bins or e.labels != first.labels for e in experiments):
+        raise BadInputError("the models of an engine have the same bins and labels")
+    if len({e.rule.averaging for e in experiments if isinstance(e.rule, Pegasos)}) > 1:
+        raise BadInputError("the models of an engine average the same number of weight vectors")
+    return tuple(
+        _lane(experiment, participants[model], most_in_bin) for model, experiment in enumerate(experiments)
+    )
+
+
+def _lane(experiment: Experiment, participants: NDArray[np.int64], most_in_bin: int) -> Lane:
+    rule = experiment.rule
+    if not isinstance(rule, Pegasos) or rule.step_cap is not None:
+        raise BadInputError("the engine trains by pegasos without a step cap; use OfflineTraining")
+    if len(experiment.labels) != 2 or experiment.loss.tosses_coins or experiment.loss.regression:
+        raise BadInputError("the engine trains two labels by hinge or perceptron; use OfflineTraining")
+    plain = (
+        not experiment.thinning.active
+        and experiment.budget is None
+        and experiment.cover is None
+        and experiment.robust is None
+        and not experiment.weighted_updates
+    )
+    if not plain:
+        raise BadInputError("the engine knows no thinning, budget, cover or clipping; use OfflineTraining")
+    if not participants.any():
+        raise BadInputError("nobody took part in this round")
+    # The direction of two made-up counts tells the factors: what they are is written down in one place only.
+    units = np.array([[1, 0]], dtype=np.int64)
+    tally = Tally(plus=units, minus=units[:, ::-1], participants=participants, cells=np.zeros((2, 2), np.int64))
+    taken = direction(
+        tally,
+        models=experiment.models,
+        class_weights=experiment.class_weights or (Fraction(1),) * 2,
+        factors=experiment.loss.factors,
+        divisor=experiment.thinning.divisor,
+    )
+    up, down = int(taken.numerators[0, 0]), -int(taken.numerators[0, 1])
+    scale = taken.scales[0]
+    largest = max(up, down) * most_in_bin * scale.numerator
+    fits = (
+        scale.denominator < _MAX_DENOMINATOR
+        and largest < _MAX_PRODUCT
+        and largest // scale.denominator < _MAX_QUOTIENT
+        and (largest << 32) // scale.denominator < MAX_STATE
+    )
+    if not fits:
+        raise BadInputError("class weights with so many digits are beyond an engine; use OfflineTraining")
+    minus, plus = (int(n) for n in participants)
+    return Lane(experiment, rule, (minus, plus), up, down, scale)

@@ -1,0 +1,41 @@
+"""Threads that take pieces of work one by one. What a piece writes is its own, so their number never shows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+#: Pieces of work per thread when the pieces can be chosen: a slow thread then holds up the rest less.
+PIECES_PER_THREAD = 4
+
+
+def share_out(pieces: Iterable[Any], work: Callable[[Iterable[Any]], None], threads: int) -> None:
+    """Let ``threads`` workers take pieces from one iterator until none is left."""
+    if threads <= 1:
+        work(pieces)
+        return
+    lock, iterator = threading.Lock(), iter(pieces)
+
+    def take() -> Iterable[Any]:
+        while True:
+            with lock:
+                try:
+                    piece = next(iterator)
+                except StopIteration:
+                    return
+            yield piece
+
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(work, take()) for _ in range(threads)]:
+            future.result()
+
+
+def cut_range(n: int, pieces: int) -> list[tuple[int, int]]:
+    """0 to n cut into at most so many ranges of nearly one size, none of them empty."""
+    edges = np.linspace(0, n, max(1, min(pieces, n)) + 1).astype(np.int64).tolist()
+    return [(a, b) for a, b in pairwise(edges) if b > a]
