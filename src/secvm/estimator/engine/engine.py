@@ -32,7 +32,7 @@ from secvm.learning._kernels.layout import PreparedRows, prepare
 from secvm.learning.aggregate.convergence import TwoCycle
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.arithmetic import FIXED_BITS, MAX_MANTISSA, MAX_STATE, power_of_two, shift_right_half_even
+from secvm.learning.arithmetic import FIXED_BITS, MAX_MANTISSA, MAX_STATE, power_of_two, shift_right_half_even, to_fixed
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
@@ -98,7 +98,8 @@ class Engine:
         self._largest = np.zeros(width, np.int64)
         self._weights = self._people.lines(lines, np.int32)
         self._scored: list[Scored] = []
-        self._constants = self._lane_constants(width)
+        self._factor_lines = self._factors(width)
+        self._guesses = 2.0**FIXED_BITS / self._factor_lines[3 * width :]
         #: Passes over everybody so far, parts of them counted as parts.
         self.score_passes = 0.0
         self.count_passes = 0.0
@@ -107,13 +108,14 @@ class Engine:
     def __repr__(self) -> str:
         return f"Engine(<{len(self._trains)} people>, models={len(self.lanes)}, step={self.step})"
 
-    def _lane_constants(self, width: int) -> tuple[NDArray[np.int64], ...]:
-        """Ups, downs, numerators and denominators of all lanes; models that are not there stand still."""
+    def _factors(self, width: int) -> NDArray[np.int64]:
+        """Lines of ups, downs, numerators and denominators; models that are not there stand still."""
         table = np.zeros((4, width), np.int64)
         table[3] = 1
         for k, lane in enumerate(self.lanes):
-            table[:, k] = lane.up, lane.down, lane.scale.numerator, lane.scale.denominator
-        return tuple(np.ascontiguousarray(row) for row in table)
+            if lane.quick:
+                table[:, k] = lane.up, lane.down, lane.scale.numerator, lane.scale.denominator
+        return table.ravel()
 
     def advance(self) -> EngineReport:
         """One round of every model."""
@@ -194,23 +196,20 @@ class Engine:
 
     def _take_step(self, parity: int) -> None:
         """The rule's step; (4)."""
-        people, (ups, downs, ps, qs) = self._people, self._constants
+        people, counts, older = self._people, self._counts[parity], self._sums[0]
         newer = self._sums[-1]  # the oldest falls out; with one alone the step is in place
-        inverses = 1.0 / qs.astype(np.float64)
+        slow = {k: self._slow_step(k, counts) for k, lane in enumerate(self.lanes) if not lane.quick}
         found: list[NDArray[np.int64]] = []
 
         def step(low: int, high: int) -> None:
             largest = np.zeros(people.width, np.int64)
             lane_steps.step(
-                self._counts[parity],
+                counts,
                 people.n_lines,
-                self._sums[0],
+                older,
                 newer,
-                ups,
-                downs,
-                ps,
-                qs,
-                inverses,
+                self._factor_lines,
+                self._guesses,
                 largest,
                 low,
                 high,
@@ -220,10 +219,20 @@ class Engine:
 
         people.over(people.n_lines, step)
         self._largest = np.max(found, axis=0)
+        for k, column in slow.items():
+            newer.reshape(-1, people.width)[:, k] = column
+            self._largest[k] = np.abs(column).max()
         if int(self._largest.max()) >= MAX_STATE:
             raise ArithmeticRangeError("the state would leave its range")
         self._sums = [newer, *self._sums[:-1]]
         self.step += 1
+
+    def _slow_step(self, model: int, counts: NDArray[np.int32]) -> NDArray[np.int64]:
+        """A model's next sum where its factors are too long for the quick rounding."""
+        lane, width = self.lanes[model], self._people.width
+        plus, minus = counts.reshape(2, -1, width)[:, :, model].astype(np.int64)
+        increment = to_fixed(lane.up * plus - lane.down * minus, lane.scale)
+        return np.asarray(self._sums[0].reshape(-1, width)[:, model] + increment)
 
     def state(self, model: int) -> State:
         """The state of one model, as ``OfflineTraining`` has it."""

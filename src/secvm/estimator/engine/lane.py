@@ -17,16 +17,17 @@ from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.direction import direction
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.arithmetic import MAX_STATE
+from secvm.learning.arithmetic import FIXED_BITS, MAX_STATE
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import band
 
 #: Models of one pass at most: sixteen int32 are one cache line, and sixteen verdicts one uint16.
 LANES = 16
-#: Factors below these have the quick rounding (``lane_steps.step``).
-_MAX_DENOMINATOR = 2**30
-_MAX_PRODUCT = 2**62
-_MAX_QUOTIENT = 2**50
+#: Products and quotients below these have the quick rounding (``lane_steps.step``).
+_MAX_PRODUCT = 2**30
+_MAX_QUOTIENT = 2**49
+#: Numerators must fit an int64 in any case.
+_MAX_NUMERATOR = 2**62
 #: Counts are int32.
 _MAX_COUNT = 2**31
 
@@ -42,6 +43,8 @@ class Lane:
     up: int
     down: int
     scale: Fraction
+    #: Whether its numbers are short enough for the quick rounding.
+    quick: bool
 
     def lower(self, unit: Fraction) -> int:
         """A person violates when sign * score is below this."""
@@ -100,14 +103,14 @@ def _lane(experiment: Experiment, participants: NDArray[np.int64], most_in_bin: 
     )
     up, down = int(taken.numerators[0, 0]), -int(taken.numerators[0, 1])
     scale = taken.scales[0]
-    largest = max(up, down) * most_in_bin * scale.numerator
-    fits = (
-        scale.denominator < _MAX_DENOMINATOR
-        and largest < _MAX_PRODUCT
-        and largest // scale.denominator < _MAX_QUOTIENT
-        and (largest << 32) // scale.denominator < MAX_STATE
-    )
-    if not fits:
+    largest = max(up, down) * most_in_bin
+    if largest >= _MAX_NUMERATOR or (largest * scale.numerator << FIXED_BITS) // scale.denominator >= MAX_STATE:
         raise BadInputError("class weights with so many digits are beyond an engine; use OfflineTraining")
+    product = largest * scale.numerator
+    quick = (
+        product < _MAX_PRODUCT
+        and (product << FIXED_BITS) // scale.denominator < _MAX_QUOTIENT
+        and scale.denominator < _MAX_NUMERATOR // 2
+    )
     minus, plus = (int(n) for n in participants)
-    return Lane(experiment, rule, (minus, plus), up, down, scale)
+    return Lane(experiment, rule, (minus, plus), up, down, scale, quick)
