@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError, BadInputError
-from secvm.estimator.engine.evaluation import Scored, confusion
+from secvm.estimator.engine.evaluation import Averaged, confusion, target_of
 from secvm.estimator.engine.lane import LANES, lanes_of
+from secvm.estimator.engine.lazy import LazyScores, Target
 from secvm.estimator.engine.people import Bits, LaidOutPeople
 from secvm.learning._kernels import lane_steps
 from secvm.learning._kernels import lanes as kernels
@@ -65,6 +66,7 @@ class Engine:
         *,
         train: NDArray[np.bool_] | None = None,
         threads: int = 1,
+        lazy: bool = True,
     ) -> None:
         """People once, an experiment for each model.
 
@@ -72,6 +74,7 @@ class Engine:
             people: binned rows, or rows laid out already (which then need not be kept twice).
             labels: 0 or 1 for each person.
             train: people x models, True where a person trains a model; None: everybody trains all.
+            lazy: score only who is in doubt; the result is the same.
         """
         prepared = prepare(people) if isinstance(people, BinnedRows) else people
         n, n_models = prepared.n_people, len(experiments)
@@ -95,13 +98,13 @@ class Engine:
         self._sums = [self._people.lines(lines, np.int64) for _ in range(self.lanes[0].rule.averaging)]
         self._counts = [self._people.lines(2 * lines, np.int32) for _ in range(2)]
         self._verdicts: list[Bits] = [np.zeros(n, np.uint16) for _ in range(2)]
-        self._largest = np.zeros(width, np.int64)
+        #: Per lane the greatest absolute value of each sum.
+        self._largest = [np.zeros(width, np.int64) for _ in self._sums]
         self._weights = self._people.lines(lines, np.int32)
-        self._scored: list[Scored] = []
+        self._scores = LazyScores(self._people, lazy=lazy)
         self._factor_lines = self._factors(width)
         self._guesses = 2.0**FIXED_BITS / self._factor_lines[3 * width :]
-        #: Passes over everybody so far, parts of them counted as parts.
-        self.score_passes = 0.0
+        #: Passes over everybody so far to count and to settle, parts of them counted as parts.
         self.count_passes = 0.0
         self.settled_passes = 0.0
 
@@ -117,6 +120,11 @@ class Engine:
                 table[:, k] = lane.up, lane.down, lane.scale.numerator, lane.scale.denominator
         return table.ravel()
 
+    @property
+    def score_passes(self) -> float:
+        """Passes over everybody so far to score, parts of them counted as parts."""
+        return self._scores.passes
+
     def advance(self) -> EngineReport:
         """One round of every model."""
         before = self.score_passes, self.count_passes, self.settled_passes
@@ -131,43 +139,29 @@ class Engine:
 
     def _violators(self) -> Bits:
         """Who violates under the current weights; (1) and (2)."""
-        people, scored = self._people, self._score()
-        lowers = np.zeros(people.width, np.int64)
-        for k, lane in enumerate(self.lanes):
-            unit = power_of_two(int(scored.bits[k]) - FIXED_BITS) / (lane.rule.lambda_ * self.step)
-            lowers[k] = lane.lower(unit)
-        violates, left_open = people.decide(scored.sums, self._trains, scored.shorter, lowers)
-        chosen = np.flatnonzero(left_open)
-        if len(chosen):
-            truly = people.true_scores(self._sums[0], scored.bits, chosen)
-            kernels.settle(truly, chosen, people.signs, lowers, left_open, violates)
-            self.settled_passes += len(chosen) / len(violates)
-        return violates
-
-    def _score(self) -> Scored:
-        """Shortened sums under the current weights, once a step."""
-        if self._scored and self._scored[0].step == self.step:
-            return self._scored[0]
-        people = self._people
-        largest = self._largest.tolist()
+        people, n = self._people, len(self._trains)
+        largest = self._largest[0].tolist()
         bits = np.array([_mantissa_bits(value) for value in largest], np.int64)
         # A sum of at most ``most_units`` mantissas, each rounded up by at most one, must stay below 2^31.
-        greatest = [value >> b for value, b in zip(largest, bits.tolist(), strict=True)]
-        shorter = np.array(
-            [max(0, ((g + 2) * people.most_units).bit_length() - 31) for g in greatest], np.int64
-        )
+        greatest = [(value >> b) + 2 for value, b in zip(largest, bits.tolist(), strict=True)]
+        shorter = np.array([max(0, (g * people.most_units).bit_length() - 31) for g in greatest], np.int64)
 
         def shorten(low: int, high: int) -> None:
             lane_steps.shorten(self._sums[0], bits, shorter, self._weights, low, high, people.lanes)
 
         people.over(people.n_lines, shorten)
-        # The oldest sums are nobody's any more: their room is used again.
-        keep = self.lanes[0].rule.averaging
-        sums = self._scored.pop().sums if len(self._scored) >= keep else people.lines(len(people.units), np.int32)
-        people.score(self._weights, sums)
-        self.score_passes += 1
-        self._scored.insert(0, Scored(self.step, sums, bits, shorter, self._largest))
-        return self._scored[0]
+        lowers = np.zeros(people.width, np.int64)
+        for k, lane in enumerate(self.lanes):
+            unit = power_of_two(int(bits[k]) - FIXED_BITS) / (lane.rule.lambda_ * self.step)
+            lowers[k] = lane.lower(unit)
+        target = Target(self._weights, np.ldexp(lowers.astype(np.float64), -shorter), np.where(shorter > 0, 0.5, 0.0))
+        violates, left_open = self._scores.judge(target, people.signs, self._trains)
+        chosen = np.flatnonzero(left_open)
+        if len(chosen):
+            truly = people.true_scores(self._sums[0], bits, chosen)
+            kernels.settle(truly, chosen, people.signs, lowers, left_open, violates)
+            self.settled_passes += len(chosen) / n
+        return violates
 
     def _count(self, parity: int, now: Bits) -> None:
         """Counts of this round, from whichever known counts are nearest; (3)."""
@@ -218,13 +212,14 @@ class Engine:
             found.append(largest)
 
         people.over(people.n_lines, step)
-        self._largest = np.max(found, axis=0)
+        largest = np.max(found, axis=0)
         for k, column in slow.items():
             newer.reshape(-1, people.width)[:, k] = column
-            self._largest[k] = np.abs(column).max()
-        if int(self._largest.max()) >= MAX_STATE:
+            largest[k] = np.abs(column).max()
+        if int(largest.max()) >= MAX_STATE:
             raise ArithmeticRangeError("the state would leave its range")
         self._sums = [newer, *self._sums[:-1]]
+        self._largest = [largest, *self._largest[:-1]]
         self.step += 1
 
     def _slow_step(self, model: int, counts: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -247,10 +242,14 @@ class Engine:
         """Models x true label x predicted label, of the people each model does not train on."""
         if self.step == 0:
             raise BadInputError("there is no model before the first round")
-        self._score()
-        used = min(len(self._sums), self.step)
+        people, used = self._people, min(len(self._sums), self.step)
+        averaged = Averaged(
+            tuple(self.step - i for i in range(used)), tuple(self._sums[:used]), tuple(self._largest[:used])
+        )
+        target = target_of(people, averaged, self._weights)
+        negative, left_open = self._scores.judge_beside(target, np.ones_like(people.signs), self._tests)
         return confusion(
-            self._people, self._tests, self._scored[:used], self._sums[:used], self.evaluation_weights, len(self.lanes)
+            people, self._tests, negative, left_open, averaged, self.evaluation_weights, len(self.lanes)
         )
 
     def evaluation_weights(self, model: int) -> Weights:

@@ -4,7 +4,7 @@ Evaluation averages the last weight vectors, and the average of scores is the sc
 the published average is rounded when each sum is divided, and again when it becomes mantissas. By how much both can
 move a score is known, so three looks, each at the few that the one before left open:
 
- 1. shortened sums of the last steps;
+ 1. sums under the average in int32 lines, or bounds on them (``lazy``);
  2. the states' own int64, without any rounding;
  3. the evaluation weights themselves, as published.
 
@@ -13,13 +13,15 @@ Score 0 predicts label 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.estimator.engine.lazy import Target
 from secvm.estimator.engine.people import Bits, LaidOutPeople
+from secvm.learning._kernels import lane_steps
 from secvm.learning._kernels import lanes as kernels
 from secvm.learning.aggregate.descent.pegasos import AVERAGE_BITS
 from secvm.learning.weights import Weights
@@ -33,37 +35,59 @@ _MAX_SCORE = 2**62
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
-    """Shortened sums of everybody after a step."""
+class Averaged:
+    """The states that evaluation averages, newest first."""
 
-    step: int
-    sums: NDArray[np.int32]
-    #: Per lane: bits that the mantissas leave out of the state, and shortened weights of the mantissas.
-    bits: NDArray[np.int64]
-    shorter: NDArray[np.int64]
-    #: Per lane: greatest absolute value of the state.
-    largest: NDArray[np.int64]
+    steps: tuple[int, ...]
+    #: int64 lines of each, and per lane their greatest absolute value.
+    states: tuple[NDArray[np.int64], ...]
+    largest: tuple[NDArray[np.int64], ...]
+
+    @property
+    def greatest(self) -> NDArray[np.float64]:
+        """Per lane: no entry of Σ state / step is greater."""
+        return np.asarray(sum(a / t for a, t in zip(self.largest, self.steps, strict=True)) * (1 + _SLACK))
+
+    @property
+    def roundings(self) -> NDArray[np.float64]:
+        """Per lane: how far publishing moves a score for each unit of a person, in units of the state."""
+        # One bit more than the mantissas can leave out.
+        bits = np.maximum(0, np.frexp(self.greatest * 2**AVERAGE_BITS + len(self.steps))[1] - 30)
+        return np.asarray((len(self.steps) / 2 + np.ldexp(0.5, bits)) / 2**AVERAGE_BITS)
+
+
+def target_of(people: LaidOutPeople, averaged: Averaged, lines: NDArray[np.int32]) -> Target:
+    """Σ state / step as int32 lines, written into ``lines``; its threshold is 0."""
+    # So that the sums of people fit 32 bits.
+    units = np.ldexp(1.0, np.frexp((averaged.greatest + 1) * people.most_units)[1] - 31)
+    factors = np.array([1 / (t * units) for t in averaged.steps]).ravel()
+
+    def work(low: int, high: int) -> None:
+        lane_steps.mean(averaged.states, factors, lines, low, high, people.lanes)
+
+    people.over(people.n_lines, work)
+    misses = (0.5 + averaged.roundings / units) * (1 + _SLACK) + _SLACK
+    return Target(lines, np.zeros(people.width), misses)
 
 
 def confusion(
     people: LaidOutPeople,
     tests: Bits,
-    scored: Sequence[Scored],
-    states: Sequence[NDArray[np.int64]],
+    negative: Bits,
+    left_open: Bits,
+    averaged: Averaged,
     evaluation: Callable[[int], Weights],
     n_models: int,
 ) -> NDArray[np.int64]:
-    """Models x true label x predicted label.
+    """Models x true label x predicted label, from a first look and those it left open.
 
     Args:
-        scored: sums of the newest step and of those before it, as many as are averaged.
-        states: lines of the same steps.
         evaluation: a model's evaluation weights, for the third look.
     """
-    positive, left_open = _first_look(people, tests, scored)
+    positive = tests & ~negative & ~left_open
     chosen = np.flatnonzero(left_open)
     if len(chosen):
-        chosen = _second_look(people, chosen, scored, states, left_open, positive)
+        chosen = _second_look(people, chosen, averaged, left_open, positive)
     if len(chosen):
         _third_look(people, chosen, evaluation, n_models, left_open, positive)
     out = np.zeros((n_models, 2, 2), np.int64)
@@ -76,58 +100,21 @@ def confusion(
     return out
 
 
-def _roundings(scored: Sequence[Scored]) -> NDArray[np.float64]:
-    """Per lane: how far the evaluation weights' roundings move a score for each unit, in units of the state."""
-    greatest = sum(s.largest.astype(np.float64) / s.step for s in scored) * 2**AVERAGE_BITS + len(scored)
-    # One more bit than the mantissas can leave out.
-    bits = np.maximum(0, np.frexp(greatest)[1] - 30)
-    return np.asarray((len(scored) / 2 + np.ldexp(0.5, bits)) / 2**AVERAGE_BITS)
-
-
-def _first_look(people: LaidOutPeople, tests: Bits, scored: Sequence[Scored]) -> tuple[Bits, Bits]:
-    factors = np.array([np.ldexp(1.0, s.bits + s.shorter) / s.step for s in scored])
-    halves = [(np.ldexp(0.5, s.bits + s.shorter) + np.ldexp(0.5, s.bits)) / s.step for s in scored]
-    misses = (np.sum(halves, axis=0) + _roundings(scored)) * (1 + _SLACK)
-    # Floats round a product of a sum below 2^31 by less than a thousandth of its factor.
-    floor = factors.sum(axis=0)
-    positive, left_open = np.empty_like(tests), np.empty_like(tests)
-    sums = tuple(s.sums for s in scored)
-
-    def work(low: int, high: int) -> None:
-        kernels.lean(
-            sums,
-            factors,
-            misses,
-            floor,
-            tests,
-            people.units,
-            people.most_units,
-            positive,
-            left_open,
-            low,
-            high,
-            people.lanes,
-        )
-
-    people.over(len(tests), work)
-    return positive, left_open
-
-
 def _second_look(
     people: LaidOutPeople,
     chosen: NDArray[np.int64],
-    scored: Sequence[Scored],
-    states: Sequence[NDArray[np.int64]],
+    averaged: Averaged,
     left_open: Bits,
     positive: Bits,
 ) -> NDArray[np.int64]:
     units = people.units[chosen]
-    if max(int(s.largest.max()) for s in scored) * int(units.max()) >= _MAX_SCORE:
+    if max(int(a.max()) for a in averaged.largest) * int(units.max()) >= _MAX_SCORE:
         return chosen
     whole = np.zeros(people.width, np.int64)
-    parts = [people.true_scores(state, whole, chosen) / s.step for s, state in zip(scored, states, strict=True)]
+    pairs = zip(averaged.states, averaged.steps, strict=True)
+    parts = [people.true_scores(state, whole, chosen) / t for state, t in pairs]
     middle = np.sum(parts, axis=0)
-    miss = units[:, None] * _roundings(scored) * (1 + _SLACK) + np.abs(parts).sum(axis=0) * _ROUNDED
+    miss = units[:, None] * averaged.roundings * (1 + _SLACK) + np.abs(parts).sum(axis=0) * _ROUNDED
     return _write(chosen, middle > 0, np.abs(middle) <= miss, left_open, positive)
 
 

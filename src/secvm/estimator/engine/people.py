@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.learning._kernels import lane_bounds as bounds
 from secvm.learning._kernels import lanes as kernels
 from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PreparedRows
 from secvm.learning._kernels.sharing import PIECES_PER_THREAD, cut_range, share_out
 
 #: Sums are made to fit people with up to so many times the median of units; who has more is scored truly every time.
 _MANY = 4
+#: Classes of bins by frequency, the smallest of so many bins; from so many blocks of people.
+_CLASSES = 24
+_SMALLEST_CLASS = 16
+_LOOKED_AT = 8
+#: By how much norms are rounded up: far more than a sum of so many float64 can lose.
+_UP = 2.0**-24
+_NO_NORMS = np.zeros((1, 1), np.float32)
 
 Bits = NDArray[np.uint16]
 
@@ -39,6 +48,7 @@ class LaidOutPeople:
         self.units = _unit_bounds(prepared)
         #: Shortened sums fit 32 bits for people up to this.
         self.most_units = int(min(self.units.max(initial=1), _MANY * np.median(self.units))) if len(labels) else 1
+        self.everybody = np.arange(len(labels))
         self._dummies = prepared.first_slots[1:] - 1
 
     @property
@@ -77,34 +87,110 @@ class LaidOutPeople:
 
         self.over(len(self.prepared.starts), work)
 
-    def decide(
-        self,
-        sums: NDArray[np.int32],
-        takes_part: Bits,
-        shorter: NDArray[np.int64],
-        lowers: NDArray[np.int64],
-    ) -> tuple[Bits, Bits]:
-        """Verdicts and those left open."""
-        violates, left_open = np.empty_like(takes_part), np.empty_like(takes_part)
+    def score_some(self, weights: NDArray[np.int32], chosen: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Shortened sums of chosen people, in ascending order; a line each."""
+        sums = self.lines(len(chosen), np.int32)
+        firsts = self._firsts(chosen)
 
         def work(low: int, high: int) -> None:
-            kernels.decide(
+            kernels.score_some(*self._layout, *self._cold, weights, chosen, firsts, sums, low, high, self.lanes)
+
+        self.over(len(self.prepared.starts), work)
+        return sums
+
+    def remainders(
+        self,
+        target: NDArray[np.int32],
+        references: tuple[NDArray[np.int32], ...],
+        coefficients: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Norms of target - Σ coefficient * reference, classes x lanes, rounded up."""
+        # The classes' own pieces are added up in one order, but the bound only needs to hold, not to be the same bytes.
+        found: list[NDArray[np.float64]] = []
+
+        def work(low: int, high: int) -> None:
+            squares = np.zeros(self.n_classes * self.width)
+            bounds.remainder_squares(
+                target, references, coefficients.ravel(), self._classes, squares, low, high, self.lanes
+            )
+            found.append(squares)
+
+        self.over(self.n_lines, work)
+        return np.sqrt(np.sum(found, axis=0)) * (1 + _UP)
+
+    def judge(
+        self,
+        sums: tuple[NDArray[np.int32], ...],
+        coefficients: NDArray[np.float64],
+        remainders: NDArray[np.float64] | None,
+        constants: NDArray[np.float64],
+        signs: NDArray[np.int8],
+        wanted: Bits,
+        chosen: NDArray[np.int64],
+        below: Bits,
+        left_open: Bits,
+    ) -> None:
+        """Write verdicts of chosen people; see ``lane_bounds.judge``. Without remainders the sums are the scores."""
+        # The trash of dummies is the last class, and is never looked at.
+        n_classes = 0 if remainders is None else self.n_classes - 1
+        far = np.zeros(1) if remainders is None else remainders
+        norms = self.norms if remainders is not None else _NO_NORMS
+
+        def work(low: int, high: int) -> None:
+            bounds.judge(
                 sums,
-                self.signs,
-                takes_part,
+                coefficients.ravel(),
+                norms,
+                far,
+                n_classes,
+                constants.ravel(),
                 self.units,
                 self.most_units,
-                shorter,
-                lowers,
-                violates,
+                signs,
+                wanted,
+                chosen,
+                below,
                 left_open,
                 low,
                 high,
                 self.lanes,
             )
 
-        self.over(len(self.labels), work)
-        return violates, left_open
+        self.over(len(chosen), work)
+
+    @cached_property
+    def norms(self) -> NDArray[np.float32]:
+        """People x classes: the Euclidean norm of a person's values in each class of bins, rounded up."""
+        n = len(self.labels)
+        squares = np.zeros((n, self.n_classes))
+        bounds.class_norms(*self._layout, *self._cold, self._classes, squares)
+        squares[:, -2] = 1  # the bias
+        squares[:, -1] = 0  # dummies weigh nothing
+        return (np.sqrt(squares) * (1 + _UP)).astype(np.float32) * np.float32(1 + 2.0**-22)
+
+    @cached_property
+    def _classes(self) -> NDArray[np.uint8]:
+        """The class of each line: bins of about one frequency, the bias, and dummies."""
+        counts = np.zeros(self.n_lines, np.int64)
+        # Any classes will do, so a look at some people is enough.
+        some = np.unique(np.linspace(0, len(self.prepared.starts) - 1, _LOOKED_AT).astype(np.int64))
+        bounds.slot_units(*self._layout, some, counts)
+        counts[self._dummies] = -1
+        counts[-1] = -1
+        order = np.argsort(-counts, kind="stable")
+        edges = np.geomspace(_SMALLEST_CLASS, self.n_lines, self.n_classes - 2)
+        classes = np.empty(self.n_lines, np.uint8)
+        classes[order] = np.searchsorted(edges, np.arange(self.n_lines), side="right").clip(max=self.n_classes - 3)
+        classes[self._dummies] = self.n_classes - 1
+        classes[-1] = self.n_classes - 2
+        return classes
+
+    @property
+    def n_classes(self) -> int:
+        return _CLASSES + 2
+
+    def _firsts(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(chosen, np.arange(len(self.prepared.starts) + 1) * PEOPLE).astype(np.int64)
 
     def true_scores(
         self, state: NDArray[np.int64], bits: NDArray[np.int64], chosen: NDArray[np.int64]
@@ -125,7 +211,7 @@ class LaidOutPeople:
             return 0
         units = self.lines(len(active), np.int32)
         kernels.changes(now, then, active, units, self.width)
-        firsts = np.searchsorted(active, np.arange(len(self.prepared.starts) + 1) * PEOPLE).astype(np.int64)
+        firsts = self._firsts(active)
         half = self.n_lines
 
         def work(blocks: Iterable[int]) -> None:

@@ -127,3 +127,38 @@ def shorten(state, bits, shorter, weights, first, last, lanes):
     width = np.uint64(len(lanes))
     for line in range(first, last):
         _shorten_line(state, np.uint64(line) * width, bits, shorter, weights, lanes)
+
+
+@intrinsic
+def _mean_line(typing_context, states, at, factors, weights, lanes):
+    """One line of ``mean``."""
+
+    def generate(context, builder, signature, args):
+        width = signature.args[4].count
+        load, store = _vectors(context, builder, signature, args, width)
+        floats = ir.VectorType(_F64, width)
+        total = ir.Constant(floats, [ir.Constant(_F64, 0.0)] * width)
+        for part in range(signature.args[0].count):
+            data = context.make_array(signature.args[0].dtype)(
+                context, builder, builder.extract_value(args[0], part)
+            ).data
+            pointer = builder.bitcast(builder.gep(data, [args[1]]), ir.VectorType(_I64, width).as_pointer())
+            line = builder.sitofp(builder.load(pointer, align=8), floats)
+            total = builder.fadd(total, builder.fmul(line, load(2, _I64(part * width), _F64)))
+        # Half away from zero: add a half with the sign of the number, then cut off.
+        half, minus_half = (ir.Constant(floats, [ir.Constant(_F64, h)] * width) for h in (0.5, -0.5))
+        zero = ir.Constant(floats, [ir.Constant(_F64, 0.0)] * width)
+        shift = builder.select(builder.fcmp_ordered("<", total, zero), minus_half, half)
+        short = builder.fptosi(builder.fadd(total, shift), ir.VectorType(_I32, width))
+        store(short, 3, args[1], _I32)
+        return context.get_dummy_value()
+
+    return types.void(states, at, factors, weights, lanes), generate
+
+
+@compiled
+def mean(states, factors, weights, first, last, lanes):
+    """Weights = Σ factor * state, rounded to int32, lines ``first`` to ``last``; good to a little more than a half."""
+    width = np.uint64(len(lanes))
+    for line in range(first, last):
+        _mean_line(states, np.uint64(line) * width, factors, weights, lanes)

@@ -147,26 +147,51 @@ def score_people(
 
 
 @compiled
-def decide(sums, signs, takes_part, units, most_units, shorter, lowers, violates, left_open, low, high, lanes):
-    """Verdicts of people ``low`` to ``high`` as bits, and the bits that shortened sums leave open.
+def score_some(
+    groups,
+    group_counts,
+    starts,
+    first_slots,
+    cold_indptr,
+    cold_slots,
+    cold_values,
+    weights,
+    chosen,
+    firsts,
+    sums,
+    first,
+    last,
+    lanes,
+):
+    """As ``score_people`` for chosen people of blocks ``first`` to ``last``; a line of ``sums`` for each of them.
 
-    Who has more than ``most_units`` is left open altogether: the sums were only made to fit the others.
+    ``firsts`` says where each block of people begins in ``chosen``.
     """
     width = len(lanes)
-    for i in range(low, high):
-        here = np.uint32(takes_part[i])
-        sure, doubt = np.uint32(0), np.uint32(0)
-        if units[i] > most_units:
-            doubt = here
-        else:
-            sign = np.int64(signs[i])
+    stride = np.uint64(width)
+    bias = len(weights) - width
+    for people in range(first, last):
+        if firsts[people] == firsts[people + 1]:
+            continue
+        for c in range(firsts[people], firsts[people + 1]):
             for k in range(width):
-                middle = sign * (np.int64(sums[i * width + k]) << shorter[k])
-                miss = (units[i] << shorter[k]) >> 1
-                sure |= np.uint32(middle + miss < lowers[k]) << np.uint32(k)
-                doubt |= np.uint32((middle + miss >= lowers[k]) & (middle - miss < lowers[k])) << np.uint32(k)
-        violates[i] = sure & here
-        left_open[i] = doubt & here
+                sums[c * width + k] = weights[bias + k]
+            for j in range(cold_indptr[chosen[c]], cold_indptr[chosen[c] + 1]):
+                line = np.int64(cold_slots[j]) * width
+                value = np.int32(cold_values[j])
+                for k in range(width):
+                    sums[c * width + k] += np.int32(weights[line + k] * value)
+        for block in range(group_counts.shape[1]):
+            base = np.uint64(first_slots[block])
+            at = np.uint64(starts[people, block])
+            place = 0
+            for c in range(firsts[people], firsts[people + 1]):
+                here = chosen[c] % PEOPLE
+                while place < here:
+                    at += np.uint64(group_counts[people, block, place])
+                    place += 1
+                end = at + np.uint64(group_counts[people, block, here])
+                add_segment(sums, np.uint64(c) * stride, weights, base, groups, at, end, lanes)
 
 
 @compiled
@@ -287,24 +312,3 @@ def count_lanes(bits, chosen_bits, out):
         both = np.uint32(bits[i]) & np.uint32(chosen_bits[i])
         for k in range(len(out)):
             out[k] += np.int64((both >> np.uint32(k)) & np.uint32(1))
-
-
-@compiled
-def lean(sums, factors, misses, floor, wanted, units, most_units, positive, left_open, low, high, lanes):
-    """Signs of averaged scores as bits, and the bits left open; ``sums`` and ``factors`` have one part per step."""
-    width = len(lanes)
-    for i in range(low, high):
-        here = np.uint32(wanted[i])
-        sure, doubt = np.uint32(0), np.uint32(0)
-        if units[i] > most_units:
-            doubt = here
-        elif here:
-            for k in range(width):
-                middle = 0.0
-                for part in range(len(sums)):
-                    middle += sums[part][i * width + k] * factors[part, k]
-                miss = units[i] * misses[k] + floor[k]
-                sure |= np.uint32(middle > miss) << np.uint32(k)
-                doubt |= np.uint32(abs(middle) <= miss) << np.uint32(k)
-        positive[i] = sure & here
-        left_open[i] = doubt & here
