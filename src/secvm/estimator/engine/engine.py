@@ -181,7 +181,7 @@ class Engine:
     def _watch(self, now: Bits) -> tuple[tuple[int, int], ...]:
         sides = np.zeros((2, self._people.width), np.int64)
         for side, label in enumerate((1, 0)):
-            kernels.count_lanes(now, _where(self._people.labels == label), sides[side])
+            kernels.count_lanes(now, self._people.of_label[label], sides[side])
         for k, lane in enumerate(self.lanes):
             plus, minus = sides[:, k].reshape(2, 1, 1)
             tally = Tally(plus=plus, minus=minus, participants=np.array(lane.participants), cells=np.zeros((2, 2), int))
@@ -255,10 +255,6 @@ class Engine:
     def evaluation_weights(self, model: int) -> Weights:
         """What a model serves."""
         return self.lanes[model].rule.evaluation_weights(self.state(model))
-
-
-def _where(mask: NDArray[np.bool_]) -> Bits:
-    return np.where(mask, 2**16 - 1, 0).astype(np.uint16)
 
 
 def _bits(table: NDArray[np.bool_]) -> Bits:

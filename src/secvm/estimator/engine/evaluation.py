@@ -92,7 +92,7 @@ def confusion(
         _third_look(people, chosen, evaluation, n_models, left_open, positive)
     out = np.zeros((n_models, 2, 2), np.int64)
     for label in (0, 1):
-        here = np.where(people.labels == label, tests, 0).astype(np.uint16)
+        here = tests & people.of_label[label]
         for predicted, bits in ((1, positive), (0, ~positive)):
             counts = np.zeros(people.width, np.int64)
             kernels.count_lanes(bits, here, counts)

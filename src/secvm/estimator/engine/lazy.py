@@ -22,7 +22,7 @@ from secvm.estimator.engine.people import Bits, LaidOutPeople
 #: References kept: with three, their span holds the last weights and both directions.
 _KEPT = 3
 #: Every so many-th bin takes part in finding coefficients.
-_SAMPLE = 16
+_SAMPLE = 64
 #: Coefficients beyond this would cost more digits than floats have to spare.
 _MAX_COEFFICIENT = 2.0**10
 #: An int32 sum times a coefficient, as a float, and a few of those added up, are off by less than this times both.
@@ -171,14 +171,13 @@ class LazyScores:
 
     def _coefficients(self, lines: NDArray[np.int32]) -> NDArray[np.float64] | None:
         """References x lanes, the missing references with 0."""
-        known = np.stack([r.sample for r in self._references])  # references x sample x lanes
-        wanted = self._sample(lines)
-        gram = np.einsum("isk,jsk->kij", known, known)
-        products = np.einsum("isk,sk->ki", known, wanted)
+        known = np.stack([r.sample for r in self._references], axis=2)  # lanes x sample x references
+        gram = known.transpose(0, 2, 1) @ known
+        products = known.transpose(0, 2, 1) @ self._sample(lines)[:, :, None]
         # A trace of a ridge: two references may be the same weights.
         scale = np.trace(gram, axis1=1, axis2=2) * 2.0**-48 + 1.0
-        gram += scale[:, None, None] * np.eye(len(known))
-        found = np.linalg.solve(gram, products[:, :, None])[:, :, 0].T
+        gram += scale[:, None, None] * np.eye(known.shape[2])
+        found = np.linalg.solve(gram, products)[:, :, 0].T
         if not np.isfinite(found).all() or np.abs(found).sum(axis=0).max() > _MAX_COEFFICIENT:
             return None
         out = np.zeros((_KEPT, self.people.width))
@@ -186,7 +185,7 @@ class LazyScores:
         return out
 
     def _sample(self, lines: NDArray[np.int32]) -> NDArray[np.float64]:
-        return lines.reshape(-1, self.people.width)[::_SAMPLE].astype(np.float64)
+        return lines.reshape(-1, self.people.width)[::_SAMPLE].T.astype(np.float64)
 
     def _spare_sums(self) -> NDArray[np.int32]:
         """Room for everybody's sums; the oldest reference gives way."""

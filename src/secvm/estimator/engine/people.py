@@ -23,6 +23,7 @@ _SMALLEST_CLASS = 16
 _LOOKED_AT = 8
 #: By how much norms are rounded up: far more than a sum of so many float64 can lose.
 _UP = 2.0**-24
+_ALL = 2**16 - 1
 _NO_NORMS = np.zeros((1, 1), np.float32)
 
 Bits = NDArray[np.uint16]
@@ -44,6 +45,8 @@ class LaidOutPeople:
         self.labels = labels
         self.signs = np.where(labels == 1, 1, -1).astype(np.int8)
         self._sides = np.where(labels == 1, 0, 1).astype(np.int64)
+        #: For each label all bits of the people who have it.
+        self.of_label = tuple(np.where(labels == c, _ALL, 0).astype(np.uint16) for c in (0, 1))
         #: At least the units of each person: dummies count too, and the bias.
         self.units = _unit_bounds(prepared)
         #: Shortened sums fit 32 bits for people up to this.
@@ -196,13 +199,13 @@ class LaidOutPeople:
         self, state: NDArray[np.int64], bits: NDArray[np.int64], chosen: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """True scores of chosen people under mantissas that leave ``bits`` out of the state."""
-        out = np.empty((len(chosen), self.width), np.int64)
+        out = self.lines(len(chosen), np.int64)
 
         def work(low: int, high: int) -> None:
             kernels.true_scores(*self._layout, *self._cold, state, bits, chosen, out, low, high, self.lanes)
 
         self.over(len(chosen), work)
-        return out
+        return out.reshape(-1, self.width)
 
     def count(self, counts: NDArray[np.int32], now: Bits, then: Bits) -> int:
         """Move counts from the verdicts ``then`` to those of ``now``; gives the number of people looked at."""

@@ -122,7 +122,7 @@ def score_lanes(
 
 
 @compiled
-def _find_segments(group_counts, starts, people, block, positions):
+def find_segments(group_counts, starts, people, block, positions):
     """First group of each segment of a pair of blocks, and one past the last."""
     at = np.uint64(starts[people, block])
     for i in range(PEOPLE):
@@ -132,7 +132,7 @@ def _find_segments(group_counts, starts, people, block, positions):
 
 
 @compiled
-def _ask_ahead(groups, positions, active, j, last):
+def ask_ahead(groups, positions, active, j, last):
     """Prefetch the segment of a person who comes soon."""
     soon = positions[active[min(j + _AHEAD, last - 1)] % PEOPLE]
     for line in _LINES:
@@ -148,9 +148,9 @@ def count_one(groups, group_counts, starts, block, first, last, active, firsts, 
     """
     positions = np.empty(PEOPLE + 1, np.uint64)
     for people in range(first, last):
-        _find_segments(group_counts, starts, people, block, positions)
+        find_segments(group_counts, starts, people, block, positions)
         for j in range(firsts[people], firsts[people + 1]):
-            _ask_ahead(groups, positions, active, j, firsts[people + 1])
+            ask_ahead(groups, positions, active, j, firsts[people + 1])
             i = np.uint64(active[j] % PEOPLE)
             unit = units[j]
             at, end = positions[i], positions[i + _ONE]
@@ -169,9 +169,9 @@ def count_lanes(groups, group_counts, starts, block, first, last, active, firsts
     stride = np.uint64(len(lanes))
     positions = np.empty(PEOPLE + 1, np.uint64)
     for people in range(first, last):
-        _find_segments(group_counts, starts, people, block, positions)
+        find_segments(group_counts, starts, people, block, positions)
         for j in range(firsts[people], firsts[people + 1]):
-            _ask_ahead(groups, positions, active, j, firsts[people + 1])
+            ask_ahead(groups, positions, active, j, firsts[people + 1])
             i = np.uint64(active[j] % PEOPLE)
             line = np.uint64(j) * stride
             at, end = positions[i], positions[i + _ONE]
@@ -199,7 +199,7 @@ def count_any(groups, group_counts, starts, block, first, last, active, firsts, 
     """As ``count_one`` for any coefficients of one sign, given as amounts: int64 counts, not packed."""
     positions = np.empty(PEOPLE + 1, np.uint64)
     for people in range(first, last):
-        _find_segments(group_counts, starts, people, block, positions)
+        find_segments(group_counts, starts, people, block, positions)
         for j in range(firsts[people], firsts[people + 1]):
             i = np.uint64(active[j] % PEOPLE)
             amount = amounts[j]

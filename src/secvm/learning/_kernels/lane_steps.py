@@ -94,26 +94,46 @@ def step(counts, half, older, newer, factors, guesses, largest, first, last, lan
         _step_line(counts, at + np.uint64(half) * width, older, newer, at, factors, guesses, largest, lanes)
 
 
+def _mantissas(builder, value, cut, width):
+    """round_half_even(value / 2^cut), 0 <= cut < 63."""
+    wide, one = ir.VectorType(_I64, width), _splat(1, width)
+    whole = builder.ashr(value, cut)
+    rest = builder.sub(value, builder.shl(whole, cut))
+    half = builder.lshr(builder.shl(one, cut), one)
+    odd = builder.trunc(whole, ir.VectorType(ir.IntType(1), width))
+    up = builder.or_(builder.icmp_signed(">", rest, half), builder.and_(builder.icmp_signed("==", rest, half), odd))
+    # With nothing cut off, rest and half are both 0, which is no tie.
+    up = builder.and_(up, builder.icmp_signed(">", cut, ir.Constant(wide, None)))
+    return builder.add(whole, builder.zext(up, wide))
+
+
+@intrinsic
+def add_mantissas(typing_context, sums, row, state, at, bits, value, lanes):
+    """``sums[row:row+L] += value *`` the mantissas of a line of the state, which leave ``bits`` out; all int64."""
+
+    def generate(context, builder, signature, args):
+        width = signature.args[6].count
+        load, store = _vectors(context, builder, signature, args, width)
+        mantissas = _mantissas(builder, load(2, args[3], _I64), load(4, _I64(0), _I64), width)
+        undefined = ir.Constant(ir.VectorType(_I64, width), ir.Undefined)
+        mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
+        values = builder.shuffle_vector(builder.insert_element(undefined, args[5], _I32(0)), undefined, mask)
+        store(builder.add(load(0, args[1], _I64), builder.mul(mantissas, values)), 0, args[1], _I64)
+        return context.get_dummy_value()
+
+    return types.void(sums, row, state, at, bits, value, lanes), generate
+
+
 @intrinsic
 def _shorten_line(typing_context, state, at, bits, shorter, weights, lanes):
     """One line of ``shorten``."""
 
     def generate(context, builder, signature, args):
         width = signature.args[5].count
-        wide = ir.VectorType(_I64, width)
         load, store = _vectors(context, builder, signature, args, width)
         zero, one = _I64(0), _splat(1, width)
         value, cut, more = load(0, args[1], _I64), load(2, zero, _I64), load(3, zero, _I64)
-        whole = builder.ashr(value, cut)
-        rest = builder.sub(value, builder.shl(whole, cut))
-        half = builder.lshr(builder.shl(one, cut), one)
-        odd = builder.trunc(whole, ir.VectorType(ir.IntType(1), width))
-        up = builder.or_(
-            builder.icmp_signed(">", rest, half), builder.and_(builder.icmp_signed("==", rest, half), odd)
-        )
-        # With nothing cut off, rest and half are both 0, which is no tie.
-        up = builder.and_(up, builder.icmp_signed(">", cut, ir.Constant(wide, None)))
-        mantissa = builder.add(whole, builder.zext(up, wide))
+        mantissa = _mantissas(builder, value, cut, width)
         short = builder.ashr(builder.add(mantissa, builder.lshr(builder.shl(one, more), one)), more)
         store(builder.trunc(short, ir.VectorType(_I32, width)), 4, args[1], _I32)
         return context.get_dummy_value()

@@ -24,10 +24,11 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import DTypeLike, NDArray
 
+from secvm.learning._kernels.blocked import ask_ahead, find_segments
 from secvm.learning._kernels.compiling import compiled
+from secvm.learning._kernels.lane_steps import add_mantissas
 from secvm.learning._kernels.layout import PEOPLE
 
-_ONE = np.uint64(1)
 _LOCAL = np.uint64(0xFFFF)
 #: Bytes of a cache line.
 _ALIGNMENT = 64
@@ -170,37 +171,28 @@ def score_some(
     width = len(lanes)
     stride = np.uint64(width)
     bias = len(weights) - width
-    for people in range(first, last):
-        if firsts[people] == firsts[people + 1]:
-            continue
-        for c in range(firsts[people], firsts[people + 1]):
+    for c in range(firsts[first], firsts[last]):
+        for k in range(width):
+            sums[c * width + k] = weights[bias + k]
+        for j in range(cold_indptr[chosen[c]], cold_indptr[chosen[c] + 1]):
+            line = np.int64(cold_slots[j]) * width
+            value = np.int32(cold_values[j])
             for k in range(width):
-                sums[c * width + k] = weights[bias + k]
-            for j in range(cold_indptr[chosen[c]], cold_indptr[chosen[c] + 1]):
-                line = np.int64(cold_slots[j]) * width
-                value = np.int32(cold_values[j])
-                for k in range(width):
-                    sums[c * width + k] += np.int32(weights[line + k] * value)
-        for block in range(group_counts.shape[1]):
-            base = np.uint64(first_slots[block])
-            at = np.uint64(starts[people, block])
-            place = 0
+                sums[c * width + k] += np.int32(weights[line + k] * value)
+    positions = np.empty(PEOPLE + 1, np.uint64)
+    # Few people of a block are chosen, so it is the weights of a block of bins that should stay near.
+    for block in range(group_counts.shape[1]):
+        base = np.uint64(first_slots[block])
+        for people in range(first, last):
+            if firsts[people] == firsts[people + 1]:
+                continue
+            find_segments(group_counts, starts, people, block, positions)
             for c in range(firsts[people], firsts[people + 1]):
+                ask_ahead(groups, positions, chosen, c, firsts[people + 1])
                 here = chosen[c] % PEOPLE
-                while place < here:
-                    at += np.uint64(group_counts[people, block, place])
-                    place += 1
-                end = at + np.uint64(group_counts[people, block, here])
-                add_segment(sums, np.uint64(c) * stride, weights, base, groups, at, end, lanes)
-
-
-@compiled
-def _mantissa(value, bits):
-    """round_half_even(value / 2^bits), 0 <= bits < 63."""
-    whole = value >> bits
-    rest = value - (whole << bits)
-    half = (np.int64(1) << bits) >> 1
-    return whole + np.int64((bits > 0) & ((rest > half) | ((rest == half) & ((whole & 1) == 1))))
+                add_segment(
+                    sums, np.uint64(c) * stride, weights, base, groups, positions[here], positions[here + 1], lanes
+                )
 
 
 @compiled
@@ -224,27 +216,23 @@ def true_scores(
 
     ``state`` are int64 lines and ``bits`` what each lane's mantissas leave out of them.
     """
-    width = len(lanes)
+    width = np.uint64(len(lanes))
+    positions = np.empty(PEOPLE + 1, np.uint64)
     for c in range(first, last):
         i = chosen[c]
         people, place = i // PEOPLE, i % PEOPLE
-        bias = len(state) - width
-        for k in range(width):
-            out[c, k] = _mantissa(state[bias + k], bits[k])
+        row = np.uint64(c) * width
+        add_mantissas(out, row, state, np.uint64(len(state)) - width, bits, np.int64(1), lanes)
         for j in range(cold_indptr[i], cold_indptr[i + 1]):
-            line = np.int64(cold_slots[j]) * width
-            for k in range(width):
-                out[c, k] += _mantissa(state[line + k], bits[k]) * cold_values[j]
+            line = np.uint64(cold_slots[j]) * width
+            add_mantissas(out, row, state, line, bits, np.int64(cold_values[j]), lanes)
         for block in range(group_counts.shape[1]):
-            at = starts[people, block]
-            for earlier in range(place):
-                at += group_counts[people, block, earlier]
-            for group in range(at, at + group_counts[people, block, place]):
+            find_segments(group_counts, starts, people, block, positions)
+            base = np.uint64(first_slots[block])
+            for group in range(positions[place], positions[place + 1]):
                 four = groups[group]
                 for _ in range(4):
-                    line = (first_slots[block] + np.int64(four & _LOCAL)) * width
-                    for k in range(width):
-                        out[c, k] += _mantissa(state[line + k], bits[k])
+                    add_mantissas(out, row, state, (base + (four & _LOCAL)) * width, bits, np.int64(1), lanes)
                     four >>= np.uint64(16)
 
 
@@ -277,19 +265,18 @@ def count_people(groups, group_counts, starts, first_slots, block, active, first
     +, then of -; ``sides`` is 0 or 1.
     """
     stride = np.uint64(len(lanes))
+    positions = np.empty(PEOPLE + 1, np.uint64)
     for people in range(group_counts.shape[0]):
         if firsts[people] == firsts[people + 1]:
             continue
-        at = np.uint64(starts[people, block])
-        place = 0
+        find_segments(group_counts, starts, people, block, positions)
         for a in range(firsts[people], firsts[people + 1]):
+            ask_ahead(groups, positions, active, a, firsts[people + 1])
             here = active[a] % PEOPLE
-            while place < here:
-                at += np.uint64(group_counts[people, block, place])
-                place += 1
-            end = at + np.uint64(group_counts[people, block, here])
             base = np.uint64(first_slots[block] + sides[active[a]] * half)
-            count_segment(counts, base, units, np.uint64(a) * stride, groups, at, end, lanes)
+            count_segment(
+                counts, base, units, np.uint64(a) * stride, groups, positions[here], positions[here + 1], lanes
+            )
 
 
 @compiled
