@@ -39,7 +39,7 @@ from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
 
 #: Lines as long as these: the smallest that holds all models.
-_WIDTHS = (1, 4, 8, LANES)
+_WIDTHS = (1, 4, LANES)
 
 
 @dataclass(frozen=True, slots=True)

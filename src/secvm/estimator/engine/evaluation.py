@@ -58,8 +58,8 @@ class Averaged:
 
 def target_of(people: LaidOutPeople, averaged: Averaged, lines: NDArray[np.int32]) -> Target:
     """Σ state / step as int32 lines, written into ``lines``; its threshold is 0."""
-    # So that the sums of people fit 32 bits.
-    units = np.ldexp(1.0, np.frexp((averaged.greatest + 1) * people.most_units)[1] - 31)
+    # So that the sums of people fit 31 bits: rounding may add half a unit for each of theirs.
+    units = np.ldexp(1.0, np.frexp((averaged.greatest + 1) * people.most_units)[1] - 30)
     factors = np.array([1 / (t * units) for t in averaged.steps]).ravel()
 
     def work(low: int, high: int) -> None:

@@ -18,7 +18,7 @@ from secvm.learning._kernels.sharing import PIECES_PER_THREAD, cut_range, share_
 #: Sums are made to fit people with up to so many times the median of units; who has more is scored truly every time.
 _MANY = 4
 #: Classes of bins by frequency, the smallest of so many bins; from so many blocks of people.
-_CLASSES = 24
+_CLASSES = 12
 _SMALLEST_CLASS = 16
 _LOOKED_AT = 8
 #: By how much norms are rounded up: far more than a sum of so many float64 can lose.
