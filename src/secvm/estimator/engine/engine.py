@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError, BadInputError
-from secvm.estimator.engine.evaluation import Averaged, confusion, target_of
+from secvm.estimator.engine.evaluation import Average, Averaged, confusion
 from secvm.estimator.engine.lane import LANES, lanes_of
 from secvm.estimator.engine.lazy import LazyScores, Target
 from secvm.estimator.engine.people import Bits, LaidOutPeople
@@ -101,6 +101,7 @@ class Engine:
         #: Per lane the greatest absolute value of each sum.
         self._largest = [np.zeros(width, np.int64) for _ in self._sums]
         self._weights = self._people.lines(lines, np.int32)
+        self._average = Average(self._people)
         self._scores = LazyScores(self._people, lazy=lazy)
         self._factor_lines = self._factors(width)
         self._guesses = 2.0**FIXED_BITS / self._factor_lines[3 * width :]
@@ -246,7 +247,7 @@ class Engine:
         averaged = Averaged(
             tuple(self.step - i for i in range(used)), tuple(self._sums[:used]), tuple(self._largest[:used])
         )
-        target = target_of(people, averaged, self._weights)
+        target = self._average.target(averaged)
         negative, left_open = self._scores.judge_beside(target, np.ones_like(people.signs), self._tests)
         return confusion(
             people, self._tests, negative, left_open, averaged, self.evaluation_weights, len(self.lanes)

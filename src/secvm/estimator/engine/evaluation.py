@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ from secvm.learning.weights import Weights
 
 #: Floats in which bounds are computed are off by far less than this share.
 _SLACK = 1e-9
+#: How much larger than after the last round an average may be without being written twice.
+_ROOM = 2.0
 #: Of an int64 as a float, divided and added up a few times.
 _ROUNDED = 2.0**-46
 #: True scores of the state must fit an int64.
@@ -56,18 +59,40 @@ class Averaged:
         return np.asarray((len(self.steps) / 2 + np.ldexp(0.5, bits)) / 2**AVERAGE_BITS)
 
 
-def target_of(people: LaidOutPeople, averaged: Averaged, lines: NDArray[np.int32]) -> Target:
-    """Σ state / step as int32 lines, written into ``lines``; its threshold is 0."""
-    # So that the sums of people fit 31 bits: rounding may add half a unit for each of theirs.
-    units = np.ldexp(1.0, np.frexp((averaged.greatest + 1) * people.most_units)[1] - 30)
-    factors = np.array([1 / (t * units) for t in averaged.steps]).ravel()
+class Average:
+    """Σ state / step as int32 lines; remembers how large it was, for two directions in turn nearly cancel."""
 
-    def work(low: int, high: int) -> None:
-        lane_steps.mean(averaged.states, factors, lines, low, high, people.lanes)
+    def __init__(self, people: LaidOutPeople) -> None:
+        self._people = people
+        self._lines: NDArray[np.int32] = people.lines(people.n_lines, np.int32)
+        self._expected: NDArray[np.float64] | None = None
 
-    people.over(people.n_lines, work)
-    misses = (0.5 + averaged.roundings / units) * (1 + _SLACK) + _SLACK
-    return Target(lines, np.zeros(people.width), misses)
+    def target(self, averaged: Averaged) -> Target:
+        """What is to be judged; the threshold is 0."""
+        most = averaged.greatest
+        expected = most if self._expected is None else np.minimum(most, _ROOM * self._expected)
+        units, largest = self._write(averaged, expected)
+        if (largest > expected).any():
+            units, largest = self._write(averaged, most)
+        self._expected = largest
+        misses = (0.5 + averaged.roundings / units) * (1 + _SLACK) + _SLACK
+        return Target(self._lines, np.zeros(self._people.width), misses)
+
+    def _write(self, averaged: Averaged, greatest: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
+        """Lines in units in which everybody's sums fit if no entry is above ``greatest``; and what the greatest is."""
+        people = self._people
+        # 31 bits, for rounding may add half a unit for each of a person's.
+        units = np.ldexp(1.0, np.frexp((greatest + 1) * people.most_units)[1] - 30)
+        factors = np.array([1 / (t * units) for t in averaged.steps]).ravel()
+        found: list[NDArray[np.float64]] = []
+
+        def work(low: int, high: int) -> None:
+            largest = np.zeros(people.width)
+            lane_steps.mean(averaged.states, factors, self._lines, largest, low, high, people.lanes)
+            found.append(largest)
+
+        people.over(people.n_lines, work)
+        return units, np.max(found, axis=0) * units * (1 + _SLACK)
 
 
 def confusion(

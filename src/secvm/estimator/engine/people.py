@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,8 @@ _LOOKED_AT = 8
 #: By how much norms are rounded up: far more than a sum of so many float64 can lose.
 _UP = 2.0**-24
 _ALL = 2**16 - 1
+#: Pieces below this are done faster than handed out.
+_WORTH_SHARING = 8
 _NO_NORMS = np.zeros((1, 1), np.float32)
 
 Bits = NDArray[np.uint16]
@@ -41,6 +44,8 @@ class LaidOutPeople:
         self.lanes = (0,) * lanes
         self.width = lanes
         self.threads = threads
+        # Ended with the last reference to this object.
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.n_lines = prepared.n_slots + 1
         self.labels = labels
         self.signs = np.where(labels == 1, 1, -1).astype(np.int8)
@@ -75,7 +80,8 @@ class LaidOutPeople:
             for low, high in pieces:
                 work(low, high)
 
-        share_out(cut_range(n, self.threads * PIECES_PER_THREAD), take, self.threads)
+        threads = self.threads if n >= _WORTH_SHARING else 1
+        share_out(cut_range(n, threads * PIECES_PER_THREAD if threads > 1 else 1), take, threads, self._pool)
 
     def most_in_bin(self) -> int:
         """No bin has more units than this, all people together."""
@@ -223,7 +229,7 @@ class LaidOutPeople:
                     *self._layout, block, active, firsts, units, self._sides, counts, half, self.lanes
                 )
 
-        share_out(range(len(self.prepared.first_slots) - 1), work, self.threads)
+        share_out(range(len(self.prepared.first_slots) - 1), work, self.threads, self._pool)
         kernels.count_cold(*self._cold, active, units, self._sides, counts, half, self.width)
         lines = counts.reshape(2, half, self.width)
         lines[:, self._dummies] = 0

@@ -150,11 +150,11 @@ def shorten(state, bits, shorter, weights, first, last, lanes):
 
 
 @intrinsic
-def _mean_line(typing_context, states, at, factors, weights, lanes):
+def _mean_line(typing_context, states, at, factors, weights, largest, lanes):
     """One line of ``mean``."""
 
     def generate(context, builder, signature, args):
-        width = signature.args[4].count
+        width = signature.args[5].count
         load, store = _vectors(context, builder, signature, args, width)
         floats = ir.VectorType(_F64, width)
         total = ir.Constant(floats, [ir.Constant(_F64, 0.0)] * width)
@@ -168,17 +168,24 @@ def _mean_line(typing_context, states, at, factors, weights, lanes):
         # Half away from zero: add a half with the sign of the number, then cut off.
         half, minus_half = (ir.Constant(floats, [ir.Constant(_F64, h)] * width) for h in (0.5, -0.5))
         zero = ir.Constant(floats, [ir.Constant(_F64, 0.0)] * width)
-        shift = builder.select(builder.fcmp_ordered("<", total, zero), minus_half, half)
+        negative = builder.fcmp_ordered("<", total, zero)
+        shift = builder.select(negative, minus_half, half)
+        size, before = builder.select(negative, builder.fsub(zero, total), total), load(4, _I64(0), _F64)
+        store(builder.select(builder.fcmp_ordered("<", before, size), size, before), 4, _I64(0), _F64)
         short = builder.fptosi(builder.fadd(total, shift), ir.VectorType(_I32, width))
         store(short, 3, args[1], _I32)
         return context.get_dummy_value()
 
-    return types.void(states, at, factors, weights, lanes), generate
+    return types.void(states, at, factors, weights, largest, lanes), generate
 
 
 @compiled
-def mean(states, factors, weights, first, last, lanes):
-    """Weights = Σ factor * state, rounded to int32, lines ``first`` to ``last``; good to a little more than a half."""
+def mean(states, factors, weights, largest, first, last, lanes):
+    """Weights = Σ factor * state, rounded to int32, lines ``first`` to ``last``; good to a little more than a half.
+
+    ``largest`` becomes each lane's greatest absolute value before rounding; where that is no int32, neither are the
+    weights.
+    """
     width = np.uint64(len(lanes))
     for line in range(first, last):
-        _mean_line(states, np.uint64(line) * width, factors, weights, lanes)
+        _mean_line(states, np.uint64(line) * width, factors, weights, largest, lanes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -14,8 +15,16 @@ import numpy as np
 PIECES_PER_THREAD = 4
 
 
-def share_out(pieces: Iterable[Any], work: Callable[[Iterable[Any]], None], threads: int) -> None:
-    """Let ``threads`` workers take pieces from one iterator until none is left."""
+def share_out(
+    pieces: Iterable[Any],
+    work: Callable[[Iterable[Any]], None],
+    threads: int,
+    pool: ThreadPoolExecutor | None = None,
+) -> None:
+    """Let ``threads`` workers take pieces from one iterator until none is left.
+
+    Who shares out often brings a pool of as many threads; else they are started and ended here.
+    """
     if threads <= 1:
         work(pieces)
         return
@@ -30,8 +39,8 @@ def share_out(pieces: Iterable[Any], work: Callable[[Iterable[Any]], None], thre
                     return
             yield piece
 
-    with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(work, take()) for _ in range(threads)]:
+    with nullcontext(pool) if pool is not None else ThreadPoolExecutor(threads) as workers:
+        for future in [workers.submit(work, take()) for _ in range(threads)]:
             future.result()
 
 
