@@ -13,9 +13,10 @@ from secvm.learning.rows import BinnedRows
 VOCABULARY = 96_000_000
 
 
-@nb.njit(cache=True)
-def _draw(labels, words, vocabulary, n_bins, signal, seed):  # type: ignore[no-untyped-def]
-    np.random.seed(seed)
+@nb.njit
+def _draw(
+    labels: NDArray[np.int64], words: int, vocabulary: int, n_bins: int, signal: float, rng: np.random.Generator
+) -> NDArray[np.int32]:
     room = 1
     while room < 4 * words:
         room *= 2
@@ -26,7 +27,7 @@ def _draw(labels, words, vocabulary, n_bins, signal, seed):  # type: ignore[no-u
         side = 1.0 if labels[i] else -1.0
         found = 0
         while found < words:
-            word = np.int64(np.exp(np.random.random() * reach))
+            word = np.int64(np.exp(rng.random() * reach))
             mixed = np.uint64(word) * np.uint64(0x9E3779B97F4A7C15)
             place = np.int64(mixed >> np.uint64(40)) & (room - 1)
             while seen[place] not in (0, word):
@@ -37,7 +38,7 @@ def _draw(labels, words, vocabulary, n_bins, signal, seed):  # type: ignore[no-u
             mixed *= np.uint64(0xBF58476D1CE4E5B9)
             mixed ^= mixed >> np.uint64(32)
             lean = np.float64(mixed & np.uint64(1023)) / 1023 - 0.5
-            if np.random.random() < 0.5 + signal * lean * side:
+            if rng.random() < 0.5 + signal * lean * side:
                 seen[place] = word
                 bins[i, found] = np.int32(((mixed >> np.uint64(32)) * np.uint64(n_bins)) >> np.uint64(32))
                 found += 1
@@ -50,7 +51,7 @@ def draw(
     """Rows and labels; ``noise`` is the share of labels that are then flipped."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, n_people)
-    bins = _draw(labels, words, VOCABULARY, n_bins, signal, seed)
+    bins = _draw(labels, words, VOCABULARY, n_bins, signal, rng)
     offsets = np.arange(n_people + 1, dtype=np.int64) * words
     rows = kernels("fast").bin_rows(offsets, bins.ravel(), None, n_bins)
     flipped = rng.random(n_people) < noise

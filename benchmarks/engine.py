@@ -219,10 +219,10 @@ def _measure_one(arguments: argparse.Namespace, rows: BinnedRows, labels: NDArra
     inside, outside = matrix[train], matrix[~train]
     peers: dict[str, tuple[float, float]] = {}
     for name, models in {
-        "linear_svc": [LinearSVC(C=c, max_iter=200) for c in (1e-6, 1e-5, 1e-4, 1e-3)],
+        "linear_svc": [LinearSVC(C=c, tol=tol, max_iter=200) for c in (1e-6, 1e-5, 1e-4, 1e-3) for tol in (1e-4, 1e-2)],
         "sgd": [
             SGDClassifier(alpha=alpha, average=True, max_iter=epochs, tol=None, random_state=1)
-            for alpha in (1e-4, 1e-3, 1e-2)
+            for alpha in (1e-3, 1e-2, 1e-1, 1.0)
             for epochs in (1, 3, 6)
         ],
     }.items():

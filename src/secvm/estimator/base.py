@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
+from secvm.estimator.engine.choice import training_for
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.model import Model
 from secvm.estimator.privacy import Privacy, PrivacyPlan
@@ -252,7 +253,10 @@ class SecVMBase(BaseEstimator):
     ) -> Fitted:
         """All rounds of ``fit``; people of the test cohort are held out."""
         train = people.train
-        training = OfflineTraining(experiment, seed=self.seed_, threads=self.n_jobs or 1)
+        table = attendance_table(attendance, len(people))
+        training = training_for(
+            experiment, people, rounds=self._rounds, attendance=table, seed=self.seed_, threads=self.n_jobs or 1
+        )
         held_out = None
         if train is not None and not train.all():
             counted = True if people.multiplicity is None else people.multiplicity > 0
@@ -261,7 +265,7 @@ class SecVMBase(BaseEstimator):
             training,
             people,
             rounds=self._rounds,
-            attendance=attendance_table(attendance, len(people)),
+            attendance=table,
             held_out=held_out,
             plateau=Plateau() if self.stop == "plateau" else None,
         )

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.engine import LANES, Engine
+from secvm.estimator import SecVMClassifier
+from secvm.estimator.engine import LANES, Engine, choice, sweep
 from secvm.estimator.engine.people import LaidOutPeople
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
@@ -119,7 +120,9 @@ def test_without_its_bound_lazy_scoring_would_be_wrong(monkeypatch: pytest.Monke
     assert any(careless.state(k).to_bytes() != honest.state(k).to_bytes() for k in range(LANES))
 
 
-@pytest.mark.parametrize(("lambda_", "violators"), [("1/2", (0, 0)), ("499999/1000000", (0, 0)), ("500001/1000000", (1, 1))])
+@pytest.mark.parametrize(
+    ("lambda_", "violators"), [("1/2", (0, 0)), ("499999/1000000", (0, 0)), ("500001/1000000", (1, 1))]
+)
 def test_exactly_on_the_margin_nothing_is_sent(lambda_: str, violators: tuple[int, int]) -> None:
     # Two people with a word each: after round 1 both margins are 1 / (2 λ).
     rows = BinnedRows(np.array([0, 1, 2]), np.array([0, 1], np.int32), np.ones(2, np.int32), n_bins=2)
@@ -197,3 +200,35 @@ def test_what_the_engine_does_not_do_it_says() -> None:
         Engine(rows, labels, [Experiment(n_bins=21, labels=("n", "p"))])
     with pytest.raises(BadInputError, match="before the first round"):
         Engine(rows, labels, [ask(rows)]).cells()
+
+
+def test_a_sweep_of_more_models_than_a_line_holds_gives_each_its_own_curve() -> None:
+    rows, labels = some_people(11, n=120, words=15, bins=60)
+    train = np.random.default_rng(4).random((120, 19)) < 0.8
+    experiments = [ask(rows, Fraction(1, 10 + k)) for k in range(19)]
+    told: list[tuple[int, int, int]] = []
+    swept = list(
+        sweep(rows, labels, experiments, train=train, rounds=6, progress=lambda *told_now: told.append(told_now))
+    )
+    assert [one.model for one in swept] == list(range(19))
+    assert told[5:7] == [(0, 16, 6), (16, 3, 1)]
+    for k in (3, 17):
+        state, cells = alone(experiments[k], rows, labels, train[:, k], 6)
+        assert swept[k].state.to_bytes() == state.to_bytes()
+        assert np.array_equal(swept[k].cells, np.stack(cells))
+        right = [np.trace(c) / c.sum() for c in cells]
+        assert swept[k].accuracy.tolist() == right
+    (last,) = sweep(rows, labels, experiments[:1], train=train[:, :1], rounds=6, evaluate=[6])
+    assert np.array_equal(last.cells, swept[0].cells[-1:])
+
+
+def test_a_classifier_has_the_same_model_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    X = rng.integers(0, 3, (90, 20))
+    y = np.where(X[:, :5].sum(axis=1) + rng.integers(0, 4, 90) > 6, "up", "down")
+    plain = SecVMClassifier(rounds=25, lambda_=1e-2, random_state=1, stop="plateau").fit(X, y)
+    monkeypatch.setattr(choice, "ENOUGH", 0)
+    quick = SecVMClassifier(rounds=25, lambda_=1e-2, random_state=1, stop="plateau").fit(X, y)
+    assert quick.state_.to_bytes() == plain.state_.to_bytes()
+    assert (quick.n_iter_, quick.kept_round_, quick.two_cycle_) == (plain.n_iter_, plain.kept_round_, plain.two_cycle_)
+    assert quick.packages_per_person_ == plain.packages_per_person_

@@ -239,6 +239,11 @@ class Engine:
             vectors[f"sum_{i}"] = np.append(column[prepared.slots], column[-1])[None, :]
         return State(rule="pegasos", step=self.step, vectors=vectors)
 
+    def violates(self, model: int) -> NDArray[np.bool_]:
+        """Who sent an update for a model in the last round."""
+        last = self._verdicts[(self.step - 1) % 2]
+        return (last >> np.uint16(model) & np.uint16(1)).astype(np.bool_)
+
     def cells(self) -> NDArray[np.int64]:
         """Models x true label x predicted label, of the people each model does not train on."""
         if self.step == 0:
@@ -249,9 +254,7 @@ class Engine:
         )
         target = self._average.target(averaged)
         negative, left_open = self._scores.judge_beside(target, np.ones_like(people.signs), self._tests)
-        return confusion(
-            people, self._tests, negative, left_open, averaged, self.evaluation_weights, len(self.lanes)
-        )
+        return confusion(people, self._tests, negative, left_open, averaged, self.evaluation_weights, len(self.lanes))
 
     def evaluation_weights(self, model: int) -> Weights:
         """What a model serves."""

@@ -176,4 +176,4 @@ def _write(
     was = left_open[chosen]
     positive[chosen] = (positive[chosen] & ~was) | (ups & was)
     left_open[chosen] = was & still
-    return chosen[left_open[chosen] != 0]
+    return np.asarray(chosen[left_open[chosen] != 0])

@@ -1,7 +1,7 @@
 """What one model of an engine needs besides people: its direction's exact factors and its threshold.
 
-Who trains does not change from round to round, so the factors do not either. ``lanes_of`` also says no, in one sentence,
-to what the engine does not do; ``OfflineTraining`` does it all.
+Who trains does not change from round to round, so the factors do not either. ``why_not`` says in one sentence what the
+engine does not do; ``OfflineTraining`` does it all.
 """
 
 from __future__ import annotations
@@ -69,17 +69,16 @@ def lanes_of(
         raise BadInputError("the models of an engine have the same bins and labels")
     if len({e.rule.averaging for e in experiments if isinstance(e.rule, Pegasos)}) > 1:
         raise BadInputError("the models of an engine average the same number of weight vectors")
-    return tuple(
-        _lane(experiment, participants[model], most_in_bin) for model, experiment in enumerate(experiments)
-    )
+    return tuple(_lane(experiment, participants[model], most_in_bin) for model, experiment in enumerate(experiments))
 
 
-def _lane(experiment: Experiment, participants: NDArray[np.int64], most_in_bin: int) -> Lane:
-    rule = experiment.rule
+def why_not(experiment: Experiment) -> str | None:
+    """What an engine cannot do of this experiment; None: it can train it."""
+    rule, loss = experiment.rule, experiment.loss
     if not isinstance(rule, Pegasos) or rule.step_cap is not None:
-        raise BadInputError("the engine trains by pegasos without a step cap; use OfflineTraining")
-    if len(experiment.labels) != 2 or experiment.loss.tosses_coins or experiment.loss.regression:
-        raise BadInputError("the engine trains two labels by hinge or perceptron; use OfflineTraining")
+        return "the engine trains by pegasos without a step cap; use OfflineTraining"
+    if len(experiment.labels) != 2 or loss.tosses_coins or loss.regression:
+        return "the engine trains two labels by hinge or perceptron; use OfflineTraining"
     plain = (
         not experiment.thinning.active
         and experiment.budget is None
@@ -87,8 +86,13 @@ def _lane(experiment: Experiment, participants: NDArray[np.int64], most_in_bin: 
         and experiment.robust is None
         and not experiment.weighted_updates
     )
-    if not plain:
-        raise BadInputError("the engine knows no thinning, budget, cover or clipping; use OfflineTraining")
+    return None if plain else "the engine knows no thinning, budget, cover or clipping; use OfflineTraining"
+
+
+def _lane(experiment: Experiment, participants: NDArray[np.int64], most_in_bin: int) -> Lane:
+    refused, rule = why_not(experiment), experiment.rule
+    if refused is not None or not isinstance(rule, Pegasos):
+        raise BadInputError(refused or "the engine trains by pegasos")
     if not participants.any():
         raise BadInputError("nobody took part in this round")
     # The direction of two made-up counts tells the factors: what they are is written down in one place only.

@@ -140,9 +140,7 @@ class LazyScores:
         constants = self._constants(target, coefficients, np.zeros(self.people.width))
         self.people.judge(sums, coefficients, None, constants, signs, wanted, chosen, below, left_open)
 
-    def _guess(
-        self, target: Target, signs: NDArray[np.int8], wanted: Bits, below: Bits, left_open: Bits
-    ) -> bool:
+    def _guess(self, target: Target, signs: NDArray[np.int8], wanted: Bits, below: Bits, left_open: Bits) -> bool:
         """From sums of references; False where they do not span the target at all."""
         references = (self._references * _KEPT)[:_KEPT]
         coefficients = self._coefficients(target.lines)

@@ -38,7 +38,7 @@ class LaidOutPeople:
     def __init__(self, prepared: PreparedRows, labels: NDArray[np.int64], *, lanes: int, threads: int) -> None:
         if len(labels) != prepared.n_people:
             raise BadInputError("there must be a label for each person")
-        if len(labels) and not (0 <= labels.min() and labels.max() <= 1):
+        if len(labels) and not (labels.min() >= 0 and labels.max() <= 1):
             raise BadInputError("the engine trains two labels")
         self.prepared = prepared
         self.lanes = (0,) * lanes
@@ -125,7 +125,7 @@ class LaidOutPeople:
             found.append(squares)
 
         self.over(self.n_lines, work)
-        return np.sqrt(np.sum(found, axis=0)) * (1 + _UP)
+        return np.asarray(np.sqrt(np.sum(found, axis=0)) * (1 + _UP))
 
     def judge(
         self,
@@ -225,9 +225,7 @@ class LaidOutPeople:
 
         def work(blocks: Iterable[int]) -> None:
             for block in blocks:
-                kernels.count_people(
-                    *self._layout, block, active, firsts, units, self._sides, counts, half, self.lanes
-                )
+                kernels.count_people(*self._layout, block, active, firsts, units, self._sides, counts, half, self.lanes)
 
         share_out(range(len(self.prepared.first_slots) - 1), work, self.threads, self._pool)
         kernels.count_cold(*self._cold, active, units, self._sides, counts, half, self.width)

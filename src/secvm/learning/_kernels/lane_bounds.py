@@ -3,7 +3,7 @@
 The integer sums of everybody are known under a few *references*, weights of earlier rounds. New weights are a
 combination of the references plus a remainder r, whatever the coefficients; so a new score is the same combination of
 known sums, give or take Σ_c ‖x_c‖ ‖r_c‖, where c runs over *classes* of bins (bins of about one frequency). By
-Cauchy-Schwarz that is a bound, and no guess. Everything of it that is a float is rounded up by more than floats can lose.
+Cauchy-Schwarz that is a bound, and no guess. Whatever of it is a float is rounded up by more than floats can lose.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def remainder_squares(target, references, coefficients, classes, out, first, las
 
 
 @intrinsic
-def _verdict(typing_context, sums, at, coefficients, norms, place, n_classes, remainders, units, constants, sign, lanes):
+def _verdict(
+    typing_context, sums, at, coefficients, norms, place, n_classes, remainders, units, constants, sign, lanes
+):
     """Bits of lanes that are surely below the threshold, and of those surely above, in one integer (below << 16)."""
 
     def generate(context, builder, signature, args):
@@ -163,9 +165,7 @@ def _verdict(typing_context, sums, at, coefficients, norms, place, n_classes, re
         return builder.or_(builder.shl(both[0], _I32(16)), both[1])
 
     return (
-        types.uint32(
-            sums, at, coefficients, norms, place, n_classes, remainders, units, constants, sign, lanes
-        ),
+        types.uint32(sums, at, coefficients, norms, place, n_classes, remainders, units, constants, sign, lanes),
         generate,
     )
 

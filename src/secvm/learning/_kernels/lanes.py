@@ -71,9 +71,7 @@ def add_segment(typing_context, sums, row, weights, base, groups, at, end, lanes
     def generate(context, builder, signature, args):
         width = signature.args[7].count
         i64, vector = ir.IntType(64), ir.VectorType(ir.IntType(32), width)
-        sums_at, weights_at, groups_at = (
-            _data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4)
-        )
+        sums_at, weights_at, groups_at = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4))
         shift = i64(width.bit_length() - 1)
         first = builder.gep(weights_at, [builder.shl(args[3], shift)])
         partial = [cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(4)]
@@ -99,9 +97,7 @@ def count_segment(typing_context, counts, base, units, row, groups, at, end, lan
     def generate(context, builder, signature, args):
         width = signature.args[7].count
         i64, vector = ir.IntType(64), ir.VectorType(ir.IntType(32), width)
-        counts_at, units_at, groups_at = (
-            _data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4)
-        )
+        counts_at, units_at, groups_at = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4))
         shift = i64(width.bit_length() - 1)
         first = builder.gep(counts_at, [builder.shl(args[1], shift)])
         pointer, align = _line(builder, units_at, args[3], vector)
