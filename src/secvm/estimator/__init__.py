@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from secvm.estimator.binner import FeatureBinner
     from secvm.estimator.classifier import SecVMClassifier
+    from secvm.estimator.classifier_cv import SecVMClassifierCV
     from secvm.estimator.privacy import Privacy
     from secvm.estimator.regressor import SecVMRegressor
 
-__all__ = ["FeatureBinner", "Privacy", "SecVMClassifier", "SecVMRegressor"]
+__all__ = ["FeatureBinner", "Privacy", "SecVMClassifier", "SecVMClassifierCV", "SecVMRegressor"]
 
 
 def __getattr__(name: str) -> Any:
@@ -34,6 +35,10 @@ def __getattr__(name: str) -> Any:
         from secvm.estimator.classifier import SecVMClassifier
 
         return SecVMClassifier
+    if name == "SecVMClassifierCV":
+        from secvm.estimator.classifier_cv import SecVMClassifierCV
+
+        return SecVMClassifierCV
     if name == "SecVMRegressor":
         from secvm.estimator.regressor import SecVMRegressor
 

@@ -120,7 +120,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         """
         self._validate_params()
         self._check_privacy(sample_weight, attendance)
-        y = _labels(y)
+        y = labels_of(y)
         self.seed_ = self._seed()
         train = self._train_mask(X, cohorts)
         self._learn_bins(X, sample_weight, train)
@@ -141,7 +141,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One more round, over these people. The first call needs ``classes`` if they do not all occur in ``y``."""
         self._check_rounds_open()
-        y = _labels(y)
+        y = labels_of(y)
         if not hasattr(self, "weights_"):
             self._validate_params()
             self.classes_ = unique_labels(y if classes is None else np.asarray(classes))
@@ -240,7 +240,8 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         return estimator
 
 
-def _labels(y: Any) -> NDArray[Any]:
+def labels_of(y: Any) -> NDArray[Any]:
+    """Labels as scikit-learn wants them checked."""
     if y is None:
         raise BadInputError("requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
