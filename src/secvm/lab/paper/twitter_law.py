@@ -1,0 +1,70 @@
+"""The laws that people at Twitter's shape follow, as tables of integers: the same people on every machine.
+
+- **Words** come in pairs. Pair k (from 0) has the weight of Zipf and Mandelbrot, the integral of (x + shift)^-exponent
+  from k to k + 1, and shares it evenly between words 2k and 2k + 1. The table has the edges of 2^14 cells of equal
+  probability, worked out in decimal arithmetic; within a cell the density is constant.
+- **Leans.** Pair k leans by a normal draw l of standard deviation ``signal``: its even word is the pick of side c = ±1
+  with odds exp(2cl) against the odd one. So a word's odds between the sides are those of ``lab.population.zipf``,
+  words of one person are still drawn without rejection, and over both sides each word keeps its weight exactly.
+- **Lengths**, how many different words a person has, are log-normal: ``spread`` is the standard deviation of the
+  logarithm, and the mean is the one asked for. The paper gives the mean only; the spread is our choice.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from functools import cache
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
+
+#: A die's 64 bits: which cell of the law, where in it, and the coin between the two words of a pair.
+CELL_BITS, PLACE_BITS, COIN_BITS = 14, 30, 20
+#: Bits after the point of a cell's edge.
+POINT_BITS = 10
+#: A lean, and a length, is one of 2^12, all equally likely.
+QUANTILE_BITS = 12
+#: Words are int32, and the edges of their pairs have ten bits more.
+MAX_VOCABULARY = 2**30
+
+
+@cache
+def word_edges(vocabulary: int, exponent: float, shift: float) -> NDArray[np.uint64]:
+    """Edges of the cells, 2^14 + 1, in pairs of words, with ``POINT_BITS`` bits after the point."""
+    cells, pairs = 2**CELL_BITS, vocabulary // 2
+    with localcontext() as context:
+        context.prec = 28
+        low, high, power = Decimal(shift), Decimal(pairs) + Decimal(shift), 1 - Decimal(exponent)
+        if power == 0:
+            ratio = (high / low).ln() / cells
+            positions = [low * (ratio * c).exp() - low for c in range(cells + 1)]
+        else:
+            first, step = low**power, (high**power - low**power) / cells
+            positions = [(first + step * c) ** (1 / power) - low for c in range(cells + 1)]
+        edges = np.array([round(position * 2**POINT_BITS) for position in positions], np.uint64)
+    edges[0], edges[-1] = 0, pairs << POINT_BITS
+    if int(np.diff(edges).max()) >= 2 ** (64 - PLACE_BITS):
+        raise BadInputError("the rarest words are too many for so steep a law", next_step="lower the exponent")
+    edges.setflags(write=False)
+    return edges
+
+
+def _normal_quantiles() -> list[float]:
+    n = 2**QUANTILE_BITS
+    return [NormalDist().inv_cdf((i + 0.5) / n) for i in range(n)]
+
+
+def lean_chances(signal: float) -> NDArray[np.uint64]:
+    """Of 2^20 tosses, those that give side 1 the even word; one for each of 2^12 equally likely leans."""
+    chances = [2**COIN_BITS / (1 + math.exp(-2 * signal * z)) for z in _normal_quantiles()]
+    return np.array([round(chance) for chance in chances], np.uint64)
+
+
+def lengths(mean: float, spread: float) -> NDArray[np.int64]:
+    """Numbers of different words, all equally likely."""
+    raw = np.exp(spread * np.array(_normal_quantiles()))
+    return np.maximum(1, np.rint(raw * (mean / raw.mean()))).astype(np.int64)
