@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from secvm.lab.paper.twitter_law import CELL_BITS, COIN_BITS, PLACE_BITS, POINT_BITS, QUANTILE_BITS
+from secvm.lab.paper.twitter_law import CELL_BITS, COIN_BITS, PLACE_BITS, POINT_BITS, QUANTILE_BITS, STRENGTH_BITS
 from secvm.learning._kernels.compiling import compiled
 from secvm.learning._kernels.siphash import siphash24_word
 
@@ -19,6 +19,7 @@ _LEAST = 16
 _U = np.uint64
 _CELL, _PLACE = _U(64 - CELL_BITS), _U(COIN_BITS)
 _PLACE_MASK, _COIN_MASK = _U(2**PLACE_BITS - 1), _U(2**COIN_BITS - 1)
+_FAIR = 2 ** (COIN_BITS - 1)
 _PERSON = _U(32)
 #: 2^64 over the golden ratio: spreads neighbouring words over the table.
 _SPREAD = _U(0x9E3779B97F4A7C15)
@@ -39,7 +40,7 @@ def _is_new(table, bits, stamp, word):
 
 
 @compiled
-def draw_words(edges, leans, word_key, lean_key, first_person, sides, indptr, low, high, table_bits, out):
+def draw_words(edges, leans, word_key, lean_key, first_person, sides, strengths, indptr, low, high, table_bits, out):
     """Write the words of people ``low`` to ``high`` of a chunk; returns the first who ran out of dice, or -1.
 
     ``edges`` and ``leans`` are the law's tables, ``out[indptr[i] : indptr[i + 1]]`` is for person i of the chunk.
@@ -51,7 +52,7 @@ def draw_words(edges, leans, word_key, lean_key, first_person, sides, indptr, lo
         stamp = np.uint64(i + 1)
         at, end = indptr[i], indptr[i + 1]
         first = np.uint64(first_person + i) << np.uint64(THROW_BITS)
-        thrown, side = 0, np.uint64(sides[i])
+        thrown, side, strength = 0, np.uint64(sides[i]), np.int64(strengths[i])
         while at < end:
             n = min(_CHUNK, max(_LEAST, end - at))
             if thrown + n > 1 << THROW_BITS:
@@ -68,8 +69,9 @@ def draw_words(edges, leans, word_key, lean_key, first_person, sides, indptr, lo
             for t in range(n):
                 hashes[t] = siphash24_word(l0, l1, pairs[t])
             for t in range(n):
-                heads = np.uint64((dice[t] & _COIN_MASK) < leans[hashes[t] >> _U(64 - QUANTILE_BITS)])
-                word = (pairs[t] << _U(1)) | (heads ^ side)
+                lean = leans[hashes[t] >> _U(64 - QUANTILE_BITS)]
+                heads = np.int64(dice[t] & _COIN_MASK) < _FAIR + ((lean * strength) >> STRENGTH_BITS)
+                word = (pairs[t] << _U(1)) | (np.uint64(heads) ^ side)
                 if _is_new(table, table_bits, stamp, word):
                     out[at] = np.int32(word)
                     at += 1

@@ -43,9 +43,9 @@ _DICE_TAG = b"secvm-lab-people"
 CHUNK = 4 * PEOPLE
 #: The order of the bins in the layout is that of the first people: enough to tell frequent from rare.
 _SAMPLE = 16 * PEOPLE
-#: How the bits of a person's one die are used: its length above, its side, and below whether the label is turned over.
-_SIDE_BIT = 51
-_NOISE_BITS = 32
+#: The bits of a person's one die, from above: its length, its side, its strength, and whether its label is turned over.
+_SIDE_BIT, _STRENGTH_BIT, _NOISE_BITS = 51, 41, 32
+_STRENGTHS = 2 ** (_SIDE_BIT - _STRENGTH_BIT)
 
 Chunk = tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[np.int8]]
 
@@ -73,13 +73,15 @@ class TwitterPeople:
     words_per_person: float = 1_826
     #: Words there are; most are used by nobody.
     vocabulary: int = 2**29
-    exponent: float = 1.057
+    exponent: float = 1.0587
     #: Mandelbrot's shift; 2.7 is the classic value for text.
     shift: float = 2.7
     #: Standard deviation of the logarithm of a person's number of words.
     spread: float = 0.5
     #: Standard deviation of a word's lean.
     signal: float = 0.3
+    #: Share of its words in which the least typical person follows the leans; the most typical follows all.
+    weakest: float = 0.0
     #: Share of labels that are turned over.
     label_noise: float = 0.24
 
@@ -88,15 +90,24 @@ class TwitterPeople:
             raise BadInputError("people, words per person, shift and exponent must be positive")
         if not 2 <= self.vocabulary <= twitter_law.MAX_VOCABULARY or self.vocabulary % 2:
             raise BadInputError(f"the vocabulary must be an even number up to {twitter_law.MAX_VOCABULARY}")
-        if not (0 <= self.label_noise <= 1 and self.signal >= 0 and self.spread >= 0):
-            raise BadInputError("label noise lies between 0 and 1; signal and spread are not negative")
+        if not (0 <= self.label_noise <= 1 and 0 <= self.weakest <= 1 and self.signal >= 0 and self.spread >= 0):
+            raise BadInputError("label noise and weakest lie between 0 and 1; signal and spread are not negative")
         if int(self.lengths.max()) > self.vocabulary // 2:
             raise BadInputError("some people would need more than half of the vocabulary")
 
     @classmethod
     def weak_signal(cls, n_people: int = 4_000) -> TwitterPeople:
         """Words that say nearly nothing, few of them a person: full-batch Pegasos is caught in its two-cycle."""
-        return cls(n_people=n_people, words_per_person=100, vocabulary=2_000, spread=0.0, signal=0.1, label_noise=0.1)
+        return cls(
+            n_people=n_people,
+            words_per_person=100,
+            vocabulary=2_000,
+            exponent=1.05,
+            spread=0.0,
+            signal=0.1,
+            weakest=1.0,
+            label_noise=0.1,
+        )
 
     def with_people(self, n_people: int) -> TwitterPeople:
         """More of the same people, or fewer."""
@@ -121,7 +132,7 @@ class TwitterPeople:
             raise BadInputError("a chunk has at least one person, and a seed is not negative")
         digest = hashlib.blake2b(seed.to_bytes(32, "little"), digest_size=48, person=_DICE_TAG).digest()
         person_key, word_key, lean_key = np.frombuffer(digest, "<u8").astype(np.uint64).reshape(3, 2)
-        leans = twitter_law.lean_chances(self.signal)
+        leans = twitter_law.leans(self.signal)
         longest = int(self.lengths.max())
         for first in range(start, self.n_people, size):
             people = np.arange(first, min(first + size, self.n_people), dtype=np.uint64)
@@ -129,10 +140,13 @@ class TwitterPeople:
             indptr = np.zeros(len(people) + 1, np.int64)
             np.cumsum(self.lengths[dice >> np.uint64(64 - twitter_law.QUANTILE_BITS)], out=indptr[1:])
             sides = ((dice >> np.uint64(_SIDE_BIT)) & np.uint64(1)).astype(np.int8)
+            above = ((dice >> np.uint64(_STRENGTH_BIT)) & np.uint64(_STRENGTHS - 1)).astype(np.float64) + 0.5
+            shares = self.weakest + (1 - self.weakest) * above / _STRENGTHS
+            strengths = np.rint(shares * 2**twitter_law.STRENGTH_BITS).astype(np.int64)
             noise = dice & np.uint64(2**_NOISE_BITS - 1)
             labels = sides ^ (noise < np.uint64(round(self.label_noise * 2**_NOISE_BITS))).astype(np.int8)
             words = np.empty(int(indptr[-1]), np.int32)
-            tables = (self.edges, leans, word_key, lean_key, first, sides, indptr)
+            tables = (self.edges, leans, word_key, lean_key, first, sides, strengths, indptr)
             self._draw(tables, len(people), longest, words, threads)
             yield first, indptr, words, labels
 

@@ -6,6 +6,8 @@
 - **Leans.** Pair k leans by a normal draw l of standard deviation ``signal``: its even word is the pick of side c = ±1
   with odds exp(2cl) against the odd one. So a word's odds between the sides are those of ``lab.population.zipf``,
   words of one person are still drawn without rejection, and over both sides each word keeps its weight exactly.
+- **Strengths.** People differ in how much of it shows: a person of strength a follows the leans in a share a of its words
+  and tosses a fair coin for the others. Strengths are uniform between ``weakest`` and 1.
 - **Lengths**, how many different words a person has, are log-normal: ``spread`` is the standard deviation of the
   logarithm, and the mean is the one asked for. The paper gives the mean only; the spread is our choice.
 """
@@ -28,6 +30,8 @@ CELL_BITS, PLACE_BITS, COIN_BITS = 14, 30, 20
 POINT_BITS = 10
 #: A lean, and a length, is one of 2^12, all equally likely.
 QUANTILE_BITS = 12
+#: A strength of 1, in bits.
+STRENGTH_BITS = 16
 #: Words are int32, and the edges of their pairs have ten bits more.
 MAX_VOCABULARY = 2**30
 
@@ -58,10 +62,10 @@ def _normal_quantiles() -> list[float]:
     return [NormalDist().inv_cdf((i + 0.5) / n) for i in range(n)]
 
 
-def lean_chances(signal: float) -> NDArray[np.uint64]:
-    """Of 2^20 tosses, those that give side 1 the even word; one for each of 2^12 equally likely leans."""
-    chances = [2**COIN_BITS / (1 + math.exp(-2 * signal * z)) for z in _normal_quantiles()]
-    return np.array([round(chance) for chance in chances], np.uint64)
+def leans(signal: float) -> NDArray[np.int64]:
+    """By how many of 2^20 tosses side 1 prefers the even word of a pair; 2^12 leans, all equally likely."""
+    shares = [1 / (1 + math.exp(-2 * signal * z)) - 0.5 for z in _normal_quantiles()]
+    return np.array([round(2**COIN_BITS * share) for share in shares], np.int64)
 
 
 def lengths(mean: float, spread: float) -> NDArray[np.int64]:
