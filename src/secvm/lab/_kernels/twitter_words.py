@@ -5,12 +5,18 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from secvm.lab.paper.twitter_law import CELL_BITS, COIN_BITS, PLACE_BITS, POINT_BITS, QUANTILE_BITS, STRENGTH_BITS
+from secvm.lab._kernels.twitter_bits import (
+    CELL_BITS,
+    COIN_BITS,
+    PLACE_BITS,
+    POINT_BITS,
+    QUANTILE_BITS,
+    STRENGTH_BITS,
+    THROW_BITS,
+)
 from secvm.learning._kernels.compiling import compiled
 from secvm.learning._kernels.siphash import siphash24_word
 
-#: Dice are counted in 64 bits, the person in the upper ones: so many throws a person has.
-THROW_BITS = 24
 
 #: Dice thrown at once; few enough for the first cache.
 _CHUNK = 256

@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.lab._kernels.twitter_words import THROW_BITS, draw_words
+from secvm.lab._kernels.twitter_bits import QUANTILE_BITS, STRENGTH_BITS, THROW_BITS
+from secvm.lab._kernels.twitter_words import draw_words
 from secvm.lab.paper import twitter_law
 from secvm.learning._kernels.hash_numbers import hash_numbers
 from secvm.learning._kernels.hashing import bin_rows
@@ -79,11 +80,11 @@ class TwitterPeople:
     #: Standard deviation of the logarithm of a person's number of words.
     spread: float = 0.5
     #: Standard deviation of a word's lean.
-    signal: float = 0.3
+    signal: float = 0.5
     #: Share of its words in which the least typical person follows the leans; the most typical follows all.
     weakest: float = 0.0
     #: Share of labels that are turned over.
-    label_noise: float = 0.24
+    label_noise: float = 0.22
 
     def __post_init__(self) -> None:
         if not (self.n_people >= 1 and self.words_per_person >= 1 and self.shift > 0 and self.exponent > 0):
@@ -96,18 +97,9 @@ class TwitterPeople:
             raise BadInputError("some people would need more than half of the vocabulary")
 
     @classmethod
-    def weak_signal(cls, n_people: int = 4_000) -> TwitterPeople:
-        """Words that say nearly nothing, few of them a person: full-batch Pegasos is caught in its two-cycle."""
-        return cls(
-            n_people=n_people,
-            words_per_person=100,
-            vocabulary=2_000,
-            exponent=1.05,
-            spread=0.0,
-            signal=0.1,
-            weakest=1.0,
-            label_noise=0.1,
-        )
+    def weak_signal(cls, n_people: int = 350_000) -> TwitterPeople:
+        """The same shape with words that say nearly nothing: full-batch Pegasos is long caught in its two-cycle."""
+        return cls(n_people=n_people, signal=0.05, weakest=1.0, label_noise=0.1)
 
     def with_people(self, n_people: int) -> TwitterPeople:
         """More of the same people, or fewer."""
@@ -138,11 +130,11 @@ class TwitterPeople:
             people = np.arange(first, min(first + size, self.n_people), dtype=np.uint64)
             dice = siphash24_words(np.broadcast_to(person_key, (len(people), 2)), people)
             indptr = np.zeros(len(people) + 1, np.int64)
-            np.cumsum(self.lengths[dice >> np.uint64(64 - twitter_law.QUANTILE_BITS)], out=indptr[1:])
+            np.cumsum(self.lengths[dice >> np.uint64(64 - QUANTILE_BITS)], out=indptr[1:])
             sides = ((dice >> np.uint64(_SIDE_BIT)) & np.uint64(1)).astype(np.int8)
             above = ((dice >> np.uint64(_STRENGTH_BIT)) & np.uint64(_STRENGTHS - 1)).astype(np.float64) + 0.5
             shares = self.weakest + (1 - self.weakest) * above / _STRENGTHS
-            strengths = np.rint(shares * 2**twitter_law.STRENGTH_BITS).astype(np.int64)
+            strengths = np.rint(shares * 2**STRENGTH_BITS).astype(np.int64)
             noise = dice & np.uint64(2**_NOISE_BITS - 1)
             labels = sides ^ (noise < np.uint64(round(self.label_noise * 2**_NOISE_BITS))).astype(np.int8)
             words = np.empty(int(indptr[-1]), np.int32)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.lab._kernels.twitter_bits import POINT_BITS
 from secvm.lab._kernels.twitter_words import count_people
 from secvm.lab.paper.twitter import CHUNK, TwitterPeople
-from secvm.lab.paper.twitter_law import POINT_BITS
 
 #: Words whose counts are looked at together.
 _SLICE = 2**24

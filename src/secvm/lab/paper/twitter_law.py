@@ -1,7 +1,7 @@
 """The laws that people at Twitter's shape follow, as tables of integers: the same people on every machine.
 
 - **Words** come in pairs. Pair k (from 0) has the weight of Zipf and Mandelbrot, the integral of (x + shift)^-exponent
-  from k to k + 1, and shares it evenly between words 2k and 2k + 1. The table has the edges of 2^14 cells of equal
+  from k to k + 1, and shares it evenly between words 2k and 2k + 1. The table has the edges of 2^12 cells of equal
   probability, worked out in decimal arithmetic; within a cell the density is constant.
 - **Leans.** Pair k leans by a normal draw l of standard deviation ``signal``: its even word is the pick of side c = ±1
   with odds exp(2cl) against the odd one. So a word's odds between the sides are those of ``lab.population.zipf``,
@@ -23,22 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.lab._kernels.twitter_bits import CELL_BITS, COIN_BITS, PLACE_BITS, POINT_BITS, QUANTILE_BITS
 
-#: A die's 64 bits: which cell of the law, where in it, and the coin between the two words of a pair.
-CELL_BITS, PLACE_BITS, COIN_BITS = 14, 30, 20
-#: Bits after the point of a cell's edge.
-POINT_BITS = 10
-#: A lean, and a length, is one of 2^12, all equally likely.
-QUANTILE_BITS = 12
-#: A strength of 1, in bits.
-STRENGTH_BITS = 16
+#: A cell reaches this much further than it begins, at most: a constant density would else not be the law's.
+_THICKEST = 1.25
 #: Words are int32, and the edges of their pairs have ten bits more.
 MAX_VOCABULARY = 2**30
 
 
 @cache
 def word_edges(vocabulary: int, exponent: float, shift: float) -> NDArray[np.uint64]:
-    """Edges of the cells, 2^14 + 1, in pairs of words, with ``POINT_BITS`` bits after the point."""
+    """Edges of the cells, 2^12 + 1, in pairs of words, with ``POINT_BITS`` bits after the point."""
     cells, pairs = 2**CELL_BITS, vocabulary // 2
     with localcontext() as context:
         context.prec = 28
@@ -51,7 +46,8 @@ def word_edges(vocabulary: int, exponent: float, shift: float) -> NDArray[np.uin
             positions = [(first + step * c) ** (1 / power) - low for c in range(cells + 1)]
         edges = np.array([round(position * 2**POINT_BITS) for position in positions], np.uint64)
     edges[0], edges[-1] = 0, pairs << POINT_BITS
-    if int(np.diff(edges).max()) >= 2 ** (64 - PLACE_BITS):
+    x = edges.astype(np.float64) + shift * 2**POINT_BITS
+    if int(np.diff(edges).max()) >= 2 ** (64 - PLACE_BITS) or (x[1:] / x[:-1]).max() > _THICKEST:
         raise BadInputError("the rarest words are too many for so steep a law", next_step="lower the exponent")
     edges.setflags(write=False)
     return edges
@@ -63,7 +59,7 @@ def _normal_quantiles() -> list[float]:
 
 
 def leans(signal: float) -> NDArray[np.int64]:
-    """By how many of 2^20 tosses side 1 prefers the even word of a pair; 2^12 leans, all equally likely."""
+    """By how many of 2^21 tosses side 1 prefers the even word of a pair; 2^12 leans, all equally likely."""
     shares = [1 / (1 + math.exp(-2 * signal * z)) - 0.5 for z in _normal_quantiles()]
     return np.array([round(2**COIN_BITS * share) for share in shares], np.int64)
 

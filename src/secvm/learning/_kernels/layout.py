@@ -213,9 +213,7 @@ class Segments:
         self.n_groups = int(in_pair.sum())
         self.n_cold = int(self.cold_indptr[-1])
 
-    def fill(
-        self, groups: NDArray[np.uint64], cold_slots: NDArray[np.int32], cold_values: NDArray[np.int32]
-    ) -> None:
+    def fill(self, groups: NDArray[np.uint64], cold_slots: NDArray[np.int32], cold_values: NDArray[np.int32]) -> None:
         """Write the groups and the cold entries."""
         order, locals_ = self._order, groups.view(np.uint16)
         rows = (self._indptr, self._bins, self._values)
