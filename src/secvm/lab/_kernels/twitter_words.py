@@ -17,7 +17,6 @@ from secvm.lab._kernels.twitter_bits import (
 from secvm.learning._kernels.compiling import compiled
 from secvm.learning._kernels.siphash import siphash24_word
 
-
 #: Dice thrown at once; few enough for the first cache.
 _CHUNK = 256
 #: Near the end of a person's text a batch is not much larger than what is missing.

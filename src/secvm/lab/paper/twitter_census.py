@@ -1,6 +1,6 @@
 """How many words people at Twitter's shape use, counted and foretold.
 
-Words grow with people as in text: each new person brings words that nobody had. ``expected`` says how many of n people's
+Words grow with people as in text: each new person brings words that nobody had. ``expected`` says how many of their
 words are different, and how many belong to one person alone, from the law; ``count`` counts them among made people.
 """
 

@@ -6,8 +6,8 @@
 - **Leans.** Pair k leans by a normal draw l of standard deviation ``signal``: its even word is the pick of side c = ±1
   with odds exp(2cl) against the odd one. So a word's odds between the sides are those of ``lab.population.zipf``,
   words of one person are still drawn without rejection, and over both sides each word keeps its weight exactly.
-- **Strengths.** People differ in how much of it shows: a person of strength a follows the leans in a share a of its words
-  and tosses a fair coin for the others. Strengths are uniform between ``weakest`` and 1.
+- **Strengths.** People differ in how much of it shows: a person of strength a follows the leans in a share a of its
+  words and tosses a fair coin for the others. Strengths are uniform between ``weakest`` and 1.
 - **Lengths**, how many different words a person has, are log-normal: ``spread`` is the standard deviation of the
   logarithm, and the mean is the one asked for. The paper gives the mean only; the spread is our choice.
 """
