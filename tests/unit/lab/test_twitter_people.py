@@ -29,7 +29,8 @@ BINNING = HashBinning(997, b"salt" * 8)
 
 
 def everybody(people: TwitterPeople, seed: int, **how: Any) -> tuple[list[list[int]], list[int]]:
-    words, labels = [], []
+    words: list[list[int]] = []
+    labels: list[int] = []
     for first, indptr, chunk, chunk_labels in people.chunks(seed, **how):
         assert first == len(words)
         words += [chunk[a:b].tolist() for a, b in itertools.pairwise(indptr)]

@@ -5,8 +5,8 @@ number of people, the mean number of words, the number of different words and th
 them (``twitter_law``), the signal and the noise are ours. docs/paper-people.md says which and how near they come.
 
 A person is a function of the seed and its number: chunks and threads do not show, and the first 20,000 of 350,000
-people are the same as 20,000 alone. A word is a number, the popular ones low; as a feature it is its decimal string, as an
-index of an svmlight file is. Every word counts 1.
+people are the same as 20,000 alone. A word is a number, the popular ones low; as a feature it is its decimal string, as
+an index of an svmlight file is. Every word counts 1.
 
     people = TwitterPeople(n_people=20_000)
     for first, indptr, words, labels in people.chunks(seed=1):

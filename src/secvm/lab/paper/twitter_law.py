@@ -67,4 +67,4 @@ def leans(signal: float) -> NDArray[np.int64]:
 def lengths(mean: float, spread: float) -> NDArray[np.int64]:
     """Numbers of different words, all equally likely."""
     raw = np.exp(spread * np.array(_normal_quantiles()))
-    return np.maximum(1, np.rint(raw * (mean / raw.mean()))).astype(np.int64)
+    return np.asarray(np.maximum(1, np.rint(raw * (mean / raw.mean()))), dtype=np.int64)
