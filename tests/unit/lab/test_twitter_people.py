@@ -183,7 +183,7 @@ def test_words_grow_as_the_law_foretells() -> None:
         assert found.words == pytest.approx(found.expected_words, rel=0.01)
         assert found.alone == pytest.approx(found.expected_alone, rel=0.01)
     distinct, alone = twitter_census.expected(TwitterPeople())
-    assert distinct == pytest.approx(95_880_008, rel=0.002)
+    assert distinct == pytest.approx(95_880_008, rel=0.005)
     assert alone > distinct / 2
 
 

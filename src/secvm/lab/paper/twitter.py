@@ -74,7 +74,7 @@ class TwitterPeople:
     words_per_person: float = 1_826
     #: Words there are; most are used by nobody.
     vocabulary: int = 2**29
-    exponent: float = 1.0587
+    exponent: float = 1.0597
     #: Mandelbrot's shift; 2.7 is the classic value for text.
     shift: float = 2.7
     #: Standard deviation of the logarithm of a person's number of words.
