@@ -40,7 +40,7 @@ from secvm.learning.rows import BinnedRows
 
 #: BLAKE2b personalisation of the dice.
 _DICE_TAG = b"secvm-lab-people"
-#: People at a time: 4,096 of 1,826 words take some 130 MB on their way into bins.
+#: People at a time: 4,096 of 1,826 words are 120 MB of words and bins, and for a moment twice that for sums.
 CHUNK = 4 * PEOPLE
 #: The order of the bins in the layout is that of the first people: enough to tell frequent from rare.
 _SAMPLE = 16 * PEOPLE
