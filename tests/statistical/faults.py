@@ -54,9 +54,9 @@ def updates_at_once(patch: pytest.MonkeyPatch) -> None:
     cell = [0]
     ready = ParticipantSession._packages_ready
 
-    def noting(self: ParticipantSession, packages: Any, now: int, words: Iterator[int]) -> Any:
+    def noting(self: ParticipantSession, packages: Any, *rest: Any) -> Any:
         cell[0] = sum(not isinstance(one, NullPackage) for one in packages)
-        return ready(self, packages, now, words)
+        return ready(self, packages, *rest)
 
     patch.setattr(ParticipantSession, "_packages_ready", noting)
     patch.setattr(session_module, "shuffle", _unshuffled)
