@@ -42,9 +42,10 @@ def log_tail(shape: float, p: float, above: int) -> float:
 
 
 def _log_rising(shape: float, k: int) -> float:
-    """ln Γ(shape + k) / Γ(shape). Stirling's series for large shapes, where the difference of two lgammas is all rounding.
+    """The logarithm of Γ(shape + k) / Γ(shape).
 
-    Its next term is below 1 / (1260 shape⁵).
+    By Stirling's series for large shapes, where the difference of two lgammas would be all rounding: for NB(1e16, p) of
+    mean 500, fifty and more off. The series' next term is below 1 / (1260 shape⁵).
     """
     if shape < _STIRLING:
         return math.lgamma(shape + k) - math.lgamma(shape)
