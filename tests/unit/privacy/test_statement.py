@@ -198,6 +198,15 @@ def test_only_one_relay_in_mode_round_makes_a_guarantee(modes: tuple[str | None,
     assert "mode round" in as_text(told)
 
 
+def test_repro_without_a_log_there_is_no_guarantee() -> None:
+    """Nobody sees to it that all devices get the same gateway key, and a key of one's own undoes the shuffling."""
+    told = state(replace(covered(), logged=False), Assumption())
+    assert not told.formal
+    assert told.own is None
+    assert "no formal guarantee" in as_text(told)
+    assert "log" in as_text(told)
+
+
 def test_large_epsilon_is_said_to_be_no_protection() -> None:
     told = state(covered(), Assumption())
     assert told.own is not None
