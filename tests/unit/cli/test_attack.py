@@ -51,7 +51,7 @@ def test_what_the_accountant_allows_stands_beside_what_was_measured() -> None:
     row = Row(registry.find("A12"), sure, Measurement(0.55, (0.5, 0.6), 10, {"accountant_auc": 0.5625}))
     assert row.as_json()["allowed"] == 0.5625
     assert "bound (95 % interval), here 0.562: met" in as_text(row)
-    assert "0.550 [0.500, 0.600], allowed 0.562" in page([row], quick=True, seed=0)
+    assert ", allowed 0.562" in page([row], quick=True, seed=0)
     assert Row(registry.find("A14"), sure, sure).as_json()["allowed"] is None
 
 
