@@ -53,6 +53,7 @@ def test_default_refuses_a_plain_experiment_that_leaks_and_says_how_to_go_on() -
         Consent().check(document)
     step = str(found.value.next_step)
     needed = float(step.split("--accept-leakage ")[1].split(maxsplit=1)[0])
+    assert "total_auc" in step
     # What the next step names is enough.
     Consent().check(document, Accepted(auc=needed))
     Consent(policy=default_policy(auc=needed)).check(document)
