@@ -117,10 +117,10 @@ def _uncovered(document: ExperimentDocument) -> list[JSON]:
     for number in range(3):
         empty = experiment.empty_tally()
         shape = empty.plus.shape
-        counts = [(np.arange(empty.plus.size).reshape(shape) * factor + number) % 61 for factor in (7, 11)]
+        plus, minus = ((np.arange(empty.plus.size).reshape(shape) * factor + number) % 61 for factor in (7, 11))
         participants = np.array([100 * number + 17 * label + 2 for label in range(len(experiment.labels))])
         cells = np.arange(empty.cells.size).reshape(empty.cells.shape) * (0 if experiment.loss.regression else 5)
-        tally = Tally(*counts, participants, cells)
+        tally = Tally(plus=plus, minus=minus, participants=participants, cells=cells)
         taken = experiment.cover.uncovered(tally)
         cases.append(
             {

@@ -88,3 +88,24 @@ def test_what_does_not_go_with_a_promise_is_one_sentence(
     said = capsys.readouterr().err
     assert sentence in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "alone", [["--delta", "1e-5"], ["--contribution", "5"], ["--gamma", "0.5"], ["--noise", "central"]]
+)
+def test_repro_what_goes_with_epsilon_is_not_ignored_without_it(
+    capsys: pytest.CaptureFixture[str], alone: list[str]
+) -> None:
+    assert run(["train", str(EXAMPLE), "--bins", "30", "--rounds", "1", *alone]) == 2
+    assert f"{alone[0]} goes with --epsilon" in capsys.readouterr().err
+
+
+def test_bins_of_a_person_are_counted_with_all_their_hashes(capsys: pytest.CaptureFixture[str]) -> None:
+    result, said = trained(capsys, "--hashes", 2, "--rounds", 1)
+    assert result["privacy"]["contribution"] == 16
+    assert "at most 16 bins of a person" in said
+
+
+def test_an_epsilon_that_is_no_protection_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    _, said = trained(capsys, "--epsilon", 12, "--rounds", 20)
+    assert "no protection" in said

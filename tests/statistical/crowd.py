@@ -37,7 +37,6 @@ from secvm.participant.dice import RandomBytes
 from secvm.participant.sealing import CAPSULE_BYTES
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.transport import Fetched, SendResult
-from secvm.participant.trust_book import TrustBook
 from secvm.protocol import manifest as manifest_module
 from secvm.protocol.documents import digest_of
 from secvm.protocol.experiment_document import ExperimentDocument, Relay, publish
@@ -136,8 +135,7 @@ class KeptState(DeviceState):
         state_module._prepare(self._db, self._path, "OFF")
         self._unsynced = True
         self._durable = True
-        self.trust = TrustBook(self._db)
-        self._version = self._data_version()
+        self._open_books()
 
     def close(self) -> None:
         """The device is gone; the file is not."""

@@ -19,7 +19,7 @@ from secvm.participant.polling import Polling
 from secvm.participant.sealing import CAPSULE_BYTES
 from secvm.participant.transport import SendResult
 from secvm.protocol import session as session_module
-from secvm.protocol.events import Reason
+from secvm.protocol.events import PackagesReady, Reason
 from secvm.protocol.experiment_document import Relay
 from secvm.protocol.schedule import Window, below, redraw, spread
 from secvm.protocol.session import ParticipantSession
@@ -54,9 +54,9 @@ def updates_at_once(patch: pytest.MonkeyPatch) -> None:
     cell = [0]
     ready = ParticipantSession._packages_ready
 
-    def noting(self: ParticipantSession, packages: Any, now: int, words: Iterator[int]) -> Any:
-        cell[0] = sum(not isinstance(one, NullPackage) for one in packages)
-        return ready(self, packages, now, words)
+    def noting(self: ParticipantSession, event: PackagesReady, now: int, words: Iterator[int]) -> Any:
+        cell[0] = sum(not isinstance(one, NullPackage) for one in event.packages)
+        return ready(self, event, now, words)
 
     patch.setattr(ParticipantSession, "_packages_ready", noting)
     patch.setattr(session_module, "shuffle", _unshuffled)

@@ -136,7 +136,8 @@ def as_text(row: Row) -> str:
                 {p.place: f"{p.value:.3f} [{p.ci95[0]:.3f}, {p.ci95[1]:.3f}]" for p in found.curve.points}, 6
             )
     if attack.goal is not None:
-        lines += ["", f"Goal: {attack.goal.sentence}: {'met' if row.met else 'MISSED'}"]
+        allowed = "" if row.allowed is None else f", here {row.allowed:.3f}"
+        lines += ["", f"Goal: {attack.goal.sentence}{allowed}: {'met' if row.met else 'MISSED'}"]
     return "\n".join(lines)
 
 

@@ -82,7 +82,8 @@ def join(
     _check_digest(experiment)
     settings = read_settings(config, ParticipantSettings)
     words = _vocabulary(vocabulary)
-    accepted, consent = Accepted(accept_leakage, accept_epsilon), settings.consent.consent()
+    accepted = Accepted(accept_leakage, accept_epsilon)
+    consent = settings.consent.consent(without_log=settings.trust.without_log)
 
     async def fetch_and_join() -> bool:
         from secvm.participant.main import make_transport

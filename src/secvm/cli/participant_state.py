@@ -39,7 +39,10 @@ def consent_of(config: Path | None) -> Consent:
     from secvm.participant.settings import ParticipantSettings
     from secvm.runtime.settings import read_settings
 
-    return Consent() if config is None else read_settings(config, ParticipantSettings).consent.consent()
+    if config is None:
+        return Consent()
+    settings = read_settings(config, ParticipantSettings)
+    return settings.consent.consent(without_log=settings.trust.without_log)
 
 
 def known_digest(state: DeviceState, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -118,7 +118,10 @@ def _planned(
     from secvm.learning.experiment import Experiment
     from secvm.privacy.shuffle_dp import plan
     from secvm.privacy.statement import Terms
+    from secvm.protocol.experiment_document import RelayMode
 
+    if relay_mode not in get_args(RelayMode):
+        raise BadInputError(f"--relay-mode must be round, interval or forward, not '{relay_mode}'")
     if min(numbers.values()) < 1 or hashes < 1 or labels < 2:
         raise BadInputError("an experiment in numbers has a participant, a bin, a feature, a round and two labels")
     thin = parse_thinning(thinning, "pegasos")

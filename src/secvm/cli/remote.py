@@ -7,6 +7,7 @@ and the ending by those keys, the weights by the digest that they name.
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -171,7 +172,8 @@ def _json(data: bytes) -> dict[str, Any]:
 def _read_key(path: Path) -> str:
     from secvm.runtime.settings import read_secret
 
-    try:
-        return read_secret(path).decode("ascii").strip()
-    except UnicodeDecodeError:
-        raise BadInputError(f"{path} holds no admin key") from None
+    key = read_secret(path).strip()
+    # What cannot stand in a header would read as a coordinator that does not answer.
+    if not re.fullmatch(rb"[!-~]+", key):
+        raise BadInputError(f"{path} holds no admin key: one line, without spaces")
+    return key.decode("ascii")

@@ -15,6 +15,9 @@ from secvm.estimator.privacy import Privacy
 from secvm.lab.baselines.central_gaussian import CentralGaussian, noisy
 from secvm.learning.experiment import Experiment
 
+#: Defaults of what goes with --epsilon.
+DELTA, CONTRIBUTION, GAMMA, NOISE = "1e-6", 300, "1", "cover"
+
 EpsilonOption = Annotated[
     str | None,
     typer.Option(
@@ -38,6 +41,10 @@ def asked(
 ) -> Privacy | None:
     """The (ε, δ) that was asked for."""
     if epsilon is None:
+        # Whoever gives a δ believes to be training under a promise.
+        alone = {"--delta": delta != DELTA, "--contribution": contribution != CONTRIBUTION, "--gamma": gamma != GAMMA}
+        for option in (name for name, given in alone.items() if given):
+            raise BadInputError(f"{option} goes with --epsilon: without it nothing is promised")
         return None
     rho = None
     if thinning != "auto":
@@ -65,10 +72,12 @@ def check(
     loss: str,
 ) -> None:
     """Refuse what would look at people outside the promise, or what it decides by itself."""
+    if noise not in (NOISE, "central"):
+        raise BadInputError(f"--noise must be cover or central, not '{noise}'")
+    if privacy is None and noise != NOISE:
+        raise BadInputError("--noise goes with --epsilon: without it nothing is promised")
     if privacy is None:
         return
-    if noise not in ("cover", "central"):
-        raise BadInputError(f"--noise must be cover or central, not '{noise}'")
     if descent == "pegasos":
         raise BadInputError("--epsilon trains with swift: fewer rounds tell less")
     if decay is not None:

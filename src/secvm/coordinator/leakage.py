@@ -15,7 +15,7 @@ from typing import Any
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.experiment_leak import measured_leak, planned_leak
 from secvm.privacy.label_leakage import auc_of
-from secvm.privacy.statement import Terms, epsilon_after
+from secvm.privacy.statement import Assumption, Terms, epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.stating import terms_of
 
@@ -36,7 +36,7 @@ class LeakageMeter:
         """For the public status: stable keys, null where there is no number. The ends of ``told`` rounds are public."""
         terms = terms_of(self.document)
         rounds = {number: one for number, one in self.rounds.items() if number <= told and one is not None}
-        formal = terms.why_no_guarantee is None
+        formal = terms.why_no_guarantee(Assumption()) is None
         planned = planned_leak(
             terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes
         )

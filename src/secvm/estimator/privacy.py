@@ -20,6 +20,7 @@ from secvm.learning.label_models import LabelModels
 from secvm.learning.rows import BinnedRows
 from secvm.privacy.noise_settings import NoiseSettings, noise_settings
 from secvm.privacy.shuffle_dp import CoverPlan, plan
+from secvm.privacy.statement import NO_PROTECTION
 
 #: r of the train cells' cover. Smaller ones make less cover on average and longer tails, and B is made by the tails.
 SHAPE = 90
@@ -87,7 +88,7 @@ class Privacy:
             violable=violable,
             labels=labels,
         )
-        return PrivacyPlan(settings=settings, plan=made)
+        return PrivacyPlan(settings=settings, plan=made, contribution=min(self.contribution * n_hashes, bins))
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,8 @@ class PrivacyPlan:
 
     settings: NoiseSettings
     plan: CoverPlan
+    #: The most bins of a person that take part, the bias not counted.
+    contribution: int
 
     @property
     def cover(self) -> Cover:
@@ -128,7 +131,7 @@ class PrivacyPlan:
             "epsilon_achieved": round(self.epsilon, 4),
             "gamma": float(self.plan.gamma),
             "participants": self.plan.participants,
-            "contribution": self.plan.contribution.cells - 1,
+            "contribution": self.contribution,
             "rounds": self.settings.rounds,
             "rho": float(self.settings.rho),
             "floor": float(self.settings.floor),
@@ -147,6 +150,7 @@ class PrivacyPlan:
             f"each device sends {told['budget_per_device_round']} packages a round, {told['cover_mean']:.0f} of them "
             f"cover on average\n"
             f"noise in the mean direction: {100 * told['noise_to_signal']:.1f} % of the length of one person's row"
+            + ("" if self.epsilon < NO_PROTECTION else f"\nan ε of {NO_PROTECTION:g} or more is no protection")
         )
 
 

@@ -72,7 +72,7 @@ class MostLeakage:
         if statement.leak is None:
             raise ConsentRefusedError(
                 "this experiment has no formal guarantee, and for a label that is a number nobody knows the risk",
-                next_step=_how("--accept-leakage 1", "most_auc = 1"),
+                next_step=_how("--accept-leakage", "auc", "1"),
             )
         # Towards what would be accepted: a limit rounded down would refuse again.
         needed = math.ceil(1000 * statement.leak.auc) / 1000
@@ -80,7 +80,7 @@ class MostLeakage:
             raise ConsentRefusedError(
                 "this experiment has no formal guarantee, and would let whoever knows your features tell your label"
                 f" with an AUC of {needed:.3f}; this device agrees to {limit:g} at most",
-                next_step=_how(f"--accept-leakage {needed:.3f}", f"most_auc = {needed:.3f}"),
+                next_step=_how("--accept-leakage", "auc", f"{needed:.3f}"),
             )
 
 
@@ -103,7 +103,7 @@ class MostEpsilon:
         raise ConsentRefusedError(
             f"this experiment's guarantee is ε = {needed:.2f} if {own.honest:,} devices are honest, as this device"
             f" assumes; it agrees to {limit:g} at most",
-            next_step=_how(f"--accept-epsilon {needed:.2f}", f"most_epsilon = {needed:.2f}"),
+            next_step=_how("--accept-epsilon", "epsilon", f"{needed:.2f}"),
         )
 
 
@@ -232,8 +232,9 @@ class Consent:
             self.policy.check(self.statement(document), accepted)
 
 
-def _how(option: str, setting: str) -> str:
+def _how(option: str, what: str, needed: str) -> str:
+    # Both settings: with the first alone the device would join, and its life's budget would refuse every round.
     return (
-        f"Who wants to take part all the same joins with {option} (this experiment only), or puts {setting} under"
-        " [consent] in the settings."
+        f"Who wants to take part all the same joins with {option} {needed} (this experiment only), or puts"
+        f" most_{what} = {needed} and a total_{what} of as much or more under [consent] in the settings."
     )

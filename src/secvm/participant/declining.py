@@ -39,7 +39,7 @@ async def agree(around: Surroundings, document: ExperimentDocument, manifest: Ro
     consent, ledger = around.consent, around.state.ledger
     why = why_not(document, manifest, around.traffic, now()) or too_few(document, manifest, consent)
     if why is None and not consent.unsafe and document.experiment.cover is not None:
-        why = promises_too_little(document, consent, await around.transport.relay_terms(document.relays[0]))
+        why = promises_too_little(document, manifest, consent, await around.transport.relay_terms(document.relays[0]))
     if why is not None:
         raise ConsentRefusedError(why)
     if consent.unsafe:
@@ -56,15 +56,24 @@ async def agree(around: Surroundings, document: ExperimentDocument, manifest: Ro
     await asyncio.to_thread(think) if document.experiment.cover is not None else think()
 
 
-def promises_too_little(document: ExperimentDocument, consent: Consent, terms: RelayTerms | None) -> str | None:
-    """Why not: the relay would hand on a round of fewer devices than the guarantee was reckoned with.
+def promises_too_little(
+    document: ExperimentDocument, manifest: RoundManifest, consent: Consent, terms: RelayTerms | None
+) -> str | None:
+    """Why not: the relay would hand on a round of fewer devices than the guarantee was reckoned with, or in parts.
 
     An experiment can plan with any number of participants. Who keeps it to that is the relay, which is believed anyway.
+    And a manifest can have any window. Where the relay deposits in the middle of one, most of the others' cover is in
+    another batch, or in none, while all packages of a device that began late (weights that were kept from it) are in
+    the last one.
     """
     if terms is None:
         return "the relay does not say in which mode it works and how many devices a round needs"
     if terms.mode != SHUFFLER or terms.floor is None:
         return f"the relay works in mode {ascii(terms.mode)[:40]}, and a guarantee needs mode round"
+    if terms.deposits is None:
+        return "the relay works in mode 'round', and it does not say when it deposits"
+    if not terms.deposits.together(manifest.window):
+        return "the relay would hand on the packages of the round's window in parts, and a guarantee needs all at once"
     wanted = consent.assumption.counted(terms_of(document).planned_participants)
     if terms.floor >= wanted:
         return None

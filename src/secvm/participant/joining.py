@@ -112,4 +112,9 @@ def _label(document: ExperimentDocument, answer: KeptOnDevice[str]) -> tuple[int
     except ValueError:
         # Without the cause, which would quote the label.
         number = float("nan")
-    return 0, fixed_target(number, centre=experiment.target_centre, spread=experiment.target_spread)
+    return 0, fixed_target(
+        number,
+        centre=experiment.target_centre,
+        spread=experiment.target_spread,
+        clamp=experiment.cover is not None,
+    )

@@ -172,8 +172,8 @@ def spending(document: ExperimentDocument, rounds: int, consent: Consent, accept
     terms = terms_of(document)
     mechanism = terms.mechanism
     epsilon = d_squared = None
-    if terms.why_no_guarantee is None and mechanism is not None:
-        assumption = consent.assumption
+    assumption = consent.assumption
+    if terms.why_no_guarantee(assumption) is None and mechanism is not None:
         epsilon = epsilon_after(mechanism, rounds, assumption.honest(terms.planned_participants), assumption.delta)
     else:
         leak = planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)

@@ -137,7 +137,7 @@ def open_device(
         shelf=shelf,
         checks=checks,
         policy=settings.policy(),
-        consent=settings.consent.consent(),
+        consent=settings.consent.consent(without_log=settings.trust.without_log),
         limits=Limits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
         only_tests=testing is not None,
     )

@@ -129,9 +129,14 @@ class ConsentSettings(Settings):
     total_epsilon: float = Field(default=MOST_EPSILON, gt=0)
     total_delta: float = Field(default=TOTAL_DELTA, gt=0, lt=1)
 
-    def consent(self) -> Consent:
-        """As a value."""
-        assumption = Assumption(gamma=exact(self.honest_share), participants=self.participants, delta=self.delta)
+    def consent(self, *, without_log: bool = False) -> Consent:
+        """As a value; ``without_log`` is what [trust] says."""
+        assumption = Assumption(
+            gamma=exact(self.honest_share),
+            participants=self.participants,
+            delta=self.delta,
+            without_log=without_log,
+        )
         if self.policy == "unsafe-accept-anything":
             return replace(Consent.unsafe_accept_anything(), assumption=assumption)
         return Consent(

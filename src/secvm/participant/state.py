@@ -149,6 +149,9 @@ class DeviceState:
         #: For hundreds of made-up people on one disk: a process that is killed loses nothing, a power cut may.
         self._unsynced = unsafe_unsynced
         self._durable = True
+        self._open_books()
+
+    def _open_books(self) -> None:
         #: What it keeps to check the server.
         self.trust = TrustBook(self._db)
         #: Which rounds it has joined, for ever.

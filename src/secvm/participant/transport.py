@@ -31,7 +31,9 @@ from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
 from secvm.errors import LocalProtocolError, RemoteProtocolError
 from secvm.participant.dice import RandomBytes
+from secvm.protocol.documents import is_integer
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
+from secvm.protocol.schedule import Window
 from secvm.protocol.sealed_requests import fetch_request, read_answer
 
 SEALED_REQUEST = "message/ohttp-req"
@@ -82,12 +84,27 @@ class Issued:
 
 
 @dataclass(frozen=True, slots=True)
+class Deposits:
+    """When a relay in mode round hands on what it has: from one such moment to the next is one batch. Milliseconds."""
+
+    #: One of these moments.
+    at: int
+    period: int
+
+    def together(self, window: Window) -> bool:
+        """Whether all that is sent in the window is one batch."""
+        return (window.opens_at - self.at) // self.period == (window.closes_at - 1 - self.at) // self.period
+
+
+@dataclass(frozen=True, slots=True)
 class RelayTerms:
     """What a relay says that it does, to everybody alike."""
 
     mode: str
     #: Mode round: with fewer distinct clients it hands nothing on.
     floor: int | None
+    #: Mode round: when it does so.
+    deposits: Deposits | None = None
 
 
 class Transport(Protocol):
@@ -366,8 +383,12 @@ async def _relay_terms(session: aiohttp.ClientSession, relay: Relay) -> RelayTer
         return None
     try:
         match json.loads(content):
-            case {"mode": str(mode), "floor": int(floor) | (None as floor)} if not isinstance(floor, bool):
-                return RelayTerms(mode, floor)
+            case {"mode": str(mode), "floor": floor, "deposit_ms": at, "period_ms": period} if (
+                all(map(is_integer, (floor, at, period))) and period > 0
+            ):
+                return RelayTerms(mode, floor, Deposits(at, period))
+            case {"mode": str(mode), "floor": None}:
+                return RelayTerms(mode, None)
     except (ValueError, RecursionError):
         pass
     return None

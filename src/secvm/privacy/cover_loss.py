@@ -19,6 +19,8 @@ from secvm.privacy.pld import Floats, PrivacyLoss, discretise, dot
 
 #: Counts are written down until what is left has at most this chance; the rest gets an infinite loss.
 _LOG_LEFT = math.log(1e-30)
+#: Γ of more than this is compared by Stirling's series.
+_STIRLING = 1e4
 #: Rounding alone makes a loss that is always the same seem to vary by this share of it.
 _NO_SPREAD = 1e-9
 
@@ -33,9 +35,23 @@ def log_tail(shape: float, p: float, above: int) -> float:
     ratio = max(p, p * (k + shape) / (k + 1))
     if ratio >= 1:
         return 0.0
-    term = math.lgamma(k + shape) - math.lgamma(shape) - math.lgamma(k + 1) + shape * math.log1p(-p) + k * math.log(p)
-    # lgamma is good to a few units of the last place of terms of this size.
-    return min(0.0, term - math.log1p(-ratio) + 1e-9)
+    parts = (_log_rising(shape, k), -math.lgamma(k + 1), shape * math.log1p(-p), k * math.log(p))
+    # Each is good to a few units of its last place.
+    rounding = 1e-9 + 16 * 2.0**-52 * math.fsum(map(abs, parts))
+    return min(0.0, math.fsum(parts) - math.log1p(-ratio) + rounding)
+
+
+def _log_rising(shape: float, k: int) -> float:
+    """The logarithm of Γ(shape + k) / Γ(shape).
+
+    By Stirling's series for large shapes, where the difference of two lgammas would be all rounding: for NB(1e16, p) of
+    mean 500, fifty and more off. The series' next term is below 1 / (1260 shape⁵).
+    """
+    if shape < _STIRLING:
+        return math.lgamma(shape + k) - math.lgamma(shape)
+    end = shape + k
+    main = (shape - 0.5) * math.log1p(k / shape) + k * math.log(end) - k
+    return main + (1 / end - 1 / shape) / 12 - (1 / end**3 - 1 / shape**3) / 360
 
 
 def smallest_cap(shape: float, p: float, log_chance: float) -> int:

@@ -116,11 +116,15 @@ def _corrected(experiment: Experiment, people: Sequence[float], rounds: int, has
     features = experiment.features_per_person
     if len(people) != 2 or features is None or min(people) < 1 or experiment.n_bins > _CORRECTED_BINS:
         return None
+    # F is the most that anybody has. Where it fills the bins, the correction would take everybody for somebody who has
+    # them all, and say that nothing can be told.
+    if 2 * features * hashes > experiment.n_bins:
+        return None
     game = LabelGame(
         positive=int(people[1]),
         negative=int(people[0]),
         bins=experiment.n_bins,
-        features=min(features * hashes, experiment.n_bins),
+        features=features * hashes,
         rounds=rounds,
         thinning=experiment.thinning,
     )

@@ -12,7 +12,9 @@ is a convolution. Three steps move away from the truth, each towards a larger δ
     δ grows, also after composition.
  2. **Cut.** Mass beyond what is written down is given the loss +∞, and a sum with an infinite part counts whole.
  3. **Window.** Sums are computed by a circular Fourier transform. What falls off below comes back above: too much,
-    never too little. What falls off above is bounded by Chernoff and added.
+    never too little, as long as the window begins at ε or below, where δ(ε) needs nothing. One that begins above ε
+    (so many looks that the whole sum lies far above it) would lose what lies between, and then δ is 1. What falls off
+    above is bounded by Chernoff and added.
 
 Before the transform each law is tilted, f(x) e^(λx) / M(λ), so that the tail which is asked for becomes the middle: the
 transform's rounding (``_ROUNDING`` a look, added too) is then small against the *answer*, not only against 1. This is
@@ -132,6 +134,8 @@ class Looks:
             if above < _NEGLIGIBLE * at_most or size >= _MAX_WINDOW:
                 break
             half *= 2
+        if lowest * step > epsilon:
+            return 1.0
         transform = np.ones(size // 2 + 1, dtype=np.complex128)
         for law, n in laws:
             transform *= _power(np.fft.rfft(_wrapped(law, size)), n)

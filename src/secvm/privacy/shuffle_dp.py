@@ -292,6 +292,12 @@ def _plan(asked: _Asked, few: tuple[CoverNoise | None, CoverNoise | None], shape
         real_cap=real_cap,
     )
     overflow, sampler, cut = mechanism.departures(honest)
+    noise = max(delta_of(one, epsilon, Adjacency.ZERO_OUT) for one in mechanism.persons(honest))
+    # The sampler's error has no share of its own: it is next to nothing, until e^ε makes it more than δ.
+    if noise + both * math.fsum((overflow, sampler, cut)) > delta:
+        raise BadExperimentError(
+            "this ε and δ cannot be kept: the sampler's own error, e^ε times, is more than δ leaves"
+        )
     return CoverPlan(
         epsilon=epsilon,
         delta=delta,
@@ -304,8 +310,9 @@ def _plan(asked: _Asked, few: tuple[CoverNoise | None, CoverNoise | None], shape
         test=test,
         real_cap=real_cap,
         train_share=asked.train_share,
-        achieved=mechanism.epsilon(delta=delta, honest=honest),
-        delta_noise=max(delta_of(one, epsilon, Adjacency.ZERO_OUT) for one in mechanism.persons(honest)),
+        # Known to hold at ε; the search for the smallest may step over where δ is kept, and then finds none.
+        achieved=min(epsilon, mechanism.epsilon(delta=delta, honest=honest)),
+        delta_noise=noise,
         delta_overflow=both * overflow,
         delta_sampler=both * sampler,
         delta_cut=both * cut,

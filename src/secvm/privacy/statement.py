@@ -4,7 +4,8 @@ Everything follows from public values, and nothing that an experiment claims of 
 from the noise that its devices add, for the number of honest participants that it was planned for and for the one that
 whoever asks counts on (``Assumption``). ``statement_text`` puts it in words.
 
-- A **formal** guarantee needs cover, and one relay in mode round, which alone shuffles all packages of a round.
+- A **formal** guarantee needs cover, one relay in mode round, which alone shuffles all packages of a round, and a log:
+  where every device may be given another gateway key, capsules are shuffled and still sorted by who can open them.
 - ε is told at a δ, over all rounds and after one, under zero-out and under label flip (``accountant``); beside it the
   AUC that no attacker exceeds (``best_attacker``).
 - The **leak without guarantee** is what the public tallies alone give away of a label (``experiment_leak``). Where
@@ -42,6 +43,8 @@ class Assumption:
     participants: int | None = None
     #: The chance left aside, for one experiment.
     delta: float = 1e-6
+    #: That the coordinator gives everybody the same key, also where no log would show the contrary.
+    without_log: bool = False
 
     def counted(self, planned: int) -> int:
         """Devices that are counted on, honest or not."""
@@ -65,6 +68,8 @@ class Terms:
     train_share: Fraction = Fraction(1)
     #: Mode of each relay, as far as the experiment tells it.
     relay_modes: tuple[str | None, ...] = ()
+    #: Whether its rounds stand in a log: else nobody knows that all devices have the same manifest, and the same key.
+    logged: bool = True
     #: Devices in a round that the experiment was planned for; None: it does not say, and the floor is taken.
     participants: int | None = None
     #: What it plans with and asks for, where it has cover.
@@ -100,13 +105,14 @@ class Terms:
             real_cap=cover.real_cap,
         )
 
-    @property
-    def why_no_guarantee(self) -> str | None:
+    def why_no_guarantee(self, assumption: Assumption) -> str | None:
         """In one sentence; None: there is one."""
         if self.experiment.cover is None:
             return "this experiment adds no noise"
         if self.relay_modes != (SHUFFLER,):
             return "its packages are not shuffled by one relay in mode round"
+        if not (self.logged or assumption.without_log):
+            return "it has no log, and a device that is given a key of its own is told from all others by it"
         return None
 
 
@@ -181,7 +187,7 @@ class PrivacyStatement:
 
 def state(terms: Terms, assumption: Assumption, *, bytes_per_package: int = 0, curve: bool = False) -> PrivacyStatement:
     """The statement about an experiment. ``curve`` takes seconds more, and gives the smaller AUCs."""
-    why_not, mechanism = terms.why_no_guarantee, terms.mechanism
+    why_not, mechanism = terms.why_no_guarantee(assumption), terms.mechanism
     planned = own = None
     if why_not is None and mechanism is not None:
         honest = math.floor(terms.gamma * terms.planned_participants)

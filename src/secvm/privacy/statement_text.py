@@ -6,6 +6,8 @@ import math
 
 from secvm.privacy.statement import NO_PROTECTION, Guarantee, PrivacyStatement
 
+#: An AUC that is no limit any more.
+_CERTAIN = 0.9995
 NO_GUARANTEE = (
     "There is no formal guarantee: {why}. Tallies are public and stay so: anybody, not only the coordinator, can use"
     " them to guess at you."
@@ -37,10 +39,11 @@ def words(statement: PrivacyStatement) -> list[str]:
             COLLUDE_PLAIN,
             *_cost(statement),
         ]
+    # Where nothing holds, there is nothing to break.
+    rests = () if math.isinf(statement.own.epsilon) else (ASSUMPTIONS, COLLUDE)
     return [
         *_guaranteed(statement, statement.own),
-        ASSUMPTIONS.format(honest=statement.own.honest),
-        COLLUDE.format(honest=statement.own.honest),
+        *(sentence.format(honest=statement.own.honest) for sentence in rests),
         *_leak(statement),
         *_cost(statement),
     ]
@@ -62,16 +65,13 @@ def _guaranteed(statement: PrivacyStatement, own: Guarantee) -> list[str]:
         ]
     told = [
         (
-            f"Over all {rounds} rounds, whether your device sends anything of its own changes the chance of whatever"
+            f"Over {_all(rounds)}, whether your device sends anything of its own changes the chance of whatever"
             f" comes out by a factor of at most e^{own.epsilon:.2f} = {math.exp(own.epsilon):,.1f}, but for a chance of"
             f" {own.delta:.0e} (ε = {own.epsilon:.2f}; after one round ε = {own.epsilon_round:.2f}). With the other"
             f" label in place of yours it is ε = {_number(own.epsilon_flip)}"
             f" (one round: {_number(own.epsilon_flip_round)})."
         ),
-        (
-            f"So nobody, whatever they know of you and the others, tells your label with an AUC above"
-            f" {own.auc if own.auc_curve is None else own.auc_curve:.3f} (0.5 is a coin, 1 is certainty)."
-        ),
+        _auc(own.auc if own.auc_curve is None else own.auc_curve),
     ]
     if own.epsilon >= NO_PROTECTION:
         told.append(f"An ε of {NO_PROTECTION:g} or more is no protection, though it is a guarantee by name.")
@@ -81,6 +81,17 @@ def _guaranteed(statement: PrivacyStatement, own: Guarantee) -> list[str]:
             f" planned for {planned.honest:,}{_promised(planned)}."
         )
     return told
+
+
+def _auc(most: float) -> str:
+    if most >= _CERTAIN:
+        return (
+            "That leaves room for somebody who knows enough of you and the others to be all but certain of your label."
+        )
+    return (
+        f"So nobody, whatever they know of you and the others, tells your label with an AUC above {most:.3f} (0.5 is a"
+        " coin, 1 is certainty)."
+    )
 
 
 def _promised(planned: Guarantee | None) -> str:
@@ -94,12 +105,13 @@ def _leak(statement: PrivacyStatement) -> list[str]:
     if leak is None:
         return ["For a label that is a number there is no law yet, so the risk without a guarantee has no number."]
     without = "Without its noise, s" if statement.own is not None else "S"
+    every = _all(statement.terms.rounds)
     corrected = "" if leak.auc_corrected is None else f" ({leak.auc_corrected:.2f} with all corrections)"
     return [
         (
-            f"The fewer train, the more that tells. A round counts only if {statement.terms.floor} or more train."
+            f"The fewer train, the more that tells. A round counts only if {statement.terms.floor:,} or more train."
             f" {without}omebody who knows your features and wants your label would, with just so many, reach an AUC of"
-            f" about {leak.auc_round:.2f} in one round, and {leak.auc:.2f} in all {statement.terms.rounds}{corrected};"
+            f" about {leak.auc_round:.2f} in one round, and {leak.auc:.2f} in {every}{corrected};"
             " 0.50 is a coin, 1.00 is certainty. Whoever chooses the weights, or knows the others, does better."
         )
     ]
@@ -111,6 +123,10 @@ def _cost(statement: PrivacyStatement) -> list[str]:
     cover = f", {statement.cover_mean:.0f} of them noise on average" if statement.own is not None else ""
     size = f", {statement.bytes_per_round:,} bytes" if statement.bytes_per_round else ""
     return [f"Your device sends exactly {statement.budget:,} packages in every round{cover}{size}."]
+
+
+def _all(rounds: int) -> str:
+    return f"all {rounds} rounds" if rounds > 1 else "its one round"
 
 
 def _number(epsilon: float) -> str:

@@ -20,6 +20,7 @@ def terms_of(document: ExperimentDocument) -> Terms:
         floor=document.floor,
         train_share=document.train_share,
         relay_modes=tuple(relay.mode for relay in document.relays),
+        logged=document.log is not None,
         participants=None if planned is None else planned.participants,
         gamma=Fraction(1) if planned is None else planned.gamma,
         delta=1e-6 if planned is None else float(planned.delta),

@@ -157,6 +157,7 @@ class Relay:
             retry_after_s=limits.retry_after_s,
             kind=settings.relay.mode,
             floor=settings.clients.floor if settings.relay.mode == "round" else None,
+            epochs=self._epochs if settings.relay.mode == "round" else None,
             issuing=self._issuing,
         )
         issuing = self._issuing

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Admission, Identify, Verdict
+from secvm.relay.epochs import Epochs
 from secvm.relay.forwarding import GatewayClient
 from secvm.relay.issuing import Issuing
 from secvm.relay.modes import FETCH_PATH, KEYS_PATH, Answer, Mode, Turnstile
@@ -47,13 +48,15 @@ class Doors:
         retry_after_s: int,
         kind: str,
         floor: int | None = None,
+        epochs: Epochs | None = None,
         issuing: Issuing | None = None,
     ) -> None:
-        """``kind``: what the mode is called, as experiments name it; ``floor``: what mode round keeps to."""
+        """``kind``: what the mode is called in experiments; ``floor``, ``epochs``: what mode round keeps to."""
         self._issuing = issuing
         self._mode = mode
         self._kind = kind
         self._floor = floor
+        self._epochs = epochs
         self._turnstile = turnstile
         self._keys = _Keys(gateway, clock)
         self._admission = admission
@@ -131,7 +134,9 @@ class Doors:
 
     def _terms(self) -> Response:
         """What this relay promises everybody: devices whose guarantee rests on it ask for it."""
-        told = {"floor": self._floor, "mode": self._kind}
+        told: dict[str, int | str | None] = {"floor": self._floor, "mode": self._kind}
+        if self._epochs is not None:
+            told |= {"deposit_ms": self._epochs.deposit_at(0), "period_ms": self._epochs.period}
         return Response(200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
 
     def _page(self) -> Response:

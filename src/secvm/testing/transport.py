@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from secvm.participant.transport import Fetched, Issued, RelayTerms, SendResult
+from secvm.participant.transport import Deposits, Fetched, Issued, RelayTerms, SendResult
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
 
 
@@ -59,7 +59,7 @@ class MemoryTransport:
         #: How far the server's clock is ahead; None: it tells no time.
         self.server_ahead_ms: int | None = 0
         #: What the relay says that it does.
-        self.terms: RelayTerms | None = RelayTerms("round", 10**6)
+        self.terms: RelayTerms | None = RelayTerms("round", 10**6, Deposits(0, 2**60))
         #: Who issues tokens; nobody answers without.
         self.issuer: Callable[[bytes], Issued] = lambda _request: Issued()
 

@@ -7,8 +7,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from secvm.cli.attack import as_text
 from secvm.cli.main import run
 from secvm.lab.attacks import registry
+from secvm.lab.attacks.attack import Measurement
+from secvm.lab.attacks.report import Row
+from secvm.lab.attacks.report_page import page
 
 FEW = ("timing-clusters", "replay", "collusion")
 
@@ -40,6 +44,15 @@ def test_a_run_gives_both_sides_with_intervals(capsys: pytest.CaptureFixture[str
     said = capsys.readouterr().out
     assert "Goal: at most 0.01 with the defence: met" in said
     assert f"{told['undefended']:.3f}" in said
+
+
+def test_what_the_accountant_allows_stands_beside_what_was_measured() -> None:
+    sure = Measurement(1.0, (0.9, 1.0), 10)
+    row = Row(registry.find("A12"), sure, Measurement(0.55, (0.5, 0.6), 10, {"accountant_auc": 0.5625}))
+    assert row.as_json()["allowed"] == 0.5625
+    assert "bound (95 % interval), here 0.562: met" in as_text(row)
+    assert ", allowed 0.562" in page([row], quick=True, seed=0)
+    assert Row(registry.find("A14"), sure, sure).as_json()["allowed"] is None
 
 
 def test_an_unknown_attack_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

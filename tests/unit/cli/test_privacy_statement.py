@@ -57,6 +57,7 @@ def test_published_experiment_is_read_from_its_file(tmp_path: Path, capsys: pyte
         ("privacy statement --participants 10", "--bins and --features and --rounds"),
         (f"{NUMBERS} --own-gamma 0", "share above 0"),
         (f"{NUMBERS} --labels 1", "two labels"),
+        (f"{NUMBERS} --relay-mode fast", "round, interval or forward"),
         ("privacy statement /dev/null", "no published experiment"),
         ("privacy statement /nowhere/at/all", "cannot be read"),
     ],

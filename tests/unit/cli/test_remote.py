@@ -67,3 +67,14 @@ def test_list_of_words_becomes_the_bins(tmp_path: Path) -> None:
     for other in ({"bins": 4}, {"vocabulary": "0" * 64}, "three"):
         with pytest.raises(BadInputError, match="different bins"):
             _vocabulary_bins(other, path)
+
+
+def test_repro_a_key_file_of_two_lines_is_not_a_coordinator_that_does_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = tmp_path / "admin.key"
+    key.write_bytes(b"340cdc2bbf2c0bea7834308613e87c6d\nkey\n")
+    key.chmod(0o600)
+    there = ["--coordinator", "http://127.0.0.1:1", "--admin-key-file", str(key)]
+    assert run(["experiment", "pause", "3fa9", *there]) == 2
+    assert "holds no admin key" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from secvm.privacy.statement import epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.stating import terms_of
 from secvm.testing.clock import ManualClock
+from secvm.testing.parties import Parties
 from tests.unit.coordinator.rounds import Coordinator, add, experiment
 from tests.unit.participant.covered import covered_document
 from tests.unit.protocol.helpers import START
@@ -43,7 +45,7 @@ def test_meter_adds_up_what_the_bias_tells_of_senders() -> None:
 
 
 def test_meter_tells_epsilon_of_rounds_so_far_where_there_is_cover() -> None:
-    of = covered_document()
+    of = covered_document(log=Parties.drawn(random.Random(1)).log_terms())
     mechanism = terms_of(of).mechanism
     assert mechanism is not None
     meter = LeakageMeter(of)

@@ -249,3 +249,13 @@ def test_target_that_is_no_number_or_too_far_is_refused(bad: float) -> None:
 def test_epsilon_is_scaled_by_the_spread_and_zero_for_pinball() -> None:
     assert fixed_epsilon(Loss("epsilon-insensitive", Fraction(1, 2)), Fraction(4)) == ONE // 8
     assert fixed_epsilon(Loss("pinball"), Fraction(4)) == 0
+
+
+@pytest.mark.parametrize("target", [-1e300, -5.0, 0.0, 5.0, 1e300])
+def test_repro_a_clamped_target_is_never_refused_whatever_centre_and_spread_somebody_chose(target: float) -> None:
+    """Else who writes the experiment learns from who takes part on which side of a number a label is."""
+    found = fixed_target(target, centre=Fraction(1), spread=Fraction(1, 10**12), clamp=True)
+    assert abs(found) <= (2**20 - 1) * 2**32
+    assert (found > 0) == (target > 1)
+    with pytest.raises(BadInputError):
+        fixed_target(target, centre=Fraction(1), spread=Fraction(1, 10**12))

@@ -1,6 +1,7 @@
 """Consent: policies are values, the default protects, and a refusal is one sentence that knows the next step."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,11 +31,13 @@ from tests.unit.participant.world import World, real_document
 
 #: 20 bins, 2 rounds, half a million people: nobody's label is told with an AUC above .55.
 HARMLESS = {"rounds": 2, "floor": 500_000}
+#: These documents have no log, and their people do without.
+TRUSTING = Assumption(without_log=True)
 
 
 def refusal(document: ExperimentDocument, policy: ConsentPolicy, accepted: Accepted | None = None) -> str:
     with pytest.raises(ConsentRefusedError) as found:
-        policy.check(Consent().statement(document), accepted or Accepted())
+        policy.check(Consent(assumption=TRUSTING).statement(document), accepted or Accepted())
     assert found.value.next_step
     assert "\n" not in str(found.value)
     return str(found.value)
@@ -50,6 +53,7 @@ def test_default_refuses_a_plain_experiment_that_leaks_and_says_how_to_go_on() -
         Consent().check(document)
     step = str(found.value.next_step)
     needed = float(step.split("--accept-leakage ")[1].split(maxsplit=1)[0])
+    assert "total_auc" in step
     # What the next step names is enough.
     Consent().check(document, Accepted(auc=needed))
     Consent(policy=default_policy(auc=needed)).check(document)
@@ -60,11 +64,13 @@ def test_default_accepts_what_tells_little() -> None:
 
 
 def test_default_refuses_an_epsilon_above_four_under_the_devices_own_assumption() -> None:
-    Consent().check(covered_document(1.0))
+    Consent(assumption=TRUSTING).check(covered_document(1.0))
+    with pytest.raises(ConsentRefusedError, match="no formal guarantee"):
+        Consent().check(covered_document(1.0))
     assert "ε = " in refusal(covered_document(6.0), default_policy())
     # The same document, believed by a device that counts on fewer honest ones: ε grows, then there is none.
     for participants, said in ((3200, "ε = "), (20, "guarantees nothing")):
-        doubtful = Consent(assumption=Assumption(participants=participants), policy=MostEpsilon(1.0))
+        doubtful = Consent(assumption=replace(TRUSTING, participants=participants), policy=MostEpsilon(1.0))
         with pytest.raises(ConsentRefusedError, match=said):
             doubtful.check(covered_document(1.0))
 
@@ -99,7 +105,7 @@ def test_accepting_leakage_does_not_accept_other_things() -> None:
     document = real_document(floor=3, rounds=10)
     assert "3 people" in refusal(document, default_policy(), Accepted(auc=1.0))
     assert "ε" in refusal(covered_document(6.0), default_policy(), Accepted(auc=1.0))
-    Consent().check(covered_document(6.0), Accepted(epsilon=7.0))
+    Consent(assumption=TRUSTING).check(covered_document(6.0), Accepted(epsilon=7.0))
 
 
 @pytest.mark.parametrize("made", [lambda: Accepted(auc=0.4), lambda: Accepted(auc=1.1), lambda: Accepted(epsilon=0.0)])

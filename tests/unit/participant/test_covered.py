@@ -10,9 +10,13 @@ from secvm.participant.consent import Consent
 from secvm.participant.declining import bytes_of_a_round
 from secvm.participant.inspection import as_text, inspect, what_leaves
 from secvm.participant.joining import binned
+from secvm.privacy.statement import Assumption
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
 from tests.unit.participant.world import FEATURES, START, World
 from tests.unit.protocol.helpers import covered_document
+
+#: These documents have no log.
+TRUSTING = Consent(assumption=Assumption(without_log=True))
 
 
 def crowded() -> ExperimentDocument:
@@ -57,7 +61,7 @@ def test_every_round_has_exactly_the_budget_and_no_more_of_a_kind_than_its_cap(t
 def test_person_is_told_of_cover_of_its_guarantee_and_of_what_it_assumes(tmp_path: Path) -> None:
     world = World(tmp_path, crowded())
     device = world.joined()
-    found = inspect(device.state, now=START)
+    found = inspect(device.state, now=START, consent=TRUSTING)
     one, text = found[world.of.digest], as_text(found)
     device.close()
     assert one["budget"] == world.of.budget
@@ -73,4 +77,4 @@ def test_person_is_told_of_cover_of_its_guarantee_and_of_what_it_assumes(tmp_pat
     ):
         assert said in text, said
     assert "no formal guarantee" not in text
-    assert any("epsilon 2" in sentence for sentence in what_leaves(world.of, Consent().statement(world.of)))
+    assert any("epsilon 2" in sentence for sentence in what_leaves(world.of, TRUSTING.statement(world.of)))

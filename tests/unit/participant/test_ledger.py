@@ -20,10 +20,10 @@ from secvm.participant.consent import Accepted, AllOf, Budget, Consent
 from secvm.participant.device import Device
 from secvm.participant.inspection import as_text, inspect
 from secvm.participant.state import DeviceState
-from secvm.participant.transport import RelayTerms
+from secvm.participant.transport import Deposits, RelayTerms
 from secvm.participant.vault import Vault
 from secvm.privacy.label_leakage import auc_of
-from secvm.privacy.statement import epsilon_after
+from secvm.privacy.statement import Assumption, epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round
 from secvm.protocol.stating import terms_of
@@ -182,7 +182,8 @@ def test_guarantees_add_up_over_experiments_and_rounds_really_joined(tmp_path: P
     mechanism = terms_of(one).mechanism
     assert mechanism is not None
     after = [epsilon_after(mechanism, rounds, 2000, 1e-6) for rounds in range(4)]
-    consent = Consent(policy=AllOf(()), budget=Budget(epsilon=after[2] + after[1]))
+    trusting = Assumption(without_log=True)
+    consent = Consent(policy=AllOf(()), budget=Budget(epsilon=after[2] + after[1]), assumption=trusting)
     for of, number in ((one, 1), (one, 3), (other, 1)):
         ledger.enter(state, of, number, consent)
     found = ledger.read_ledger(state, consent)
@@ -190,7 +191,7 @@ def test_guarantees_add_up_over_experiments_and_rounds_really_joined(tmp_path: P
     assert found.delta == pytest.approx(2e-6)
     with pytest.raises(ConsentRefusedError, match="ε = "):
         ledger.enter(state, other, 2, consent)
-    tight = Consent(policy=AllOf(()), budget=Budget(delta=1.5e-6))
+    tight = Consent(policy=AllOf(()), budget=Budget(delta=1.5e-6), assumption=trusting)
     with pytest.raises(ConsentRefusedError, match="δ = "):
         ledger.enter(state, other, 2, tight)
     assert any("Under guarantees" in sentence for sentence in ledger.in_words(found, consent))
@@ -252,8 +253,14 @@ def test_device_takes_part_under_a_guarantee_while_the_relay_counts_enough_other
         (None, "the relay does not say in which mode it works and how many devices a round needs"),
         (RelayTerms("forward", None), "the relay works in mode 'forward', and a guarantee needs mode round"),
         (
-            RelayTerms("round", 3999),
+            RelayTerms("round", 3999, Deposits(0, 2**60)),
             "the relay hands on rounds of 3999 devices or more, and the guarantee needs 4000 in each",
+        ),
+        (RelayTerms("round", 4000), "the relay works in mode 'round', and it does not say when it deposits"),
+        (
+            # It deposits in the middle of the window. Who is kept from its weights until then is alone afterwards.
+            RelayTerms("round", 4000, Deposits(opening(1) + 500 * LENGTH_S, 2**40)),
+            "the relay would hand on the packages of the round's window in parts, and a guarantee needs all at once",
         ),
     ],
 )
@@ -321,7 +328,7 @@ from secvm.errors import ConsentRefusedError
 from secvm.participant.consent import AllOf, Budget, Consent
 from secvm.participant.ledger import enter
 from secvm.participant.state import DeviceState
-from secvm.participant.transport import RelayTerms
+from secvm.participant.transport import Deposits, RelayTerms
 from secvm.protocol.experiment_document import read_published
 state = DeviceState(Path(sys.argv[1]))
 (record,) = state.records()

@@ -16,6 +16,7 @@ from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
 from secvm.errors import LocalProtocolError
 from secvm.participant.transport import (
+    Deposits,
     Fetched,
     Issued,
     RelayTerms,
@@ -154,7 +155,13 @@ def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (b'{"floor":400,"mode":"round"}', RelayTerms("round", 400)),
+        (
+            b'{"deposit_ms":7000,"floor":400,"mode":"round","period_ms":60000}',
+            RelayTerms("round", 400, Deposits(7000, 60_000)),
+        ),
+        (b'{"deposit_ms":7000,"floor":400,"mode":"round","period_ms":0}', None),
+        (b'{"deposit_ms":7000,"floor":400,"mode":"round","period_ms":true}', None),
+        (b'{"floor":400,"mode":"round"}', None),
         (b'{"floor":null,"mode":"forward"}', RelayTerms("forward", None)),
         (b'{"floor":true,"mode":"round"}', None),
         (b'{"floor":"400","mode":"round"}', None),

@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,11 @@ class World:
             "policy": policy,
             "consent": ANYTHING,
         }
-        return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
+        told |= changes
+        # As the settings have it: who joins without a log counts on one key for all.
+        assumption = replace(told["consent"].assumption, without_log=told["policy"].without_log)
+        told["consent"] = replace(told["consent"], assumption=assumption)
+        return Device(MortalState(self.folder, self.points), self.transport, **told)
 
     def fill(self, *documents: ExperimentDocument, label: str = "b") -> None:
         with Vault(self.folder) as vault:

@@ -137,3 +137,25 @@ def test_masses_are_those_of_the_negative_binomial(shape: float, p: float) -> No
     k = np.arange(len(masses))
     assert np.allclose(masses, stats.nbinom.logpmf(k, shape, 1 - p), rtol=1e-9, atol=1e-9)
     assert np.exp(masses).sum() == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("looks", [10**4, 10**5, 10**6, 10**7])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 30.0])
+def test_repro_more_looks_never_tell_less_however_many_there_are(looks: int, epsilon: float) -> None:
+    """A window far above ε had lost all that lies between, so that a million looks seemed to tell nothing at all."""
+    few, many = (
+        [Looks([(loss, n)]).delta(epsilon) for loss in losses_of(100.0, 1.0, 1.0)] for n in (looks // 10, looks)
+    )
+    assert all(less <= more for less, more in zip(few, many, strict=True))
+    if looks >= 10**6:
+        assert min(many) == 1.0
+
+
+@pytest.mark.parametrize("shape", [1e4, 1e7, 1e10, 1e13, 1e16, 1e19])
+@pytest.mark.parametrize("above", [520, 700, 1500])
+def test_repro_tail_of_a_huge_shape_is_no_rounding(shape: float, above: int) -> None:
+    """NB with the mean 500 and a huge shape is nearly Poisson, and never has less of a tail."""
+    truth = stats.poisson.logsf(above, 500)
+    found = log_tail(shape, (500 / shape) / (1 + 500 / shape), above)
+    # One term times a geometric series is more than the tail: by a third near the mean.
+    assert truth - 1e-6 <= found <= truth + 0.5 + 2 * above**2 / shape

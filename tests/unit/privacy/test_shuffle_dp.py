@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,6 +183,14 @@ def test_a_plan_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     asked = {"epsilon": 1.0, "delta": 1e-6, "rounds": 1, "features": 1, "bins": 10, "participants": 100} | wrong
     with pytest.raises(BadExperimentError):
         plan(**asked)  # type: ignore[arg-type]  # a table of arguments
+
+
+def test_repro_a_plan_that_the_samplers_error_breaks_is_refused_and_not_called_infinite() -> None:
+    small: dict[str, Any] = {"rounds": 20, "features": 10, "bins": 60, "participants": 1200}
+    for epsilon, delta in ((30.0, 1e-5), (1.0, 1e-14)):
+        with pytest.raises(BadExperimentError, match="sampler"):
+            plan(epsilon=epsilon, delta=delta, **small)
+    assert plan(epsilon=8, delta=1e-5, **small).achieved <= 8
 
 
 def test_a_flip_is_a_unit_taken_and_a_unit_given() -> None:

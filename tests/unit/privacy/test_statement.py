@@ -184,6 +184,9 @@ def test_statement_uses_the_devices_own_assumption_and_believes_no_claim() -> No
     assert none.own.auc == 1.0
     assert none.content()["own"]["epsilon"] is None
     assert "Take it for no protection" in as_text(none)
+    # Nothing holds, so nothing is said of what it would rest on.
+    assert "This holds" not in as_text(none)
+    assert "To break it" not in as_text(none)
     # Ten times as many participants claimed, the noise of each device the same: the device's own number decides.
     claims = replace(covered(), participants=10 * PARTICIPANTS)
     assert state(claims, Assumption(participants=2000)).own == few.own
@@ -196,6 +199,35 @@ def test_only_one_relay_in_mode_round_makes_a_guarantee(modes: tuple[str | None,
     assert told.own is None
     assert "no formal guarantee" in as_text(told)
     assert "mode round" in as_text(told)
+
+
+def test_repro_without_a_log_there_is_no_guarantee() -> None:
+    """Nobody sees to it that all devices get the same gateway key, and a key of one's own undoes the shuffling."""
+    told = state(replace(covered(), logged=False), Assumption())
+    assert not told.formal
+    assert told.own is None
+    assert "no formal guarantee" in as_text(told)
+    assert "log" in as_text(told)
+
+
+def test_a_bound_of_one_is_not_sold_as_a_bound() -> None:
+    told = state(covered(), Assumption())
+    assert told.own is not None
+    text = as_text(replace(told, own=replace(told.own, auc=1.0)))
+    assert "all but certain" in text
+    assert "AUC above" not in text
+
+
+def test_one_round_is_said_as_one() -> None:
+    assert "in its one round" in as_text(state(replace(plain(), rounds=1), Assumption()))
+
+
+def test_repro_a_person_who_may_fill_all_bins_is_not_said_to_hide() -> None:
+    crowded = replace(plain().experiment, n_bins=300, features_per_person=400)
+    leak = planned_leak(crowded, train_participants=3000, rounds=3)
+    assert leak is not None
+    assert leak.auc > 0.7
+    assert leak.auc_corrected is None
 
 
 def test_large_epsilon_is_said_to_be_no_protection() -> None:

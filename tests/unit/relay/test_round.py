@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.unit.relay.helpers import (
     TOKEN,
     Place,
     Running,
+    ask,
     capsule,
     running,
     send,
@@ -35,6 +37,17 @@ DUE = EPOCH * PERIOD_MS + DEPOSIT_MS
 async def told(relay: Running, state: str, epoch: int = EPOCH) -> None:
     """Return when the relay's log has said that this became of a deposit."""
     await relay.log.wait_for(f'"event":"deposit","state":"{state}","epoch":{epoch}')
+
+
+def test_everybody_is_told_when_deposits_are(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round", clients={"floor": 3}) as relay:
+            told = json.loads((await ask(relay.port, "GET", "/relay/terms")).body)
+            assert (DUE - told.pop("deposit_ms")) % told["period_ms"] == 0
+            assert told == {"floor": 3, "mode": "round", "period_ms": 60_000}
+
+    asyncio.run(main())
 
 
 def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path) -> None:

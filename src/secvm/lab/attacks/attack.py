@@ -68,6 +68,8 @@ class Goal:
 
     sentence: str
     met: Callable[[Measurement, Measurement], bool]
+    #: Where the detail with the defence has what the accountant allows; None: the goal is not about that.
+    bound: str | None = None
 
 
 def goal(*, undefended_at_least: float | None = None, defended_at_most: float | None = None) -> Goal:

@@ -115,7 +115,7 @@ def goal_within(undefended_at_least: float, *, bound: str = "accountant_auc", be
         return min(undefended.value, also) >= undefended_at_least and defended.ci95[0] <= allowed
 
     said = f"at least {undefended_at_least:g} without" + (f" ({besides} too)" if besides else "")
-    return Goal(f"{said}; with cover at ε = 1 not above the accountant's bound (95 % interval)", met)
+    return Goal(f"{said}; with cover at ε = 1 not above the accountant's bound (95 % interval)", met, bound)
 
 
 def law_of(noise: CoverNoise, devices: int) -> CoverLaw:

@@ -22,6 +22,12 @@ class Row:
         """Whether the attack's goal is met; None where it has none."""
         return None if self.attack.goal is None else self.attack.goal.met(self.undefended, self.defended)
 
+    @property
+    def allowed(self) -> float | None:
+        """What the accountant allows with the defence; None where that is not the question."""
+        bound = None if self.attack.goal is None else self.attack.goal.bound
+        return None if bound is None else float(self.defended.detail[bound] or 0.0)
+
     def as_json(self) -> dict[str, object]:
         """The keys of ``secvm attack report --format json``."""
         written: dict[str, object] = {
@@ -32,6 +38,7 @@ class Row:
             "undefended": self.undefended.value,
             "defended": self.defended.value,
             "ci95": {"undefended": list(self.undefended.ci95), "defended": list(self.defended.ci95)},
+            "allowed": self.allowed,
             "trials": {"undefended": self.undefended.trials, "defended": self.defended.trials},
             "defence": self.attack.defence,
             "built": self.attack.built,

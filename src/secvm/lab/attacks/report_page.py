@@ -86,8 +86,7 @@ def overview(rows: Sequence[Row]) -> str:
             hollow = " hollow" if colour == 2 and not row.attack.built else ""
             parts.append(f'<circle class="dot-{colour}{hollow}" cx="{_x(found.value)}" cy="{y}" r="5.5"/>')
     body = [
-        [row.attack.name, row.attack.metric, written(row.undefended), written(row.defended), _verdict(row)]
-        for row in rows
+        [row.attack.name, row.attack.metric, written(row.undefended), _defended(row), _verdict(row)] for row in rows
     ]
     named = [("key-bar-1", "without the defence"), ("key-bar-2", "with the defence")]
     legend = "".join(f'<li><span class="key {kind}"></span>{name}</li>' for kind, name in named)
@@ -98,6 +97,10 @@ def overview(rows: Sequence[Row]) -> str:
         f'{"".join(parts)}</svg><ul class="legend" aria-hidden="true">{legend}<li>○ not built</li>'
         "<li>| chance</li></ul></figure>" + table(["attack", "metric", "without", "with the defence", "goal"], body)
     )
+
+
+def _defended(row: Row) -> str:
+    return written(row.defended) + ("" if row.allowed is None else f", allowed {row.allowed:.3f}")
 
 
 def _verdict(row: Row) -> str:
@@ -118,7 +121,7 @@ def _one(row: Row) -> str:
     steps = "".join(f"<li>{html.escape(step)}</li>" for step in attack.steps)
     defence = "defence" if attack.built else "not built"
     said = [("needs", attack.needs), ("metric", f"{attack.metric}; chance alone gives {attack.chance:.3g}")]
-    said += [("without", written(row.undefended)), ("with", written(row.defended)), (defence, attack.defence)]
+    said += [("without", written(row.undefended)), ("with", _defended(row)), (defence, attack.defence)]
     said += [("remains", attack.remains)] if attack.remains else []
     listed = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in said)
     if attack.goal is not None:

@@ -154,16 +154,24 @@ def _block_widths(sorted_frequencies: NDArray[np.int64], n_people: int) -> list[
     return widths
 
 
-def prepare(rows: BinnedRows) -> PreparedRows:
-    """Lay the rows out for many passes; about as long as a few passes, in little more memory than the result."""
-    n_people, n_bins = len(rows), rows.n_bins
-    bins, values = np.ascontiguousarray(rows.bins, np.int32), np.ascontiguousarray(rows.values, np.int32)
-    indptr = np.ascontiguousarray(rows.indptr, np.int64)
-    frequencies = np.zeros(n_bins, np.int64)
-    _count_entries(bins, values, frequencies)
+@dataclass(frozen=True, eq=False)
+class BinOrder:
+    """Which bins share a block, and where every bin has its slot. Any order is right; a good one is quick."""
+
+    slots: NDArray[np.int32]
+    bin_of_slot: NDArray[np.int32]
+    first_slots: NDArray[np.int64]
+    #: int64, bins of each block.
+    widths: NDArray[np.int64]
+    #: uint32, block and local number of each bin.
+    codes: NDArray[np.uint32]
+
+
+def order_bins(frequencies: NDArray[np.int64], n_people: int) -> BinOrder:
+    """The order for rows in which so many people have these numbers of entries per bin."""
+    n_bins = len(frequencies)
     order = np.argsort(-frequencies, kind="stable").astype(np.int32)
     widths = np.asarray(_block_widths(frequencies[order], n_people), np.int64)
-
     first_ranks = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
     first_slots = first_ranks + np.arange(len(first_ranks))
     bin_of_slot = np.full(n_bins + len(widths), -1, np.int32)
@@ -177,25 +185,58 @@ def prepare(rows: BinnedRows) -> PreparedRows:
     slots = np.empty(n_bins, np.int32)
     real = np.flatnonzero(bin_of_slot >= 0)
     slots[bin_of_slot[real]] = real
+    return BinOrder(slots=slots, bin_of_slot=bin_of_slot, first_slots=first_slots, widths=widths, codes=codes)
 
-    group_counts = np.zeros((-(-n_people // PEOPLE), len(widths), PEOPLE), np.uint16)
-    cold_indptr = np.zeros(n_people + 1, np.int64)
-    _count_segments(indptr, bins, values, codes, group_counts, cold_indptr)
-    in_pair = group_counts.sum(axis=2, dtype=np.int64)
-    starts = (np.cumsum(in_pair) - in_pair.ravel()).reshape(in_pair.shape)
-    groups = np.empty(int(in_pair.sum()), np.uint64)
-    cold_slots, cold_values = np.empty(cold_indptr[-1], np.int32), np.empty(cold_indptr[-1], np.int32)
-    _fill(indptr, bins, values, codes, slots, widths, starts, groups.view(np.uint16), cold_slots, cold_values)
+
+def count_bins(rows: BinnedRows) -> NDArray[np.int64]:
+    """Entries of each bin that may go into a block: what ``order_bins`` wants to know."""
+    frequencies = np.zeros(rows.n_bins, np.int64)
+    _count_entries(rows.bins, rows.values, frequencies)
+    return frequencies
+
+
+class Segments:
+    """The segments that some people will have in an order; ``fill`` writes them."""
+
+    def __init__(self, order: BinOrder, rows: BinnedRows) -> None:
+        """Count them."""
+        self._order = order
+        self._indptr = np.ascontiguousarray(rows.indptr, np.int64)
+        self._bins = np.ascontiguousarray(rows.bins, np.int32)
+        self._values = np.ascontiguousarray(rows.values, np.int32)
+        self.group_counts = np.zeros((-(-len(rows) // PEOPLE), len(order.widths), PEOPLE), np.uint16)
+        self.cold_indptr = np.zeros(len(rows) + 1, np.int64)
+        _count_segments(self._indptr, self._bins, self._values, order.codes, self.group_counts, self.cold_indptr)
+        in_pair = self.group_counts.sum(axis=2, dtype=np.int64)
+        #: First group of each pair of blocks, from these people's first.
+        self.starts = (np.cumsum(in_pair) - in_pair.ravel()).reshape(in_pair.shape)
+        self.n_groups = int(in_pair.sum())
+        self.n_cold = int(self.cold_indptr[-1])
+
+    def fill(self, groups: NDArray[np.uint64], cold_slots: NDArray[np.int32], cold_values: NDArray[np.int32]) -> None:
+        """Write the groups and the cold entries."""
+        order, locals_ = self._order, groups.view(np.uint16)
+        rows = (self._indptr, self._bins, self._values)
+        _fill(*rows, order.codes, order.slots, order.widths, self.starts, locals_, cold_slots, cold_values)
+
+
+def prepare(rows: BinnedRows) -> PreparedRows:
+    """Lay the rows out for many passes; about as long as a few passes, in little more memory than the result."""
+    order = order_bins(count_bins(rows), len(rows))
+    segments = Segments(order, rows)
+    groups = np.empty(segments.n_groups, np.uint64)
+    cold_slots, cold_values = np.empty(segments.n_cold, np.int32), np.empty(segments.n_cold, np.int32)
+    segments.fill(groups, cold_slots, cold_values)
     return PreparedRows(
-        n_people=n_people,
-        n_bins=n_bins,
-        slots=slots,
-        bin_of_slot=bin_of_slot,
-        first_slots=first_slots,
+        n_people=len(rows),
+        n_bins=rows.n_bins,
+        slots=order.slots,
+        bin_of_slot=order.bin_of_slot,
+        first_slots=order.first_slots,
         groups=groups,
-        group_counts=group_counts,
-        starts=starts,
-        cold_indptr=cold_indptr,
+        group_counts=segments.group_counts,
+        starts=segments.starts,
+        cold_indptr=segments.cold_indptr,
         cold_slots=cold_slots,
         cold_values=cold_values,
     )

@@ -32,6 +32,7 @@ from secvm.learning.weights import Weights
 NORM_BITS = 16
 #: Targets, centred and scaled, stay below this in absolute value.
 MAX_TARGET = 2**20
+_FURTHEST = Fraction(MAX_TARGET - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,17 @@ def fixed_norm(squared_norm: int) -> int:
     return isqrt(squared_norm << (2 * NORM_BITS))
 
 
-def fixed_target(target: float, *, centre: Fraction, spread: Fraction) -> int:
-    """A number as the label, centred and scaled as the experiment says, in units of 2^-32, rounded half to even."""
+def fixed_target(target: float, *, centre: Fraction, spread: Fraction, clamp: bool = False) -> int:
+    """A number as the label, centred and scaled as the experiment says, in units of 2^-32, rounded half to even.
+
+    One that is too far from the centre is refused, or with ``clamp`` taken for the furthest there is: where whether
+    somebody takes part must not depend on the label, because who asks chooses centre and spread.
+    """
     if not np.isfinite(target):
         raise BadInputError("a label is not a finite number")
     scaled = (exact(float(target)) - centre) / spread
+    if clamp:
+        scaled = max(-_FURTHEST, min(_FURTHEST, scaled))
     if abs(scaled) >= MAX_TARGET:
         raise BadInputError("a label is too far from the centre of the experiment's labels")
     return round(scaled * ONE)
