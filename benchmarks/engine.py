@@ -1,5 +1,7 @@
 """Many trainings at once, beside scipy's float32 products; one training, beside tuned linear models of scikit-learn.
 
+People are those of ``lab.paper``, at Twitter's shape.
+
 **Many.** 16 random splits of the same people, full-batch Pegasos, every round with the test people's accuracy. The peer
 is what a user would write for one of them: ``X @ w`` for everybody, then ``X.T @ m`` for the violators, in float32, one
 thread. A *model-iteration* is one round of one model. One thread: CPU time of both; two threads: wall time of both.
@@ -25,13 +27,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks._zipf_people import draw
 from secvm.estimator.engine import LANES, Engine
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.lab.paper.twitter import TwitterPeople
 from secvm.learning._kernels.layout import prepare
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
 
 _LABELS = ("no", "yes")
@@ -43,12 +46,11 @@ _NEAR = 0.003
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this benchmark."""
     parser.add_argument("--people", type=int, default=50_000)
-    parser.add_argument("--words", type=int, default=1826, help="distinct words of each person")
+    parser.add_argument("--words", type=int, default=1826, help="words of each person, on average")
     parser.add_argument("--bins", type=int, default=95_880)
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--lambda", dest="lambda_", default="1e-4")
-    parser.add_argument("--signal", type=float, default=0.12, help="how much words lean to a label")
-    parser.add_argument("--noise", type=float, default=0.1, help="share of labels that are flipped")
+    parser.add_argument("--weak-signal", action="store_true", help="people whose words say nearly nothing")
     parser.add_argument("--one-people", type=int, default=18_000, help="people of the single model; 0: leave it out")
     parser.add_argument("--checked", type=int, default=2, help="models compared with the reference at full size")
     parser.add_argument("--seed", type=int, default=1)
@@ -68,15 +70,16 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def _people(arguments: argparse.Namespace, n: int) -> tuple[BinnedRows, NDArray[np.int64]]:
+    """Rows and labels at Twitter's shape; scipy and scikit-learn need them all at once."""
     _say(f"drawing {n} people")
-    return draw(
-        n,
-        words=arguments.words,
-        n_bins=arguments.bins,
-        signal=arguments.signal,
-        noise=arguments.noise,
-        seed=arguments.seed,
-    )
+    people = TwitterPeople(n_people=n, words_per_person=arguments.words)
+    if arguments.weak_signal:
+        people = TwitterPeople.weak_signal(n)
+    binning = HashBinning(n_bins=arguments.bins, salt=b"benchmarks/engine")
+    rows, labels = zip(*people.rows(arguments.seed, binning, threads=2), strict=True)
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.indptr) for part in rows]))])
+    bins, values = (np.concatenate([getattr(part, name) for part in rows]) for name in ("bins", "values"))
+    return BinnedRows(indptr, bins, values, arguments.bins), np.concatenate(labels).astype(np.int64)
 
 
 def _say(text: str) -> None:
