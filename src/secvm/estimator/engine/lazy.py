@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from secvm.estimator.engine.people import Bits, LaidOutPeople
 
-#: References kept: with three, their span holds the last weights and both directions.
-_KEPT = 3
+#: References kept: three span the last weights and both directions of the swing, one more its change.
+_KEPT = 4
 #: Every so many-th bin takes part in finding coefficients.
 _SAMPLE = 64
 #: Coefficients beyond this would cost more digits than floats have to spare.
