@@ -8,7 +8,8 @@ thread. A *model-iteration* is one round of one model. One thread: CPU time of b
 Scipy's iterations are spread over the run, so that a noisy moment meets both; its median counts.
 
 **One.** The test accuracy that tuned LinearSVC and tuned averaged SGDClassifier reach, and the time of one fit of each;
-then our time to the same accuracy, laying people out included. Tuning is nobody's time.
+then our time to the first round with that accuracy (less .003), laying people out included. Tuning is nobody's time.
+*Tuned* is the setting of best accuracy; *quickest* is any setting that is within .003 of the best of all.
 
     python benchmarks/engine.py [--small] [--people 50000] [--iterations 100]
 """
@@ -221,6 +222,7 @@ def _measure_one(arguments: argparse.Namespace, rows: BinnedRows, labels: NDArra
     matrix = csr_matrix((rows.values.astype(np.float64), rows.bins, rows.indptr), shape=(len(rows), rows.n_bins))
     inside, outside = matrix[train], matrix[~train]
     peers: dict[str, tuple[float, float]] = {}
+    every: list[tuple[float, float]] = []
     for name, models in {
         "linear_svc": [LinearSVC(C=c, tol=tol, max_iter=200) for c in (1e-6, 1e-5, 1e-4, 1e-3) for tol in (1e-4, 1e-2)],
         "sgd": [
@@ -231,18 +233,21 @@ def _measure_one(arguments: argparse.Namespace, rows: BinnedRows, labels: NDArra
     }.items():
         fits = [_fit(model, inside, labels[train], outside, labels[~train]) for model in models]
         best = max(accuracy for _, accuracy in fits)
-        # The quickest setting that reaches its own best.
-        peers[name] = min((seconds, accuracy) for seconds, accuracy in fits if accuracy >= best - _NEAR)
+        peers[name] = min((seconds, accuracy) for seconds, accuracy in fits if accuracy == best)
+        every += fits
         _say(f"{name}: {peers[name][1]:.4f} in {peers[name][0]:.2f} s")
     target = max(accuracy for _, accuracy in peers.values()) - _NEAR
-    quickest = min(seconds for seconds, accuracy in peers.values() if accuracy >= target)
+    tuned = min(seconds for seconds, accuracy in peers.values() if accuracy >= target)
+    quickest = min(seconds for seconds, accuracy in every if accuracy >= target)
     ours = _ours(rows, labels, train, target)
-    seconds = min(s for s, _ in ours.values())
+    seconds = min((s for s, _ in ours.values()), default=float("inf"))
     return {
         "one_model_people": len(rows),
-        "one_model_over_best_sklearn": round(seconds / quickest, 2),
+        "one_model_over_best_sklearn": round(seconds / tuned, 2),
+        "one_model_over_quickest_sklearn": round(seconds / quickest, 2),
         "one_model_target_accuracy": round(target, 4),
         **{f"one_model_{name}": {"seconds": round(s, 3), "accuracy": round(a, 4)} for name, (s, a) in peers.items()},
+        "one_model_quickest_sklearn_s": round(quickest, 3),
         **{f"one_model_{name}": {"seconds": round(s, 3), "rounds": r} for name, (s, r) in ours.items()},
     }
 

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from secvm.estimator.engine.people import Bits, LaidOutPeople
 
-#: References kept: with three, their span holds the last weights and both directions.
-_KEPT = 3
+#: References kept: three span the last weights and both directions of the swing, one more its change.
+_KEPT = 4
 #: Every so many-th bin takes part in finding coefficients.
 _SAMPLE = 64
 #: Coefficients beyond this would cost more digits than floats have to spare.
 _MAX_COEFFICIENT = 2.0**10
-#: An int32 sum times a coefficient, as a float, and a few of those added up, are off by less than this times both.
+#: An int32 sum times a coefficient, as a float, and a few of those added up, are off by less than this for each unit
+#: of the coefficients.
 _ROUNDED = 2.0**31 * 2.0**-49
 #: For each unit of a person: what the floats of one bin's remainder are off by, with the same reserve.
 _REMAINDER = 2.0**31 * 2.0**-49
@@ -41,8 +42,10 @@ class Target:
     misses: NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Reference:
+    """Weights and everybody's sums under them. Secret: it does not print itself."""
+
     lines: NDArray[np.int32]
     sums: NDArray[np.int32]
     sample: NDArray[np.float64]
@@ -57,9 +60,9 @@ class _Costs:
     last_side: float = 0.0
 
 
-@dataclass
+@dataclass(repr=False)
 class LazyScores:
-    """Known sums of everybody, and verdicts from them."""
+    """Known sums of everybody, and verdicts from them. Secret: it does not print itself."""
 
     people: LaidOutPeople
     #: False: everybody is scored every time.
@@ -68,6 +71,8 @@ class LazyScores:
     passes: float = 0.0
     _references: list[_Reference] = field(default_factory=list)
     _costs: _Costs = field(default_factory=_Costs)
+    #: Where nothing is kept: the sums of the last time, to be written over.
+    _room: NDArray[np.int32] | None = None
 
     def judge(self, target: Target, signs: NDArray[np.int8], wanted: Bits) -> tuple[Bits, Bits]:
         """Bits of people whose signed score is below the threshold, and bits that even their sums leave open.
@@ -92,7 +97,7 @@ class LazyScores:
         if self.lazy:
             self._references.insert(0, _Reference(target.lines.copy(), sums, self._sample(target.lines)))
         else:
-            self._sums = sums
+            self._room = sums
         self._decide(target, (sums,) * _KEPT, signs, wanted, everybody, below, left_open)
         return below, left_open
 
@@ -187,8 +192,8 @@ class LazyScores:
 
     def _spare_sums(self) -> NDArray[np.int32]:
         """Room for everybody's sums; the oldest reference gives way."""
-        if not self.lazy and hasattr(self, "_sums"):
-            return self._sums
+        if self._room is not None:
+            return self._room
         if len(self._references) == _KEPT:
             return self._references.pop().sums
         return self.people.lines(len(self.people.labels), np.int32)

@@ -17,7 +17,7 @@ from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PreparedRows
 from secvm.learning._kernels.sharing import PIECES_PER_THREAD, cut_range, share_out
 
 #: Sums are made to fit people with up to so many times the median of units; who has more is scored truly every time.
-_MANY = 4
+_MANY = 16
 #: Classes of bins by frequency, the smallest of so many bins; from so many blocks of people.
 _CLASSES = 12
 _SMALLEST_CLASS = 16
@@ -215,27 +215,29 @@ class LaidOutPeople:
 
     def count(self, counts: NDArray[np.int32], now: Bits, then: Bits) -> int:
         """Move counts from the verdicts ``then`` to those of ``now``; gives the number of people looked at."""
-        active = np.flatnonzero(now != then)
-        if not len(active):
-            return 0
+        everybody = np.flatnonzero(now != then)
+        for side in (0, 1):
+            active = everybody[self._sides[everybody] == side]
+            if len(active):
+                self._count_side(counts, now, then, active, side)
+        counts.reshape(2, self.n_lines, self.width)[:, self._dummies] = 0
+        return len(everybody)
+
+    def _count_side(
+        self, counts: NDArray[np.int32], now: Bits, then: Bits, active: NDArray[np.int64], side: int
+    ) -> None:
         units = self.lines(len(active), np.int32)
         kernels.changes(now, then, active, units, self.width)
-        firsts = self._firsts(active)
-        half = self.n_lines
+        firsts, half = self._firsts(active), self.n_lines
 
         def work(blocks: Iterable[int]) -> None:
             for block in blocks:
-                kernels.count_people(*self._layout, block, active, firsts, units, self._sides, counts, half, self.lanes)
+                kernels.count_people(*self._layout, block, active, firsts, units, counts, side * half, self.lanes)
 
         share_out(range(len(self.prepared.first_slots) - 1), work, self.threads, self._pool)
-        kernels.count_cold(*self._cold, active, units, self._sides, counts, half, self.width)
-        lines = counts.reshape(2, half, self.width)
-        lines[:, self._dummies] = 0
-        changed = units.reshape(-1, self.width)
-        sides = self._sides[active]
-        for side in (0, 1):
-            lines[side, -1] += changed[sides == side].sum(axis=0, dtype=np.int32)
-        return len(active)
+        kernels.count_cold(*self._cold, active, units, side, counts, half, self.width)
+        bias = units.reshape(-1, self.width).sum(axis=0, dtype=np.int32)
+        counts.reshape(2, half, self.width)[side, -1] += bias
 
 
 def _unit_bounds(prepared: PreparedRows) -> NDArray[np.int64]:

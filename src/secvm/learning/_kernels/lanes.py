@@ -254,13 +254,14 @@ def changes(now, then, active, units, width):
 
 
 @compiled
-def count_people(groups, group_counts, starts, first_slots, block, active, firsts, units, sides, counts, half, lanes):
-    """Add the units of active people to the counts of one block of bins.
+def count_people(groups, group_counts, starts, first_slots, block, active, firsts, units, counts, offset, lanes):
+    """Add the units of active people to the counts of one block of bins, which begin at line ``offset``.
 
-    ``firsts`` says where each block of people begins in ``active``. Counts are two halves of ``half`` lines: units of
-    +, then of -; ``sides`` is 0 or 1.
+    ``firsts`` says where each block of people begins in ``active``. All of them are of one side: the counts of both
+    would not stay near together.
     """
     stride = np.uint64(len(lanes))
+    base = np.uint64(first_slots[block] + offset)
     positions = np.empty(PEOPLE + 1, np.uint64)
     for people in range(group_counts.shape[0]):
         if firsts[people] == firsts[people + 1]:
@@ -269,21 +270,21 @@ def count_people(groups, group_counts, starts, first_slots, block, active, first
         for a in range(firsts[people], firsts[people + 1]):
             ask_ahead(groups, positions, active, a, firsts[people + 1])
             here = active[a] % PEOPLE
-            base = np.uint64(first_slots[block] + sides[active[a]] * half)
-            count_segment(
-                counts, base, units, np.uint64(a) * stride, groups, positions[here], positions[here + 1], lanes
-            )
+            row = np.uint64(a) * stride
+            count_segment(counts, base, units, row, groups, positions[here], positions[here + 1], lanes)
 
 
 @compiled
-def count_cold(cold_indptr, cold_slots, cold_values, active, units, sides, counts, half, width):
-    """As ``count_people`` for cold entries; a negative value is a unit of the other side."""
+def count_cold(cold_indptr, cold_slots, cold_values, active, units, side, counts, half, width):
+    """As ``count_people`` for cold entries; a negative value is a unit of the other side.
+
+    Counts are two halves of ``half`` lines: units of + (side 0), then of - (side 1).
+    """
     for a in range(len(active)):
         i = active[a]
         for j in range(cold_indptr[i], cold_indptr[i + 1]):
             value = cold_values[j]
-            side = sides[i] if value > 0 else 1 - sides[i]
-            line = (np.int64(cold_slots[j]) + side * half) * width
+            line = (np.int64(cold_slots[j]) + (side if value > 0 else 1 - side) * half) * width
             for k in range(width):
                 counts[line + k] += np.int32(units[a * width + k] * abs(value))
 
