@@ -1,0 +1,204 @@
+"""Whose words: a crowd as a small value from which anybody can make the same rows again.
+
+A crowd is a file of people, or made-up people at the shape of the paper's data. ``Recipe`` adds into how many bins; it
+is frozen and picklable, so that a worker elsewhere gets the recipe and not the people.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
+from secvm.lab.paper.twitter import TwitterPeople
+from secvm.learning.individual.binning import HashBinning
+from secvm.learning.rows import BinnedRows
+
+if TYPE_CHECKING:
+    from secvm.learning._kernels.layout import PreparedRows
+    from secvm.people.table import People
+
+#: Different words of the paper's data, and its number of people; numbers of bins are shares of this.
+PAPER_WORDS = 95_880_008
+PAPER_PEOPLE = 350_000
+#: Bytes of a file that are read at once for its digest.
+_BLOCK = 2**20
+
+
+class Crowd(Protocol):
+    """People of two labels who can be made again at will."""
+
+    @property
+    def n_people(self) -> int:
+        """How many."""
+
+    @property
+    def n_words(self) -> int:
+        """Different words, counted or foretold: numbers of bins are shares of it."""
+
+    @property
+    def label_names(self) -> tuple[str, str]:
+        """The labels, in the order of their codes."""
+
+    def identity(self) -> dict[str, Any]:
+        """All that decides who these people are, as JSON; the name of a file is no part of it."""
+
+    def labels(self) -> NDArray[np.int64]:
+        """0 or 1 for each person."""
+
+    def rows(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> BinnedRows:
+        """Everybody's rows; None bins: every word has its own."""
+
+    def prepared(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
+        """Everybody in the layout of the quick kernels."""
+
+    def first(self, n_people: int) -> Crowd:
+        """A crowd of the first so many."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a crowd's rows."""
+
+    crowd: Crowd
+    #: None: unhashed.
+    bins: int | None
+    hashes: int
+    salt: bytes
+
+    def prepared(self, *, threads: int = 1) -> PreparedRows:
+        """Everybody in the layout of the quick kernels."""
+        return self.crowd.prepared(self.bins, self.hashes, self.salt, threads=threads)
+
+
+@dataclass(frozen=True)
+class MadeUpCrowd:
+    """Synthetic people of ``lab.paper.twitter``."""
+
+    people: TwitterPeople
+    seed: int
+
+    @property
+    def n_people(self) -> int:
+        return self.people.n_people
+
+    @cached_property
+    def n_words(self) -> int:
+        """The paper's number, scaled by what the law foretells for so many people."""
+        from secvm.lab.paper.twitter_census import expected
+
+        return round(PAPER_WORDS * expected(self.people)[0] / expected(self.people.with_people(PAPER_PEOPLE))[0])
+
+    @property
+    def label_names(self) -> tuple[str, str]:
+        return ("0", "1")
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "twitter people", "seed": self.seed, **asdict(self.people)}
+
+    def labels(self) -> NDArray[np.int64]:
+        # Words that nobody looks at are not drawn: a person's label does not depend on how many there are.
+        short = replace(self.people, words_per_person=1, spread=0.0)
+        return np.concatenate([labels for *_, labels in short.chunks(self.seed)]).astype(np.int64)
+
+    def rows(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> BinnedRows:
+        if bins is None:
+            return self._unhashed(threads)
+        parts = list(self.people.rows(self.seed, HashBinning(bins, salt, hashes), threads=threads))
+        lengths = np.concatenate([np.diff(rows.indptr) for rows, _ in parts])
+        return BinnedRows(
+            indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            bins=np.concatenate([rows.bins for rows, _ in parts]),
+            values=np.concatenate([rows.values for rows, _ in parts]),
+            n_bins=bins,
+        )
+
+    def _unhashed(self, threads: int) -> BinnedRows:
+        indptrs, words = [], []
+        for _, indptr, found, _ in self.people.chunks(self.seed, threads=threads):
+            for low, high in zip(indptr[:-1], indptr[1:], strict=True):
+                found[low:high].sort()
+            indptrs.append(np.diff(indptr))
+            words.append(found)
+        every = np.concatenate(words)
+        used, bins = np.unique(every, return_inverse=True)
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(indptrs))]).astype(np.int64)
+        return BinnedRows(indptr, bins.astype(np.int32), np.ones(len(bins), np.int32), len(used))
+
+    def prepared(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
+        from secvm.learning._kernels.layout import prepare
+
+        if bins is None:
+            return prepare(self._unhashed(threads))
+        return self.people.binned(self.seed, HashBinning(bins, salt, hashes), threads=threads).prepared
+
+    def first(self, n_people: int) -> MadeUpCrowd:
+        return replace(self, people=self.people.with_people(min(n_people, self.n_people)))
+
+
+@dataclass(frozen=True)
+class FileCrowd:
+    """The people of a file, or its first ones."""
+
+    path: str
+    #: BLAKE2b-256 of the file's bytes.
+    digest: str
+    n_people: int
+    n_words: int
+    label_names: tuple[str, str]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> FileCrowd:
+        """Read a file once, to see who is in it."""
+        from secvm.people.reader import read_people
+
+        people = read_people(path, None)
+        if len(people.label_names) != 2:
+            raise BadInputError(f"{path}: the evaluation tells two labels apart, and {_counted(people.label_names)}")
+        low, high = people.label_names
+        return cls(str(path), _digest(Path(path)), len(people), people.rows.n_bins, (low, high))
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "file", "digest": self.digest, "people": self.n_people}
+
+    def labels(self) -> NDArray[np.int64]:
+        return self._read(1, 1, b"labels").label_codes[: self.n_people].astype(np.int64)
+
+    def rows(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> BinnedRows:  # noqa: ARG002
+        rows = self._read(bins, hashes, salt).rows
+        return rows if len(rows) == self.n_people else rows.take(np.arange(self.n_people))
+
+    def prepared(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
+        from secvm.learning._kernels.layout import prepare
+
+        return prepare(self.rows(bins, hashes, salt, threads=threads))
+
+    def first(self, n_people: int) -> FileCrowd:
+        return replace(self, n_people=min(n_people, self.n_people))
+
+    def _read(self, bins: int | None, hashes: int, salt: bytes) -> People:
+        from secvm.people.reader import read_people
+
+        people = read_people(self.path, None if bins is None else HashBinning(bins, salt, hashes))
+        if people.label_names != self.label_names or len(people) < self.n_people:
+            raise BadInputError(f"{self.path} has changed since it was read first")
+        return people
+
+
+def _counted(labels: tuple[str, ...]) -> str:
+    return f"there are {len(labels)}" if len(labels) > 1 else "everybody has the same"
+
+
+def _digest(path: Path) -> str:
+    hasher = hashlib.blake2b(digest_size=32)
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            hasher.update(block)
+    return hasher.hexdigest()

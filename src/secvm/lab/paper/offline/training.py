@@ -1,0 +1,164 @@
+"""Train what is missing, and keep each model as soon as it is done.
+
+A ``Sweeper`` trains any number of models over the rows of one recipe: ``LocalSweeper`` on this machine, others on many.
+Which models share a pass, and where they are trained, does not show in what they become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.lab.paper.offline.crowd import Crowd, Recipe
+from secvm.lab.paper.offline.models import Model, Names, Trained
+from secvm.lab.paper.offline.splits import Splits
+from secvm.lab.paper.offline.stored import Stored, as_json, from_json
+from secvm.learning.experiment import Experiment
+
+if TYPE_CHECKING:
+    from secvm.estimator.engine import Swept
+    from secvm.learning._kernels.layout import PreparedRows
+
+#: Models of one pass, fewer where their lines would take more memory than this.
+_LANES = (16, 4, 1)
+_MAX_LINE_BYTES = 3 * 10**9
+#: Bytes of one bin of one model in an engine that averages two (ADR 37).
+_BYTES_PER_BIN = 56
+
+#: Model-rounds done.
+Advance = Callable[[int], None]
+
+
+class Sweeper(Protocol):
+    """``estimator.engine.sweep`` over a recipe."""
+
+    def n_bins(self, recipe: Recipe) -> int:
+        """Bins of the recipe's rows: of unhashed ones, how many different words there are."""
+
+    def __call__(
+        self,
+        recipe: Recipe,
+        labels: NDArray[np.int64],
+        experiments: Sequence[Experiment],
+        *,
+        train: NDArray[np.bool_],
+        test: NDArray[np.bool_],
+        rounds: int,
+        threads: int,
+        progress: Callable[[int, int, int], None],
+    ) -> Iterator[Swept]:
+        """Every model's result, in the order given, as soon as it is there."""
+
+
+class LocalSweeper:
+    """On this machine. It keeps the rows of the last recipe."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._last: tuple[Recipe, PreparedRows] | None = None
+
+    def _prepared(self, recipe: Recipe) -> PreparedRows:
+        if self._last is None or self._last[0] != recipe:
+            self._last = None  # before the next: two crowds at once are one too many
+            self._last = recipe, recipe.prepared(threads=self._threads)
+        return self._last[1]
+
+    def n_bins(self, recipe: Recipe) -> int:
+        return self._prepared(recipe).n_bins if recipe.bins is None else recipe.bins
+
+    def __call__(
+        self,
+        recipe: Recipe,
+        labels: NDArray[np.int64],
+        experiments: Sequence[Experiment],
+        *,
+        train: NDArray[np.bool_],
+        test: NDArray[np.bool_],
+        rounds: int,
+        threads: int,
+        progress: Callable[[int, int, int], None],
+    ) -> Iterator[Swept]:
+        from secvm.estimator.engine import sweep  # late: here numba comes in
+
+        people = self._prepared(recipe)
+        fits = [n for n in _LANES if n * _BYTES_PER_BIN * people.n_bins <= _MAX_LINE_BYTES]
+        lanes = fits[0] if fits else 1
+        for first in range(0, len(experiments), lanes):
+            some = slice(first, first + lanes)
+            for swept in sweep(
+                people,
+                labels,
+                experiments[some],
+                train=train[:, some],
+                test=test[:, some],
+                rounds=rounds,
+                threads=threads,
+                progress=progress,
+            ):
+                yield replace(swept, model=first + swept.model)
+
+
+@dataclass
+class Trainer:
+    """Gives trained models: those that are stored as they are, the others after training them."""
+
+    crowd: Crowd
+    splits: Splits
+    salt: bytes
+    stored: Stored
+    sweeper: Sweeper
+    threads: int = 1
+    #: Models trained by this run.
+    computed: int = 0
+    _labels: NDArray[np.int64] | None = field(default=None, repr=False)
+    _keys: dict[Model, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """0 or 1 for each person."""
+        if self._labels is None:
+            self._labels = self.crowd.labels()
+        return self._labels
+
+    def missing(self, models: Iterable[Model]) -> list[Model]:
+        """Those that are not stored, each once; models that share rows stand together, unhashed ones last."""
+        each = dict.fromkeys(models)
+        wanted = [model for model in each if self.stored.get(self._key(model)) is None]
+        return sorted(wanted, key=lambda m: (m.bins is None, m.bins or 0, m.hashes, m.rounds))
+
+    def train(self, models: Iterable[Model], advance: Advance = lambda _: None) -> Mapping[Model, Trained]:
+        """All of them, trained."""
+        models = list(models)
+        missing = self.missing(models)
+        groups: dict[tuple[int | None, int, int], list[Model]] = {}
+        for model in missing:
+            groups.setdefault((model.bins, model.hashes, model.rounds), []).append(model)
+        for (bins, hashes, _), group in groups.items():
+            self._train_group(Recipe(self.crowd, bins, hashes, self.salt), group, advance)
+        return {model: from_json(self.stored.get(self._key(model))) for model in models}
+
+    def _train_group(self, recipe: Recipe, models: list[Model], advance: Advance) -> None:
+        n_bins = self.sweeper.n_bins(recipe)
+        masks = {split: self.splits.masks(split) for split in {model.split for model in models}}
+        swept = self.sweeper(
+            recipe,
+            self.labels,
+            [model.experiment(n_bins, self.crowd.label_names) for model in models],
+            train=np.stack([masks[model.split][0] for model in models], axis=1),
+            test=np.stack([masks[model.split][1] for model in models], axis=1),
+            rounds=models[0].rounds,
+            threads=self.threads,
+            progress=lambda _first, together, _round: advance(together),
+        )
+        for one in swept:
+            self.stored.put(self._key(models[one.model]), as_json(Trained(one.cells, one.two_cycle_spells)))
+            self.computed += 1
+
+    def _key(self, model: Model) -> str:
+        if model not in self._keys:
+            self._keys[model] = Names(self.crowd, self.splits, self.salt).key(model)
+        return self._keys[model]
