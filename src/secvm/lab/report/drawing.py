@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from secvm.lab.report.legend import SAMPLE, Entry, beside, laid_out, wide
-from secvm.lab.report.style import DRAWING_STYLE, LIGHT
+from secvm.lab.report.style import DRAWING_STYLE, LEVELS, LIGHT
 
 if TYPE_CHECKING:
     from secvm.lab.report.figure import Curve, Figure
 
 #: Curves with fewer points show them.
 _FEW = 25
-#: Between a label and what it belongs to; between rows of the legend; above and below the curves.
-_GAP, _ROW, _TOP, _BOTTOM = 8.0, 20.0, 30.0, 46.0
+#: Between a label and what it belongs to; at the edge; between rows of the legend; above and below the curves.
+_GAP, _EDGE, _ROW, _TOP, _BOTTOM = 8.0, 2.0, 20.0, 30.0, 46.0
 #: How near to the right edge a curve must end to be named there, as a share of the axis.
 _NEAR = 0.97
 
@@ -40,7 +40,7 @@ class Size:
 
 
 LARGE = Size("large", 920.0, 400.0, 10, 6, 220.0)
-SMALL = Size("small", 400.0, 300.0, 5, 5, 0.0)
+SMALL = Size("small", 360.0, 280.0, 5, 5, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def document(figure: Figure) -> str:
 def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
     """One drawing; ``alone`` brings its style with it."""
     entries = list(_entries(figure))
-    left = 2 * _GAP + max((wide(tick.label) for tick in figure.ticks_up(size.up)), default=0.0)
+    left = _EDGE + _GAP + max((wide(tick.label) for tick in figure.ticks_up(size.up)), default=0.0)
     box = _Box(figure, left, size.width - 2 * _GAP, size.height - _BOTTOM)
     named = beside(entries, _ends(box), size.names)
     if named:
@@ -88,7 +88,7 @@ def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
         parts.append(_text(f"label {kind}", box.right + 10, name.placed + 4.5, name.entry.name))
     height = size.height
     for row in laid_out(entries, size.width - 2 * _GAP):
-        parts += [_key(x + _GAP, height + _ROW / 2, entry) for x, entry in row]
+        parts += [_key(x + _EDGE, height + _ROW / 2, entry) for x, entry in row]
         height += _ROW
     height += _GAP if entries else 0.0
     space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
@@ -103,8 +103,8 @@ def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
 def _entries(figure: Figure) -> Iterator[Entry]:
     for curve in figure.curves:
         yield Entry(curve.name, "curve", curve.colour % len(LIGHT), curve.dashed)
-    for rule in figure.rules:
-        yield Entry(rule.name, "rule")
+    for place, rule in enumerate(figure.rules):
+        yield Entry(rule.name, "rule", place % LEVELS)
     for name in dict.fromkeys(shade.name for shade in figure.shades):
         yield Entry(name, "shade")
 
@@ -142,8 +142,10 @@ def _frame(box: _Box, size: Size) -> str:
         parts.append(_text("tick", at, bottom + 18, tick.label, anchor="middle"))
     parts.append(_text("axis", (box.left + box.right) / 2, bottom + 38, figure.across, anchor="middle"))
     # Words on their side are hard to read; above the axis there is room.
-    parts.append(_text("axis", _GAP, 16, figure.up))
-    parts += [_line("rule", box.left, y, box.right, y) for y in (box.y(r.value) for r in figure.rules)]
+    parts.append(_text("axis", _EDGE, 16, figure.up))
+    for place, rule in enumerate(figure.rules):
+        y = box.y(rule.value)
+        parts.append(_line(f"rule level-{place % LEVELS}", box.left, y, box.right, y))
     return "".join(parts)
 
 
@@ -185,7 +187,7 @@ def _key(x: float, y: float, entry: Entry) -> str:
         case "shade":
             sample = f'<rect class="shade" x="{x:g}" y="{y - 6:g}" width="{end - x:g}" height="12"/>'
         case "rule":
-            sample = _line("rule", x, y, end, y)
+            sample = _line(f"rule level-{entry.colour}", x, y, end, y)
         case _:
             dashed = " dashed" if entry.dashed else ""
             sample = _line(f"series series-{entry.colour}{dashed}", x, y, end, y)

@@ -23,6 +23,7 @@ class Entry:
     name: str
     #: ``curve``, ``rule`` or ``shade``.
     kind: str
+    #: Of a curve; of a rule, which dashes.
     colour: int = 0
     dashed: bool = False
 
@@ -50,17 +51,22 @@ def wide(text: str, *, bold: bool = False) -> float:
 
 
 def laid_out(entries: Sequence[Entry], room: float) -> list[list[tuple[float, Entry]]]:
-    """Rows of a legend: where each entry begins."""
+    """Rows of a legend: where each entry begins. In columns where that takes no more rows than one after another."""
+    takes = [SAMPLE + wide(entry.name) + _AFTER for entry in entries]
     rows: list[list[tuple[float, Entry]]] = []
     x = 0.0
-    for entry in entries:
-        takes = SAMPLE + wide(entry.name)
-        if not rows or x + takes > room:
+    for entry, width in zip(entries, takes, strict=True):
+        if not rows or x + width - _AFTER > room:
             rows.append([])
             x = 0.0
         rows[-1].append((x, entry))
-        x += takes + _AFTER
-    return rows
+        x += width
+    columns = max(1, int((room + _AFTER) / max(takes, default=1.0)))
+    if -(-len(entries) // columns) > len(rows):
+        return rows
+    columns = -(-len(entries) // max(1, len(rows)))
+    starts = [sum(max(takes[i::columns]) for i in range(column)) for column in range(columns)]
+    return [list(zip(starts, entries[i : i + columns], strict=False)) for i in range(0, len(entries), max(1, columns))]
 
 
 def beside(entries: Sequence[Entry], ends: Mapping[str, float], room: float) -> list[Named]:

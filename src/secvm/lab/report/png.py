@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import math
 from typing import TYPE_CHECKING, Any
 
 from secvm.errors import BadInputError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Inches, and dots of an inch: 1,440 × 810.
 _SIZE, _DOTS = (9.6, 5.4), 150
+#: Of levels to compare with.
+_DASHES = ((1.5, 2.5), (6, 3.5), (6, 2.5, 1.5, 2.5))
 _NEXT = "pip install 'secvm[plots]'"
 
 
@@ -36,24 +39,21 @@ def picture(figure: Figure) -> bytes:
         raise BadInputError("pictures as PNG need matplotlib", next_step=_NEXT) from None
     with mpl.rc_context():
         mpl.rcdefaults()
-        sheet = Sheet(figsize=_SIZE, dpi=_DOTS, layout="constrained")
+        sheet: Any = Sheet(figsize=_SIZE, dpi=_DOTS, layout="constrained")
         FigureCanvasAgg(sheet)
+        sheet.get_layout_engine().set(w_pad=0.14, h_pad=0.12)
         axes: Any = sheet.add_subplot()
         _draw_axes(axes, figure)
         for curve in figure.curves:
-            _draw_curve(axes, curve)
+            _draw_curve(axes, curve, figure.ends_up)
         handles, names = axes.get_legend_handles_labels()
+        # The order of the figure: what lies behind the curves was drawn before them.
+        behind = len(names) - len(figure.curves)
+        handles, names = handles[behind:] + handles[:behind], names[behind:] + names[:behind]
         if names:
             # Outside, so that it covers nothing.
-            sheet.legend(
-                handles,
-                names,
-                loc="outside lower left",
-                ncols=_columns(names),
-                frameon=False,
-                labelcolor=INK,
-                fontsize=10,
-            )
+            look = {"frameon": False, "labelcolor": INK, "fontsize": 10, "ncols": _columns(names)}
+            sheet.legend(handles, names, loc="outside lower left", **look)
         buffer = io.BytesIO()
         sheet.savefig(buffer, format="png", dpi=_DOTS, metadata={"Software": None})
     return buffer.getvalue()
@@ -82,9 +82,9 @@ def _draw_axes(axes: Any, figure: Figure) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(SOFT)
-    # A curve along an edge keeps its whole width.
-    for rule in figure.rules:
-        axes.axhline(rule.value, color=SOFT, linewidth=1.2, linestyle=(0, (1.5, 2.5)), label=rule.name)
+    for place, rule in enumerate(figure.rules):
+        dashes = (0, _DASHES[place % len(_DASHES)])
+        axes.axhline(rule.value, color=SOFT, linewidth=1.2, linestyle=dashes, label=rule.name)
     named = set[str]()
     for shade in figure.shades:
         label = None if shade.name in named else shade.name
@@ -93,14 +93,16 @@ def _draw_axes(axes: Any, figure: Figure) -> None:
     axes.set_xlim(*figure.ends_across)
 
 
-def _draw_curve(axes: Any, curve: Curve) -> None:
+def _draw_curve(axes: Any, curve: Curve, ends: tuple[float, float]) -> None:
     colour = LIGHT[curve.colour % len(LIGHT)]
     few = len(curve.x) < 25
     if curve.band is not None:
         axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)
+    # Kept at the edge where it lies beyond, and not cut there, so that a curve along an edge keeps its whole width.
+    inside = [min(ends[1], max(ends[0], value)) if math.isfinite(value) else math.nan for value in curve.y]
     axes.plot(
         curve.x,
-        curve.y,
+        inside,
         color=colour,
         linewidth=1.8,
         linestyle=(0, (4, 2.5)) if curve.dashed else "-",

@@ -60,22 +60,26 @@ figure.plot{max-width:none;padding:1rem 1rem .8rem;margin-top:1.2rem}
 .plot .small{display:none}
 @media (max-width:40rem){.plot .small{display:block}.plot .large{display:none}
 figure.plot{padding:.8rem .5rem .6rem}.plot .title,.plot figcaption{margin-left:.35rem}}
-.said{display:grid;grid-template-columns:1fr 1fr auto;gap:.3rem 1.6rem;align-items:start;background:var(--card);
+.said{display:grid;grid-template-columns:1fr 1fr 11rem;gap:.3rem 1.6rem;align-items:start;background:var(--card);
 border:1px solid var(--edge);border-radius:.7rem;padding:.8rem 1rem;margin:.7rem 0}
-.said p{margin:0;max-width:none}.said .who{display:block;color:var(--soft);font-size:.82rem}
-.said .verdict{font-weight:600;min-width:6rem;max-width:13rem}
+.said p{margin:0;max-width:none}.said .who{display:block;color:var(--soft);font-size:.82rem;font-weight:400}
+.said .verdict{font-weight:600}
 .holds{color:var(--good)}.fails{color:var(--bad)}.partly{color:var(--fair)}
-@media (max-width:40rem){.said{grid-template-columns:1fr;gap:.6rem}}
+figure.plot+.scroll{margin-top:1.4rem}
+@media (max-width:40rem){td{min-width:5.5rem}.said{grid-template-columns:1fr;gap:.6rem}}
 @media print{figure,.said{break-inside:avoid}}
 """
+#: How many levels to compare with are told apart by their dashes.
+LEVELS = 3
 _DRAWING = """
 .tick,.axis,.label{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var(--soft)}
 .grid{stroke:var(--edge);stroke-width:1}.base{stroke:var(--soft);stroke-width:1}
 .series{fill:none;stroke-width:2.2;stroke-linejoin:round;stroke-linecap:round}
 .series.dashed{stroke-dasharray:5 4}.rule{stroke:var(--rule);stroke-width:1.4;stroke-dasharray:2 4}
 .rule-1{stroke:var(--c2);stroke-dasharray:8 4;stroke-width:1.8}
+.level-1{stroke-dasharray:9 5}.level-2{stroke-dasharray:9 4 2 4}
 .shade{fill:var(--soft);opacity:.13}.large text,.small text{font-size:13px}.label{fill:var(--ink)}
-.leader{stroke:var(--soft);stroke-width:.8;fill:none}.sheet{fill:var(--card)}
+.sheet{fill:var(--card)}
 """ + "".join(
     f".series-{i}{{stroke:var(--c{i})}}.band-{i}{{fill:var(--c{i});opacity:.15}}.bar-{i},.dot-{i}{{fill:var(--c{i})}}"
     f".name-{i}{{fill:var(--c{i});font-weight:600}}"
