@@ -18,6 +18,7 @@ from secvm.errors import BadInputError
 if TYPE_CHECKING:
     from secvm.lab.paper.offline.crowd import Crowd
     from secvm.lab.paper.offline.splits import Splits
+    from secvm.lab.paper.offline.training import Sweeper
 
 #: People where none are asked for: every figure in a few minutes on two cores.
 DEFAULT_PEOPLE = 5_000
@@ -125,7 +126,7 @@ def offline(
     place = folder if folder is not None else Path(f"offline-{settings.name}")
     stored = Stored(place, note)
     note(f"finished work is kept in {place}")
-    trainer = Trainer(crowd, drawn, settings.salt, stored, _sweeper(scheduler, threads), threads)
+    trainer = Trainer(crowd, drawn, settings.salt, stored, _sweeper(scheduler), threads)
     evaluation = Evaluation(settings, trainer)
     with progress("rounds", evaluation.work()) as advance:
         found = evaluation.run(advance)
@@ -184,9 +185,9 @@ def _splits(n_people: int, asked: int | None, path: Path | None, seed: int) -> S
     return found.first(asked or len(found.tests))
 
 
-def _sweeper(scheduler: str | None, threads: int):  # noqa: ANN202
+def _sweeper(scheduler: str | None) -> Sweeper:
     from secvm.lab.paper.offline.training import LocalSweeper
 
     if scheduler is not None:
         raise BadInputError("there is no dask here yet")
-    return LocalSweeper(threads)
+    return LocalSweeper()

@@ -22,6 +22,7 @@ from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
 
 if TYPE_CHECKING:
+    from secvm.estimator.engine.collapsed import CollapsedRows
     from secvm.learning._kernels.layout import PreparedRows
     from secvm.people.table import People
 
@@ -53,11 +54,18 @@ class Crowd(Protocol):
     def labels(self) -> NDArray[np.int64]:
         """0 or 1 for each person."""
 
+    @property
+    def unhashed_bins(self) -> int:
+        """Bins where every word has its own; some of them may be nobody's."""
+
     def rows(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> BinnedRows:
         """Everybody's rows; None bins: every word has its own."""
 
-    def prepared(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
+    def laid_out(self, bins: int, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
         """Everybody in the layout of the quick kernels."""
+
+    def unhashed(self, take: NDArray[np.bool_] | None, *, threads: int) -> CollapsedRows:
+        """Everybody, or those who are taken, with all their words."""
 
     def first(self, n_people: int) -> Crowd:
         """A crowd of the first so many."""
@@ -72,10 +80,29 @@ class Recipe:
     bins: int | None
     hashes: int
     salt: bytes
+    #: A bit for each person, as ``np.packbits`` has them: who takes part. None: everybody.
+    taken: bytes | None = None
 
-    def prepared(self, *, threads: int = 1) -> PreparedRows:
-        """Everybody in the layout of the quick kernels."""
-        return self.crowd.prepared(self.bins, self.hashes, self.salt, threads=threads)
+    @property
+    def n_bins(self) -> int:
+        """Bins of its rows."""
+        return self.crowd.unhashed_bins if self.bins is None else self.bins
+
+    @property
+    def take(self) -> NDArray[np.bool_]:
+        """Who takes part."""
+        if self.taken is None:
+            return np.ones(self.crowd.n_people, np.bool_)
+        bits = np.unpackbits(np.frombuffer(self.taken, np.uint8), count=self.crowd.n_people)
+        return bits.astype(np.bool_)
+
+    def prepared(self, *, threads: int = 1) -> PreparedRows | CollapsedRows:
+        """What an engine takes: those who take part, in their order."""
+        if self.bins is None:
+            return self.crowd.unhashed(None if self.taken is None else self.take, threads=threads)
+        if self.taken is not None:
+            raise BadInputError("parts of a crowd are taken unhashed")
+        return self.crowd.laid_out(self.bins, self.hashes, self.salt, threads=threads)
 
 
 @dataclass(frozen=True)
@@ -97,6 +124,10 @@ class MadeUpCrowd:
         return round(PAPER_WORDS * expected(self.people)[0] / expected(self.people.with_people(PAPER_PEOPLE))[0])
 
     @property
+    def unhashed_bins(self) -> int:
+        return self.people.vocabulary
+
+    @property
     def label_names(self) -> tuple[str, str]:
         return ("0", "1")
 
@@ -110,7 +141,7 @@ class MadeUpCrowd:
 
     def rows(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> BinnedRows:
         if bins is None:
-            return self._unhashed(threads)
+            return self._every_word(threads)
         parts = list(self.people.rows(self.seed, HashBinning(bins, salt, hashes), threads=threads))
         lengths = np.concatenate([np.diff(rows.indptr) for rows, _ in parts])
         return BinnedRows(
@@ -120,24 +151,24 @@ class MadeUpCrowd:
             n_bins=bins,
         )
 
-    def _unhashed(self, threads: int) -> BinnedRows:
-        indptrs, words = [], []
+    def _every_word(self, threads: int) -> BinnedRows:
+        lengths, words = [], []
         for _, indptr, found, _ in self.people.chunks(self.seed, threads=threads):
             for low, high in zip(indptr[:-1], indptr[1:], strict=True):
                 found[low:high].sort()
-            indptrs.append(np.diff(indptr))
+            lengths.append(np.diff(indptr))
             words.append(found)
-        every = np.concatenate(words)
-        used, bins = np.unique(every, return_inverse=True)
-        indptr = np.concatenate([[0], np.cumsum(np.concatenate(indptrs))]).astype(np.int64)
-        return BinnedRows(indptr, bins.astype(np.int32), np.ones(len(bins), np.int32), len(used))
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+        entries = np.concatenate(words)
+        return BinnedRows(indptr, entries, np.ones(len(entries), np.int32), self.unhashed_bins)
 
-    def prepared(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
-        from secvm.learning._kernels.layout import prepare
-
-        if bins is None:
-            return prepare(self._unhashed(threads))
+    def laid_out(self, bins: int, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
         return self.people.binned(self.seed, HashBinning(bins, salt, hashes), threads=threads).prepared
+
+    def unhashed(self, take: NDArray[np.bool_] | None, *, threads: int) -> CollapsedRows:
+        from secvm.lab.paper.twitter_unhashed import unhashed
+
+        return unhashed(self.people, self.seed, take=take, threads=threads)[0]
 
     def first(self, n_people: int) -> MadeUpCrowd:
         return replace(self, people=self.people.with_people(min(n_people, self.n_people)))
@@ -165,6 +196,10 @@ class FileCrowd:
         low, high = people.label_names
         return cls(str(path), _digest(Path(path)), len(people), people.rows.n_bins, (low, high))
 
+    @property
+    def unhashed_bins(self) -> int:
+        return self.n_words
+
     def identity(self) -> dict[str, Any]:
         return {"kind": "file", "digest": self.digest, "people": self.n_people}
 
@@ -175,10 +210,16 @@ class FileCrowd:
         rows = self._read(bins, hashes, salt).rows
         return rows if len(rows) == self.n_people else rows.take(np.arange(self.n_people))
 
-    def prepared(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
+    def laid_out(self, bins: int, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
         from secvm.learning._kernels.layout import prepare
 
         return prepare(self.rows(bins, hashes, salt, threads=threads))
+
+    def unhashed(self, take: NDArray[np.bool_] | None, *, threads: int) -> CollapsedRows:
+        from secvm.estimator.engine.collapsed import collapse
+
+        rows = self.rows(None, 1, b"", threads=threads)
+        return collapse(rows if take is None else rows.take(np.flatnonzero(take)))
 
     def first(self, n_people: int) -> FileCrowd:
         return replace(self, n_people=min(n_people, self.n_people))

@@ -18,7 +18,7 @@ def models(settings: Settings) -> list[Model]:
     return [
         settings.model(split, bins, hashes=hashes)
         for bins, hashes in variants(settings)
-        for split in range(settings.n_splits)
+        for split in range(settings.splits_with(bins))
     ]
 
 
@@ -30,9 +30,10 @@ def variants(settings: Settings) -> list[tuple[int | None, int]]:
 
 def result(settings: Settings, trained: Mapping[Model, Trained]) -> list[dict[str, Any]]:
     """A point for each number of bins."""
-    found, tested = [], settings.tested(settings.n_splits)
+    found = []
     for bins, hashes in variants(settings):
-        each = [trained[settings.model(split, bins, hashes=hashes)] for split in range(settings.n_splits)]
+        splits = settings.splits_with(bins)
+        each = [trained[settings.model(split, bins, hashes=hashes)] for split in range(splits)]
         found.append(
             {
                 "bins": bins,
@@ -40,7 +41,7 @@ def result(settings: Settings, trained: Mapping[Model, Trained]) -> list[dict[st
                 "words_per_bin": 1.0 if bins is None else settings.crowd.n_words / bins,
                 "lambda": settings.lambda_,
                 "averaging": 2,
-                **series(each, labels=settings.crowd.label_names, tested=tested),
+                **series(each, labels=settings.crowd.label_names, tested=settings.tested(splits)),
             }
         )
     return found

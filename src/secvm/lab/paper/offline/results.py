@@ -102,12 +102,13 @@ def shares(cells: NDArray[np.int64], labels: tuple[str, str], tested: int) -> di
 
 
 def difference(one: Sequence[float], other: Sequence[float], *, test_share: float) -> tuple[float, float | None]:
-    """Mean of one - other over the same splits, and its standard error; None of one split alone.
+    """Mean of one - other over the splits that both have, and its standard error; None of one split alone.
 
     Random splits overlap, so their spread over √n says too little: the correction of Nadeau and Bengio (2003) adds the
     ratio of test to train people.
     """
-    differences = np.array(one) - np.array(other)
+    both = min(len(one), len(other))
+    differences = np.array(one[:both]) - np.array(other[:both])
     if len(differences) < 2:
         return float(differences.mean()), None
     factor = 1 / len(differences) + test_share / (1 - test_share)

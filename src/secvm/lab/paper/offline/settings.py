@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from secvm.errors import BadInputError
 from secvm.lab.paper.offline.crowd import Crowd
 from secvm.lab.paper.offline.models import Model, digest
@@ -24,6 +26,10 @@ AVERAGING = 2
 FACTORS = (10, 100, 1000)
 #: Splits of figures that ask for more than one model of each.
 FEW_SPLITS = 16
+#: Fewer bins have nothing to say about λ or hashes.
+FEWEST_BINS = 10
+#: From so many people and bins on a model takes minutes.
+LARGE_CROWD, MANY_BINS = 50_000, 2**21
 #: Bins for rules of descent, if there are so many words.
 RULE_BINS = 10_000
 
@@ -63,11 +69,18 @@ class Settings:
     @property
     def few_bins(self) -> tuple[int | None, ...]:
         """Those of figures that need many models of each."""
-        return self.asked_bins or self._hashed(FACTORS[1:]) or (None,)
+        some = tuple(bins for bins in self._hashed(FACTORS[1:]) if bins >= FEWEST_BINS)
+        return self.asked_bins or some or self._hashed(FACTORS[:1])
 
     def _hashed(self, factors: Sequence[int]) -> tuple[int, ...]:
         words = self.crowd.n_words
         return tuple(dict.fromkeys(min(MAX_BINS, max(1, words // factor)) for factor in factors))
+
+    def splits_with(self, bins: int | None) -> int:
+        """Splits of Fig. 1b: all, but for so many bins of a large crowd that nobody asked for by name."""
+        if self.asked_bins or self.crowd.n_people <= LARGE_CROWD or (bins is not None and bins <= MANY_BINS):
+            return self.n_splits
+        return min(self.n_splits, FEW_SPLITS)
 
     @property
     def rule_bins(self) -> int | None:
@@ -105,4 +118,7 @@ class Settings:
 
     def tested(self, n_splits: int) -> int:
         """Different people who are tested by the first so many splits."""
-        return len(set().union(*(test.tolist() for test in self.splits.tests[:n_splits])))
+        seen = np.zeros(self.crowd.n_people, np.bool_)
+        for test in self.splits.tests[:n_splits]:
+            seen[test] = True
+        return int(seen.sum())

@@ -7,8 +7,8 @@ Which models share a pass, and where they are trained, does not show in what the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,8 @@ from secvm.learning.experiment import Experiment
 
 if TYPE_CHECKING:
     from secvm.estimator.engine import Swept
+    from secvm.estimator.engine.collapsed import CollapsedRows
     from secvm.learning._kernels.layout import PreparedRows
-
-#: Models of one pass, fewer where their lines would take more memory than this.
-_LANES = (16, 4, 1)
-_MAX_LINE_BYTES = 3 * 10**9
-#: Bytes of one bin of one model in an engine that averages two (ADR 37).
-_BYTES_PER_BIN = 56
 
 #: Model-rounds done.
 Advance = Callable[[int], None]
@@ -35,9 +30,6 @@ Advance = Callable[[int], None]
 
 class Sweeper(Protocol):
     """``estimator.engine.sweep`` over a recipe."""
-
-    def n_bins(self, recipe: Recipe) -> int:
-        """Bins of the recipe's rows: of unhashed ones, how many different words there are."""
 
     def __call__(
         self,
@@ -51,24 +43,14 @@ class Sweeper(Protocol):
         threads: int,
         progress: Callable[[int, int, int], None],
     ) -> Iterator[Swept]:
-        """Every model's result, in the order given, as soon as it is there."""
+        """Every model's result, as soon as it is there; labels and masks are of those who take part."""
 
 
 class LocalSweeper:
     """On this machine. It keeps the rows of the last recipe."""
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
-        self._last: tuple[Recipe, PreparedRows] | None = None
-
-    def _prepared(self, recipe: Recipe) -> PreparedRows:
-        if self._last is None or self._last[0] != recipe:
-            self._last = None  # before the next: two crowds at once are one too many
-            self._last = recipe, recipe.prepared(threads=self._threads)
-        return self._last[1]
-
-    def n_bins(self, recipe: Recipe) -> int:
-        return self._prepared(recipe).n_bins if recipe.bins is None else recipe.bins
+    def __init__(self) -> None:
+        self._last: tuple[Recipe, PreparedRows | CollapsedRows] | None = None
 
     def __call__(
         self,
@@ -84,22 +66,11 @@ class LocalSweeper:
     ) -> Iterator[Swept]:
         from secvm.estimator.engine import sweep  # late: here numba comes in
 
-        people = self._prepared(recipe)
-        fits = [n for n in _LANES if n * _BYTES_PER_BIN * people.n_bins <= _MAX_LINE_BYTES]
-        lanes = fits[0] if fits else 1
-        for first in range(0, len(experiments), lanes):
-            some = slice(first, first + lanes)
-            for swept in sweep(
-                people,
-                labels,
-                experiments[some],
-                train=train[:, some],
-                test=test[:, some],
-                rounds=rounds,
-                threads=threads,
-                progress=progress,
-            ):
-                yield replace(swept, model=first + swept.model)
+        if self._last is None or self._last[0] != recipe:
+            self._last = None  # before the next: two crowds at once are one too many
+            self._last = recipe, recipe.prepared(threads=threads)
+        settings: dict[str, Any] = {"rounds": rounds, "threads": threads, "progress": progress, "states": False}
+        return sweep(self._last[1], labels, experiments, train=train, test=test, **settings)
 
 
 @dataclass
@@ -128,26 +99,35 @@ class Trainer:
         """Those that are not stored, each once; models that share rows stand together, unhashed ones last."""
         each = dict.fromkeys(models)
         wanted = [model for model in each if self.stored.get(self._key(model)) is None]
-        return sorted(wanted, key=lambda m: (m.bins is None, m.bins or 0, m.hashes, m.rounds))
+        return sorted(wanted, key=lambda m: (m.bins is None, m.bins or 0, m.hashes, m.rounds, str(m.split)[0] in "AB"))
 
     def train(self, models: Iterable[Model], advance: Advance = lambda _: None) -> Mapping[Model, Trained]:
         """All of them, trained."""
         models = list(models)
         missing = self.missing(models)
-        groups: dict[tuple[int | None, int, int], list[Model]] = {}
+        groups: dict[tuple[Recipe, int], list[Model]] = {}
         for model in missing:
-            groups.setdefault((model.bins, model.hashes, model.rounds), []).append(model)
-        for (bins, hashes, _), group in groups.items():
-            self._train_group(Recipe(self.crowd, bins, hashes, self.salt), group, advance)
+            groups.setdefault((self._recipe(model), model.rounds), []).append(model)
+        for (recipe, _), group in groups.items():
+            self._train_group(recipe, group, advance)
         return {model: from_json(self.stored.get(self._key(model))) for model in models}
 
+    def _recipe(self, model: Model) -> Recipe:
+        """Half a crowd has fewer words, and fewer of them in common: unhashed, it is laid out alone."""
+        if model.bins is not None or isinstance(model.split, int):
+            return Recipe(self.crowd, model.bins, model.hashes, self.salt)
+        take = np.zeros(self.crowd.n_people, np.bool_)
+        take[self.splits.half(model.split).people] = True
+        return Recipe(self.crowd, None, 1, self.salt, np.packbits(take).tobytes())
+
     def _train_group(self, recipe: Recipe, models: list[Model], advance: Advance) -> None:
-        n_bins = self.sweeper.n_bins(recipe)
-        masks = {split: self.splits.masks(split) for split in {model.split for model in models}}
+        take = recipe.take
+        splits = dict.fromkeys(model.split for model in models)
+        masks = {split: [mask[take] for mask in self.splits.masks(split)] for split in splits}
         swept = self.sweeper(
             recipe,
-            self.labels,
-            [model.experiment(n_bins, self.crowd.label_names) for model in models],
+            self.labels[take],
+            [model.experiment(recipe.n_bins, self.crowd.label_names) for model in models],
             train=np.stack([masks[model.split][0] for model in models], axis=1),
             test=np.stack([masks[model.split][1] for model in models], axis=1),
             rounds=models[0].rounds,
