@@ -10,7 +10,8 @@ The models share people, bins and labels; each has its own train people, λ, cla
  4. The step of Pegasos in the experiment's own integers.
 
 Nothing here is a float that matters: the result depends neither on the number of threads nor on which models share a
-pass. The people a model does not train on are its test people; their sums come out of the same pass (``cells``).
+pass. Test people's sums come out of the same pass (``cells``): those of a model are the people it does not train on, or
+those it is told, for somebody may belong to neither.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Engine:
         experiments: Sequence[Experiment],
         *,
         train: NDArray[np.bool_] | None = None,
+        test: NDArray[np.bool_] | None = None,
         threads: int = 1,
         lazy: bool = True,
     ) -> None:
@@ -74,6 +76,7 @@ class Engine:
             people: binned rows, or rows laid out already (which then need not be kept twice).
             labels: 0 or 1 for each person.
             train: people x models, True where a person trains a model; None: everybody trains all.
+            test: people x models, True where ``cells`` predicts a person; None: everybody who does not train the model.
             lazy: score only who is in doubt; the result is the same.
         """
         prepared = prepare(people) if isinstance(people, BinnedRows) else people
@@ -87,10 +90,12 @@ class Engine:
             train = np.ones((n, n_models), np.bool_)
         if train.shape != (n, n_models):
             raise BadInputError("train must say of each person and each model whether the person trains it")
+        if test is not None and test.shape != train.shape:
+            raise BadInputError("test must say of each person and each model whether the person tests it")
         participants = np.array([[(column & (labels == c)).sum() for c in (0, 1)] for column in train.T], np.int64)
         self.lanes = lanes_of(experiments, participants, most_in_bin=self._people.most_in_bin())
         self._trains = _bits(train)
-        self._tests = _bits(~train)
+        self._tests = _bits(~train if test is None else test)
         self.step = 0
         self.two_cycles = [TwoCycle() for _ in experiments]
         lines = self._people.n_lines
@@ -245,7 +250,7 @@ class Engine:
         return (last >> np.uint16(model) & np.uint16(1)).astype(np.bool_)
 
     def cells(self) -> NDArray[np.int64]:
-        """Models x true label x predicted label, of the people each model does not train on."""
+        """Models x true label x predicted label, of each model's test people."""
         if self.step == 0:
             raise BadInputError("there is no model before the first round")
         people, used = self._people, min(len(self._sums), self.step)

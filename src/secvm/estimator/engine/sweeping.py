@@ -31,7 +31,7 @@ class Swept:
     #: Its place among the models given.
     model: int
     state: State
-    #: int64, rounds x true label x predicted label, of the people it does not train on; after the evaluated rounds.
+    #: int64, rounds x true label x predicted label, of its test people; after the evaluated rounds.
     cells: NDArray[np.int64]
     #: The rounds, counted from 1, after which ``cells`` were taken.
     evaluated: tuple[int, ...]
@@ -53,6 +53,7 @@ def sweep(
     experiments: Sequence[Experiment],
     *,
     train: NDArray[np.bool_] | None = None,
+    test: NDArray[np.bool_] | None = None,
     rounds: int,
     evaluate: Sequence[int] | None = None,
     threads: int = 1,
@@ -64,20 +65,23 @@ def sweep(
         people: binned rows, or rows laid out already.
         experiments: one for each model; they share bins and labels.
         train: people x models, True where a person trains a model; None: everybody trains all.
+        test: people x models, True where a model predicts a person; None: everybody who does not train the model.
         evaluate: rounds after which test people are predicted; None: all.
     """
     if rounds < 1:
         raise BadInputError("a sweep needs at least one round")
     if train is not None and train.shape != (len(labels), len(experiments)):
         raise BadInputError("train must say of each person and each model whether the person trains it")
+    if test is not None and test.shape != (len(labels), len(experiments)):
+        raise BadInputError("test must say of each person and each model whether the person tests it")
     prepared = prepare(people) if isinstance(people, BinnedRows) else people
     wanted = tuple(range(1, rounds + 1)) if evaluate is None else tuple(sorted(set(evaluate)))
     if wanted and not (wanted[0] >= 1 and wanted[-1] <= rounds):
         raise BadInputError("a round to evaluate lies outside the sweep")
     for first in range(0, len(experiments), LANES):
         group = experiments[first : first + LANES]
-        masks = None if train is None else train[:, first : first + LANES]
-        engine = Engine(prepared, labels, group, train=masks, threads=threads)
+        masks, tests = (None if table is None else table[:, first : first + LANES] for table in (train, test))
+        engine = Engine(prepared, labels, group, train=masks, test=tests, threads=threads)
         cells = []
         for t in range(1, rounds + 1):
             engine.advance()
