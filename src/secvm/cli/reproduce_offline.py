@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import resource
 import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -126,11 +128,14 @@ def offline(
     place = folder if folder is not None else Path(f"offline-{settings.name}")
     stored = Stored(place, note)
     note(f"finished work is kept in {place}")
-    trainer = Trainer(crowd, drawn, settings.salt, stored, _sweeper(scheduler), threads)
-    evaluation = Evaluation(settings, trainer)
-    with progress("rounds", evaluation.work()) as advance:
+    with contextlib.ExitStack() as stack:
+        trainer = Trainer(crowd, drawn, settings.salt, stored, _sweeper(scheduler, stack), threads)
+        evaluation = Evaluation(settings, trainer)
+        advance = stack.enter_context(progress("rounds", evaluation.work()))
         found = evaluation.run(advance)
-    write(place, found)
+    missing = write(place, found)
+    if missing:
+        note(missing)
     told = {
         "models": {"asked": evaluation.asked, "computed": trainer.computed},
         "folder": str(place),
@@ -185,9 +190,14 @@ def _splits(n_people: int, asked: int | None, path: Path | None, seed: int) -> S
     return found.first(asked or len(found.tests))
 
 
-def _sweeper(scheduler: str | None) -> Sweeper:
-    from secvm.lab.paper.offline.training import LocalSweeper
+def _sweeper(scheduler: str | None, stack: contextlib.ExitStack) -> Sweeper:
+    if scheduler is None:
+        from secvm.lab.paper.offline.training import LocalSweeper
 
-    if scheduler is not None:
-        raise BadInputError("there is no dask here yet")
-    return LocalSweeper()
+        return LocalSweeper()
+    if importlib.util.find_spec("distributed") is None:
+        raise BadInputError("--engine dask needs the extra dask", next_step="Install secvm[dask].")
+    from secvm.lab.cluster.sweep import ClusterSweep
+
+    # Its recipes give laid out rows; ours also give collapsed ones, which a sweep takes as well.
+    return cast("Sweeper", stack.enter_context(ClusterSweep(scheduler, notice=note)))

@@ -10,21 +10,23 @@ import hashlib
 import os
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.estimator.engine.collapsed import CollapsedRows, collapse
 from secvm.lab.paper.twitter import TwitterPeople
+from secvm.lab.paper.twitter_census import expected
+from secvm.lab.paper.twitter_unhashed import unhashed
+from secvm.learning._kernels.layout import PreparedRows, prepare
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
-
-if TYPE_CHECKING:
-    from secvm.estimator.engine.collapsed import CollapsedRows
-    from secvm.learning._kernels.layout import PreparedRows
-    from secvm.people.table import People
+from secvm.people.reader import read_people
+from secvm.people.table import People
 
 #: Different words of the paper's data, and its number of people; numbers of bins are shares of this.
 PAPER_WORDS = 95_880_008
@@ -119,8 +121,6 @@ class MadeUpCrowd:
     @cached_property
     def n_words(self) -> int:
         """The paper's number, scaled by what the law foretells for so many people."""
-        from secvm.lab.paper.twitter_census import expected
-
         return round(PAPER_WORDS * expected(self.people)[0] / expected(self.people.with_people(PAPER_PEOPLE))[0])
 
     @property
@@ -154,7 +154,7 @@ class MadeUpCrowd:
     def _every_word(self, threads: int) -> BinnedRows:
         lengths, words = [], []
         for _, indptr, found, _ in self.people.chunks(self.seed, threads=threads):
-            for low, high in zip(indptr[:-1], indptr[1:], strict=True):
+            for low, high in pairwise(indptr.tolist()):
                 found[low:high].sort()
             lengths.append(np.diff(indptr))
             words.append(found)
@@ -166,8 +166,6 @@ class MadeUpCrowd:
         return self.people.binned(self.seed, HashBinning(bins, salt, hashes), threads=threads).prepared
 
     def unhashed(self, take: NDArray[np.bool_] | None, *, threads: int) -> CollapsedRows:
-        from secvm.lab.paper.twitter_unhashed import unhashed
-
         return unhashed(self.people, self.seed, take=take, threads=threads)[0]
 
     def first(self, n_people: int) -> MadeUpCrowd:
@@ -188,13 +186,11 @@ class FileCrowd:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> FileCrowd:
         """Read a file once, to see who is in it."""
-        from secvm.people.reader import read_people
-
         people = read_people(path, None)
         if len(people.label_names) != 2:
             raise BadInputError(f"{path}: the evaluation tells two labels apart, and {_counted(people.label_names)}")
         low, high = people.label_names
-        return cls(str(path), _digest(Path(path)), len(people), people.rows.n_bins, (low, high))
+        return cls(str(Path(path).resolve()), _digest(Path(path)), len(people), people.rows.n_bins, (low, high))
 
     @property
     def unhashed_bins(self) -> int:
@@ -211,13 +207,9 @@ class FileCrowd:
         return rows if len(rows) == self.n_people else rows.take(np.arange(self.n_people))
 
     def laid_out(self, bins: int, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
-        from secvm.learning._kernels.layout import prepare
-
         return prepare(self.rows(bins, hashes, salt, threads=threads))
 
     def unhashed(self, take: NDArray[np.bool_] | None, *, threads: int) -> CollapsedRows:
-        from secvm.estimator.engine.collapsed import collapse
-
         rows = self.rows(None, 1, b"", threads=threads)
         return collapse(rows if take is None else rows.take(np.flatnonzero(take)))
 
@@ -225,12 +217,10 @@ class FileCrowd:
         return replace(self, n_people=min(n_people, self.n_people))
 
     def _read(self, bins: int | None, hashes: int, salt: bytes) -> People:
-        from secvm.people.reader import read_people
-
-        people = read_people(self.path, None if bins is None else HashBinning(bins, salt, hashes))
-        if people.label_names != self.label_names or len(people) < self.n_people:
-            raise BadInputError(f"{self.path} has changed since it was read first")
-        return people
+        # Looked at each time: another machine may have another file there.
+        if _digest(Path(self.path)) != self.digest:
+            raise BadInputError(f"{self.path} is not the file that was read first")
+        return read_people(self.path, None if bins is None else HashBinning(bins, salt, hashes))
 
 
 def _counted(labels: tuple[str, ...]) -> str:
@@ -239,7 +229,10 @@ def _counted(labels: tuple[str, ...]) -> str:
 
 def _digest(path: Path) -> str:
     hasher = hashlib.blake2b(digest_size=32)
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            hasher.update(block)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                hasher.update(block)
+    except OSError as error:
+        raise BadInputError(f"cannot read {path}: {error.strerror or 'input/output error'}") from None
     return hasher.hexdigest()

@@ -41,9 +41,7 @@ def result(settings: Settings, trained: Mapping[Model, Trained]) -> dict[str, An
     return {
         "lambda": value,
         "choice": [{"lambda": v, **one(m, "A")} for v, m in zip(LAMBDAS, models(settings), strict=True)],
-        "curves": [
-            {"averaging": model.averaging, **one(model, "B")} for model in models_of_b(settings, value)
-        ],
+        "curves": [{"averaging": model.averaging, **one(model, "B")} for model in models_of_b(settings, value)],
         "accuracy": one(settings.model("B", None, lambda_=value, averaging=AVERAGING), "B")["mean"],
         "test_people": tested["B"],
     }

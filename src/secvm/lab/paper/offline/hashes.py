@@ -1,4 +1,4 @@
-"""Hashes per feature: one, as in the figures, and several, of which the paper says that they lower accuracy slightly."""
+"""Hashes per feature: one, as in the figures, and several, which by the paper's appendix lower accuracy a little."""
 
 from __future__ import annotations
 

@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.estimator.fitting import Evaluator
+from secvm.estimator.question import ask
+from secvm.estimator.training import OfflineTraining, Population
 from secvm.lab.paper.offline.models import RESULTS, Trained, digest
 from secvm.lab.paper.offline.results import series
 from secvm.lab.paper.offline.settings import AVERAGING, Settings
@@ -79,7 +82,7 @@ def result(
     tests = [settings.splits.tests[split] for split in splits_of(settings)]
     tested = len(np.unique(np.concatenate([test[test < n_people] for test in tests])))
     for contestant in CONTESTANTS:
-        values = [stored.get(_key(settings, contestant, split)) for split in splits_of(settings)]
+        values = [stored.take(_key(settings, contestant, split)) for split in splits_of(settings)]
         models = [from_json(value) for value in values]
         packages = None
         if contestant.name == "pegasos" or contestant.rho is not None:
@@ -127,9 +130,7 @@ def _key(settings: Settings, contestant: Contestant, split: int) -> str:
     )
 
 
-def _run_missing(
-    settings: Settings, labels: NDArray[np.int64], stored: Stored, advance: Callable[[int], None]
-) -> None:
+def _run_missing(settings: Settings, labels: NDArray[np.int64], stored: Stored, advance: Callable[[int], None]) -> None:
     rows: BinnedRows | None = None
     for split in splits_of(settings):
         for contestant in CONTESTANTS:
@@ -150,10 +151,6 @@ def _run(
     labels: NDArray[np.int64],
     advance: Callable[[int], None],
 ) -> dict[str, Any]:
-    from secvm.estimator.fitting import Evaluator
-    from secvm.estimator.question import ask
-    from secvm.estimator.training import OfflineTraining, Population
-
     train, test = (np.flatnonzero(mask[: len(labels)]) for mask in settings.splits.masks(split))
     inside = rows.take(train)
     experiment = ask(

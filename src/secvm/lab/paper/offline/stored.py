@@ -39,6 +39,11 @@ class Stored:
             self._known[key] = value
         return self._known.get(key)
 
+    def take(self, key: str) -> dict[str, Any]:
+        """The value under a key that is known to be there."""
+        found: dict[str, Any] = self._known[key]
+        return found
+
     def put(self, key: str, value: Any) -> None:
         """Keep a value that JSON can carry."""
         self._known[key] = value

@@ -51,7 +51,8 @@ def _point(one: dict[str, Any]) -> str:
 
 
 def _figure_1a(figure: dict[str, Any]) -> Iterator[str]:
-    yield f"Fig. 1a, unhashed: lambda {figure['lambda']} chosen on A, % right of B's {figure['test_people']} test people"
+    people = figure["test_people"]
+    yield f"Fig. 1a, unhashed: lambda {figure['lambda']} chosen on A, % right of B's {people} test people"
     for curve in figure["curves"]:
         yield f"  {curve['averaging']:>4} averaged      {_point(curve)}"
 

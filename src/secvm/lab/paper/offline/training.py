@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.estimator.engine import Swept, sweep
+from secvm.estimator.engine.collapsed import CollapsedRows
 from secvm.lab.paper.offline.crowd import Crowd, Recipe
 from secvm.lab.paper.offline.models import Model, Names, Trained
 from secvm.lab.paper.offline.splits import Splits
 from secvm.lab.paper.offline.stored import Stored, as_json, from_json
+from secvm.learning._kernels.layout import PreparedRows
 from secvm.learning.experiment import Experiment
-
-if TYPE_CHECKING:
-    from secvm.estimator.engine import Swept
-    from secvm.estimator.engine.collapsed import CollapsedRows
-    from secvm.learning._kernels.layout import PreparedRows
 
 #: Model-rounds done.
 Advance = Callable[[int], None]
@@ -36,6 +34,7 @@ class Sweeper(Protocol):
         recipe: Recipe,
         labels: NDArray[np.int64],
         experiments: Sequence[Experiment],
+        /,
         *,
         train: NDArray[np.bool_],
         test: NDArray[np.bool_],
@@ -64,8 +63,6 @@ class LocalSweeper:
         threads: int,
         progress: Callable[[int, int, int], None],
     ) -> Iterator[Swept]:
-        from secvm.estimator.engine import sweep  # late: here numba comes in
-
         if self._last is None or self._last[0] != recipe:
             self._last = None  # before the next: two crowds at once are one too many
             self._last = recipe, recipe.prepared(threads=threads)
@@ -110,7 +107,7 @@ class Trainer:
             groups.setdefault((self._recipe(model), model.rounds), []).append(model)
         for (recipe, _), group in groups.items():
             self._train_group(recipe, group, advance)
-        return {model: from_json(self.stored.get(self._key(model))) for model in models}
+        return {model: from_json(self.stored.take(self._key(model))) for model in models}
 
     def _recipe(self, model: Model) -> Recipe:
         """Half a crowd has fewer words, and fewer of them in common: unhashed, it is laid out alone."""
