@@ -1,8 +1,8 @@
 """A group of models as what travels to a worker, and what the worker does with it.
 
 What travels is small: experiments, labels as bits, and of the masks the group's own columns as bits. Rows come
-beside it (``recipe``). Modules of the engine are imported on the worker alone: the scheduler unpacks a group too, to hand
-it on, and has no need of a compiler.
+beside it (``recipe``). Modules of the engine are imported on the worker alone: the scheduler unpacks a group too, to
+hand it on, and has no need of a compiler.
 """
 
 from __future__ import annotations
@@ -121,4 +121,6 @@ def count_bins(recipe: Recipe, threads: int) -> int:
 
 def other_program(who: str, what: str) -> ClusterError:
     """A machine that would give other results, or none."""
-    return ClusterError(f"{who} {what}", next_step="Install the same SecVM, with the same requirements, on all of them.")
+    return ClusterError(
+        f"{who} {what}", next_step="Install the same SecVM, with the same requirements, on all of them."
+    )

@@ -1,13 +1,13 @@
 """One sweep under way on a cluster: groups go out, results come in, in order.
 
- 1. Some more groups than there are workers are out at a time, so that neither the scheduler nor this process ever holds
-    the masks and states of all of them.
- 2. A result is fetched as soon as it is there and handed on when its turn has come.
- 3. Whose worker is gone begins again elsewhere: dask sees to it. Rows that were sent are lost with the last worker that
-    had them; then they are sent again, and so are the groups.
- 4. Without any worker it waits for one, says so once, and gives up after ``patience_s``. Without a scheduler it gives up.
- 5. Whoever stops early, by an exception or Ctrl-C, leaves no work behind: groups are cancelled, and workers look for that
-    after every round.
+1. Some more groups than there are workers are out at a time, so that neither the scheduler nor this process ever holds
+   the masks and states of all of them.
+2. A result is fetched as soon as it is there and handed on when its turn has come.
+3. Whose worker is gone begins again elsewhere: dask sees to it. Rows that were sent are lost with the last worker that
+   had them; then they are sent again, and so are the groups.
+4. Without any worker it waits for one, says so once, and gives up after ``patience_s``. Without a scheduler it gives up.
+5. Whoever stops early, by an exception or Ctrl-C, leaves no work behind: groups are cancelled, and workers look for that
+   after every round.
 """
 
 from __future__ import annotations
