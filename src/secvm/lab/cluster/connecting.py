@@ -68,7 +68,7 @@ def is_exposed(address: str) -> bool:
     """Whether what is said there can be read, and changed, by others of the network."""
     if not address.startswith("tcp://"):
         return False
-    host = get_address_host(address)
+    host: str = get_address_host(address)
     try:
         return not ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -36,9 +36,9 @@ class Bits:
     n_rows: int
 
     @classmethod
-    def of(cls, table: NDArray[np.bool_] | None) -> Bits | None:
-        """Pack columns, or nothing."""
-        return None if table is None else cls(np.packbits(table, axis=0), len(table))
+    def of(cls, table: NDArray[np.bool_]) -> Bits:
+        """Pack the columns."""
+        return cls(np.packbits(table, axis=0), len(table))
 
     def table(self) -> NDArray[np.bool_]:
         """The bools again."""

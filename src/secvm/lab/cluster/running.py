@@ -5,9 +5,9 @@
 2. A result is fetched as soon as it is there and handed on when its turn has come.
 3. Whose worker is gone begins again elsewhere: dask sees to it. Rows that were sent are lost with the last worker that
    had them; then they are sent again, and so are the groups.
-4. Without any worker it waits for one, says so once, and gives up after ``patience_s``. Without a scheduler it gives up.
-5. Whoever stops early, by an exception or Ctrl-C, leaves no work behind: groups are cancelled, and workers look for that
-   after every round.
+4. Without any worker it says so, waits for one, and gives up after ``patience_s``. Without a scheduler it gives up.
+5. Whoever stops early, by an exception or Ctrl-C, leaves no work behind: groups are cancelled, and workers look for
+   that after every round.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Progress = Callable[[int, int, int], None]
 
 
 class Rows:
-    """People where workers find them. A recipe stays as it is; rows go to one worker, and workers copy from each other."""
+    """People where workers find them. A recipe is handed on; rows go to one worker, and others copy them from it."""
 
     def __init__(self, client: Client, people: SentRows | Recipe) -> None:
         self._client = client
@@ -188,7 +188,7 @@ class Run:
             except TimeoutError:
                 raise ClusterError(
                     f"there was no worker at {address} for {self._patience_s:g} seconds",
-                    next_step=f"Start some with `dask worker {address}`, and run this again: what came out before is good.",
+                    next_step=f"Start some with `dask worker {address}`, and run this again. Earlier results are good.",
                 ) from None
             slots = connecting.count_slots(self._client, within_s=self._patience_s)
         return slots

@@ -109,14 +109,23 @@ class ClusterSweep:
             if table is not None and table.shape != (len(labels), len(experiments)):
                 raise BadInputError(f"{name} must say of each person and each model whether the person {name}s it")
         packed = Bits.of((labels == 1)[:, None])
-        assert packed is not None
         topic = f"secvm-sweep-{self._client.id}-{next(self._numbers)}"
         program = this_program()
 
         def make(first: int) -> Group:
             some = slice(first, first + lanes)
-            masks = (None if table is None else Bits.of(table[:, some]) for table in (train, test))
-            return Group(first, experiments[some], packed, *masks, rounds, evaluate, threads, topic, program)
+            return Group(
+                first=first,
+                experiments=experiments[some],
+                labels=packed,
+                train=None if train is None else Bits.of(train[:, some]),
+                test=None if test is None else Bits.of(test[:, some]),
+                rounds=rounds,
+                evaluate=evaluate,
+                threads=threads,
+                topic=topic,
+                program=program,
+            )
 
         run = Run(
             self._client,

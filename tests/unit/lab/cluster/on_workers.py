@@ -92,7 +92,7 @@ def pretend(version: str | None) -> None:
         def version(name: str) -> str:
             return version if name == "numpy" and version is not None else metadata.version(name)
 
-    program.metadata = Pretended  # type: ignore[assignment]
+    setattr(program, "metadata", Pretended)  # noqa: B010  (a name that the module does not export)
 
 
 #: Source of a module that notes every address that its process talks to or listens on.

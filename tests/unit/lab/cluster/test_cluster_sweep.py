@@ -190,7 +190,7 @@ def test_who_stops_early_leaves_no_work_behind(client: Client, tmp_path: Path) -
 
 
 def test_refusals_of_the_engine_come_back_as_they_are(client: Client) -> None:
-    swift = Experiment(n_bins=90, labels=("n", "p"), rule=Swift(), thinning=Thinning(rho=3))
+    swift = Experiment(n_bins=90, labels=("n", "p"), rule=Swift(), thinning=Thinning(rho=Fraction(3)))
     with pytest.raises(BadInputError) as here:
         list(sweep(ROWS, LABELS, [swift], rounds=2))
     with pytest.raises(BadInputError) as there:
@@ -210,7 +210,6 @@ def test_worker_of_another_version_is_refused_by_name(client: Client) -> None:
 
 def test_worker_that_came_late_with_another_version_is_refused_too(client: Client) -> None:
     labels = Bits.of((LABELS == 1)[:, None])
-    assert labels is not None
     other = {**this_program(), "Python": "2.7"}
     group = Group(0, [ask(90)], labels, None, None, 1, None, 1, "nobody listens", other)
     with pytest.raises(ClusterError, match=r"worker tcp://127\.0\.0\.1:\d+ runs Python 3\.\d+, and this machine 2\.7"):
@@ -295,7 +294,6 @@ def test_nonsense_is_refused_before_anything_is_sent(client: Client, wrong: Any,
 @given(arrays.arrays(np.bool_, arrays.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=40)))
 def test_bits_are_the_same_bools_again(table: NDArray[np.bool_]) -> None:
     bits = Bits.of(table)
-    assert bits is not None
     assert bits.packed.nbytes == -(-len(table) // 8) * table.shape[1]
     assert np.array_equal(bits.table(), table)
 
@@ -318,7 +316,6 @@ def test_worker_keeps_the_rows_of_the_last_recipe(asked: list[int]) -> None:
 
 def test_what_travels_does_not_print_people() -> None:
     labels = Bits.of((LABELS == 1)[:, None])
-    assert labels is not None
     group = Group(0, [ask(90)], labels, labels, None, 1, None, 1, "topic", {})
     told = repr([labels, group, SentRows(prepare(ROWS))])
     assert "array" not in told
