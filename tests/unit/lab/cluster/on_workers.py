@@ -48,7 +48,7 @@ def _before_round(number: int, happens: Callable[[], None]) -> None:
             happens()
         return advance(engine)
 
-    Engine.advance = advance_or_not  # type: ignore[method-assign]
+    Engine.advance = advance_or_not  # type: ignore[assignment, method-assign]
 
 
 def die_once(folder: str) -> None:
