@@ -69,8 +69,8 @@ class Run:
         self,
         client: Client,
         rows: Rows,
-        groups: Sequence[int],
-        make: Callable[[int], Group],
+        groups: Sequence[slice],
+        make: Callable[[slice], Group],
         *,
         topic: str,
         patience_s: float,
@@ -80,12 +80,13 @@ class Run:
         """Get ready.
 
         Args:
-            groups: first model of each, in order.
-            make: the group of a first model; called when it is sent.
+            groups: the models of each, in order.
+            make: gives a group what travels; called when it is sent.
             topic: a name that no other sweep has.
         """
         self._client, self._rows, self._make = client, rows, make
-        self._groups, self._left = list(groups), list(groups)
+        self._groups = {models.start: models for models in groups}
+        self._left = list(self._groups)
         self._topic, self._patience_s, self._notice, self._progress = topic, patience_s, notice, progress
         #: First model, then a number of rounds, or the future that is done.
         self._heard: SimpleQueue[tuple[int, Any]] = SimpleQueue()
@@ -115,7 +116,7 @@ class Run:
                 rows = self._rows.place(within_s=self._patience_s)
             except OSError:  # whoever should have taken them has gone
                 continue
-            group = self._make(self._left[0])
+            group = self._make(self._groups[self._left[0]])
             # A new key each time: a result is never one that somebody gave up.
             key = f"{self._topic}-{group.first}-{self._sent}"
             future = self._client.submit(train_group, group, rows, key=key, pure=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import sys
@@ -21,9 +22,9 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError, ClusterError
-from secvm.estimator.engine import Swept, sweep
+from secvm.estimator.engine import Swept, collapse, sweep
 from secvm.lab.cluster.connecting import is_exposed
-from secvm.lab.cluster.group import Bits, Group, train_group
+from secvm.lab.cluster.group import Bits, Group, cut, train_group
 from secvm.lab.cluster.program import difference, this_program
 from secvm.lab.cluster.recipe import KeptRows, SentRows
 from secvm.lab.cluster.sweep import ClusterSweep
@@ -123,8 +124,35 @@ def test_rows_laid_out_already_are_sent_once_for_all_sweeps(client: Client, alon
     cluster_sweep = ClusterSweep(client)
     assert_same(list(cluster_sweep(rows, LABELS, **HOW)), alone)
     (sent,) = [key for key in client.who_has() if key.startswith("SentRows")]
-    assert_same(list(cluster_sweep(rows, LABELS, **HOW, lanes=12)), alone)
+    assert_same(list(cluster_sweep(rows, LABELS, **HOW)), alone)
     assert [key for key in client.who_has() if key.startswith("SentRows")] == [sent]
+
+
+def test_models_that_share_lanes_and_rows_that_are_collapsed_are_as_on_one_machine(client: Client) -> None:
+    collapsed = collapse(ROWS)
+    train = np.repeat(_DRAWN[:, :3] < 0.8, 12, axis=1)
+    experiments = [ask(90, lambda_) for lambda_ in ("1e-7", "1e-6", "1e-3", "1/10")] * 9
+    how: dict[str, Any] = {"train": train, "rounds": ROUNDS, "states": True}
+    expected = list(sweep(ROWS, LABELS, experiments, **how))
+    found = list(ClusterSweep(client)(collapsed, LABELS, experiments, **how))
+    assert_same(found, expected)
+    assert [one.shared_rounds for one in found] == [one.shared_rounds for one in expected]
+    (without, *_) = ClusterSweep(client)(collapsed, LABELS, experiments, **{**how, "states": False})
+    assert without.state.vectors == {}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=40), st.integers(1, 4))
+def test_groups_follow_each_other_and_have_no_more_ways_than_lanes(models: list[tuple[int, int]], lanes: int) -> None:
+    everybody = np.arange(20)
+    train = np.array([everybody % 4 != split for split, _ in models]).reshape(-1, 20).T
+    experiments = [ask(90, ("1e-4", "1e-2", "1")[which]) for _, which in models]
+    groups = cut(experiments, train, None, lanes=lanes)
+    assert [model for group in groups for model in range(group.start, group.stop)] == list(range(len(models)))
+    ways = [{split for split, _ in models[group]} for group in groups]
+    assert all(1 <= len(some) <= lanes for some in ways)
+    # None could have been longer.
+    for some, after in itertools.pairwise(groups):
+        assert len({split for split, _ in models[some.start : after.start + 1]}) == lanes + 1
 
 
 def test_recipe_is_made_once_by_each_worker_and_kept_for_the_next_sweep(client: Client, tmp_path: Path) -> None:
@@ -134,7 +162,6 @@ def test_recipe_is_made_once_by_each_worker_and_kept_for_the_next_sweep(client: 
     train = np.random.default_rng(6).random((200, 40)) < 0.9
     expected = list(sweep(rows, labels, experiments, train=train, rounds=8))
     cluster_sweep = ClusterSweep(client)
-    assert cluster_sweep.n_bins(recipe) == 60
     for _ in range(2):
         assert_same(list(cluster_sweep(recipe, labels, experiments, train=train, rounds=8)), expected)
     made = [int(file.name.partition("-")[0]) for file in tmp_path.iterdir()]
@@ -211,7 +238,7 @@ def test_worker_of_another_version_is_refused_by_name(client: Client) -> None:
 def test_worker_that_came_late_with_another_version_is_refused_too(client: Client) -> None:
     labels = Bits.of((LABELS == 1)[:, None])
     other = {**this_program(), "Python": "2.7"}
-    group = Group(0, [ask(90)], labels, None, None, 1, None, 1, "nobody listens", other)
+    group = Group(0, [ask(90)], labels, None, None, 1, None, 1, None, "nobody listens", other)
     with pytest.raises(ClusterError, match=r"worker tcp://127\.0\.0\.1:\d+ runs Python 3\.\d+, and this machine 2\.7"):
         client.submit(train_group, group, SentRows(prepare(ROWS)), pure=False).result(timeout=BOUND_S)
 
@@ -316,7 +343,7 @@ def test_worker_keeps_the_rows_of_the_last_recipe(asked: list[int]) -> None:
 
 def test_what_travels_does_not_print_people() -> None:
     labels = Bits.of((LABELS == 1)[:, None])
-    group = Group(0, [ask(90)], labels, labels, None, 1, None, 1, "topic", {})
+    group = Group(0, [ask(90)], labels, labels, None, 1, None, 1, None, "topic", {})
     told = repr([labels, group, SentRows(prepare(ROWS))])
     assert "array" not in told
     assert "[[" not in told
