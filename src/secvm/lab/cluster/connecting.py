@@ -83,6 +83,15 @@ def count_slots(client: Client, *, within_s: float) -> int:
         raise lost(client) from None
 
 
+def disconnect(client: Client) -> None:
+    """Close a client of our own, also one whose scheduler is gone."""
+    try:
+        client.close()
+    except Exception:  # noqa: BLE001  (what its background tasks died of, when they had no scheduler any more)
+        # Or it would try again when it is collected, and wait for an answer.
+        client.status = "closed"
+
+
 def lost(client: Client) -> ClusterError:
     """The scheduler is gone."""
     return ClusterError(

@@ -71,7 +71,7 @@ class ClusterSweep:
         """Let go of rows that were sent, and of the connection."""
         self._last = None
         if self._owned:
-            self._client.close()
+            connecting.disconnect(self._client)
 
     def __call__(
         self,
