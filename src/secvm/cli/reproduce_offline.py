@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -198,6 +198,6 @@ def _sweeper(scheduler: str | None, stack: contextlib.ExitStack) -> Sweeper:
     if importlib.util.find_spec("distributed") is None:
         raise BadInputError("--engine dask needs the extra dask", next_step="Install secvm[dask].")
     from secvm.lab.cluster.sweep import ClusterSweep
+    from secvm.lab.paper.offline.elsewhere import ClusterSweeper
 
-    # Its recipes give laid out rows; ours also give collapsed ones, which a sweep takes as well.
-    return cast("Sweeper", stack.enter_context(ClusterSweep(scheduler, notice=note)))
+    return ClusterSweeper(stack.enter_context(ClusterSweep(scheduler, notice=note)))
