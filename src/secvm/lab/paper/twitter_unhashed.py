@@ -57,7 +57,7 @@ def unhashed(
     for part in sample:
         indptr.append(part[0][1:] + first)
         first += int(part[0][-1])
-    some = (np.concatenate(indptr), np.concatenate([words for _, words, _ in sample]))
+    some = (np.concatenate(indptr), np.concatenate([words for _, words, _ in sample]), None)
     del sample
     collapser = Collapser(owners, n, some, write_own=write_own)
     del some
