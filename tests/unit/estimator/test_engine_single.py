@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,8 +96,8 @@ def test_without_its_bound_a_single_training_would_be_wrong(monkeypatch: pytest.
 _honest_guess = SingleRows._guess
 
 
-def _careless(self: SingleRows, *given: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    below, doubtful = _honest_guess(self, *given)  # type: ignore[arg-type]  # as they come
+def _careless(self: SingleRows, *given: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    below, doubtful = _honest_guess(self, *given)
     return below, doubtful & (not self._known)
 
 
@@ -121,9 +122,9 @@ def test_a_classifier_by_swift_has_the_same_model_by_a_single_training(monkeypat
     rng = np.random.default_rng(6)
     X = rng.integers(0, 3, (90, 20))
     y = np.where(X[:, :5].sum(axis=1) + rng.integers(0, 4, 90) > 6, "up", "down")
-    settings = {"descent": "swift", "thinning": None, "rounds": 12, "random_state": 1}
-    plain = SecVMClassifier(**settings).fit(X, y)
+    asked: dict[str, Any] = {"descent": "swift", "thinning": None, "rounds": 12, "random_state": 1}
+    plain = SecVMClassifier(**asked).fit(X, y)
     monkeypatch.setattr(choice, "ENOUGH", 0)
-    quick = SecVMClassifier(**settings).fit(X, y)
+    quick = SecVMClassifier(**asked).fit(X, y)
     assert quick.state_.to_bytes() == plain.state_.to_bytes()
     assert quick.packages_per_person_ == plain.packages_per_person_

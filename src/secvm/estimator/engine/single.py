@@ -13,7 +13,8 @@ and tallies are the integers of ``OfflineTraining``; all else is its own code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +31,16 @@ from secvm.learning.weights import Weights
 
 #: Rounds whose scores are kept.
 _KEPT = 3
+#: Bins that take part in finding coefficients, about.
+_SAMPLE = 4096
 #: Coefficients beyond this would cost more digits than floats have to spare.
 _MAX_COEFFICIENT = 2.0**10
 #: Norms are rounded up by far more than a sum of so many floats can lose.
 _UP = 1 + 2.0**-24
 #: What floats lose of a score of up to 2^53, and of each unit's mantissa of up to 2^31, for each unit of coefficients.
 _SCORE_LOST, _UNIT_LOST = 2.0**4, 2.0**31 * 2.0**-49
+#: People below this are done faster than handed out.
+_WORTH_SHARING = 256
 #: Squared norms up to this have a norm whose square is an int64.
 _SMALL = 2**30
 
@@ -57,7 +62,7 @@ class SingleTraining(OfflineTraining):
     def cells(self, test: NDArray[np.int64]) -> NDArray[np.int64]:
         """The confusion of some people, true by predicted label, under the evaluation weights."""
         weights = self.experiment.rule.evaluation_weights(self.state)
-        predicted = self.rows.score(weights.mantissas[0], test) >= 0
+        predicted = self.rows.predict(np.ascontiguousarray(weights.mantissas[0]), test)
         flat = np.bincount(self.rows.people.labels[test] * 2 + predicted, minlength=4)
         return np.asarray(flat.reshape(2, 2), np.int64)
 
@@ -74,41 +79,45 @@ class SingleRows:
         self._threads = threads
         self._csr = (rows.indptr, rows.bins, rows.values)
         n = len(people)
-        squares, self._units = np.empty(n, np.int64), np.empty(n, np.int64)
-        self._over(n, lambda low, high: single.row_facts(rows.indptr, rows.values, squares, self._units, low, high))
-        self._fixed_norms = fixed_norms(squares)
-        self._norms = np.sqrt(squares.astype(np.float64))
-        # As OfflineTraining has them.
-        self._amounts = (np.float64(2**32) / self._norms).astype(np.int64)
         self._label_signs = np.ascontiguousarray(experiment.models.signs[people.labels][:, 0])
-        self._signs = np.zeros(n, np.int8)
-        self._counts = np.zeros((2, rows.n_bins + 1), np.int64)
+        self._here = np.ones(n, np.bool_) if people.train is None else people.train
+        self._signs = np.where(self._here, self._label_signs, 0).astype(np.int8)
+        self._squares, self._units, self._amounts = (np.empty(n, np.int64) for _ in range(3))
+        # The first round's tally, in which everybody violates; norms are found on the way.
+        facts = (self._signs, self._squares, self._units, self._amounts)
+        self._counts = self._count(np.arange(n), single.count_everybody, facts)
+        self._fixed_norms = fixed_norms(self._squares)
+        self._norms = np.sqrt(self._squares.astype(np.float64))
+        self._sample = slice(None, None, -(-rows.n_bins // _SAMPLE))
         #: Newest first: mantissas as floats, and everybody's scores.
         self._known: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         #: Passes over everybody so far to score and to count, parts of them counted as parts.
         self.score_passes = 0.0
-        self.count_passes = 0.0
+        self.count_passes = 1.0
 
-    def _over(self, n: int, work: Callable[[int, int], None]) -> None:
-        def take(pieces: object) -> None:
-            for low, high in pieces:  # type: ignore[attr-defined]  # an iterable of pairs
-                work(low, high)
-
-        share_out(cut_range(n, self._threads * PIECES_PER_THREAD if self._threads > 1 else 1), take, self._threads)
+    def _share(self, n: int, work: Callable[[Iterable[tuple[int, int]]], None]) -> None:
+        """Pieces of 0 to n, for each thread some."""
+        threads = self._threads if n >= _WORTH_SHARING else 1
+        share_out(cut_range(n, threads * PIECES_PER_THREAD if threads > 1 else 1), work, threads)
 
     def score(self, mantissas: NDArray[np.int32], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """Scores of chosen people."""
         out = np.empty(len(chosen), np.int64)
-        self._over(len(chosen), lambda low, high: single.score_chosen(*self._csr, mantissas, chosen, out, low, high))
+
+        def work(pieces: Iterable[tuple[int, int]]) -> None:
+            for low, high in pieces:
+                single.score_chosen(*self._csr, mantissas, chosen, out, low, high)
+
+        self._share(len(chosen), work)
         return out
 
     def verdicts(
         self,
         weights: Weights,
-        round_number: int,  # noqa: ARG002  # as OfflineTraining asks
+        round_number: int,  # as OfflineTraining asks
         here: NDArray[np.bool_],
         *,
-        threads: int,  # noqa: ARG002  # as above
+        threads: int,  # as above
     ) -> NDArray[np.int8]:
         """People x 1: the sign of each person's update."""
         if weights.first:
@@ -117,8 +126,8 @@ class SingleRows:
         thresholds = self._experiment.loss.thresholds(np.zeros(n, np.int64))
         lowers, _ = bands(thresholds=thresholds, width=0, norms=self._fixed_norms, unit=weights.unit)
         mantissas = np.ascontiguousarray(weights.mantissas[0])
-        below, doubtful = self._guess(mantissas.astype(np.float64), lowers, here)
-        chosen = np.flatnonzero(doubtful)
+        below, doubtful = self._guess(mantissas, lowers, self._label_signs)
+        chosen = np.flatnonzero(doubtful & here)
         # Half of everybody in doubt: then rather all, who are known from now on.
         if 2 * len(chosen) > here.sum():
             chosen = np.arange(n)
@@ -130,53 +139,60 @@ class SingleRows:
         return np.where(here & below, self._label_signs, 0).astype(np.int8)[:, None]
 
     def _guess(
-        self, mantissas: NDArray[np.float64], lowers: NDArray[np.int64], here: NDArray[np.bool_]
+        self, mantissas: NDArray[np.int32], lowers: NDArray[np.int64] | int, signs: NDArray[np.int8] | int
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Who is below, and of whom that is not certain."""
-        coefficients = self._coefficients(mantissas)
-        if coefficients is None:
-            return np.zeros(len(here), np.bool_), here.copy()
-        rest, middle = mantissas.copy(), np.zeros(len(here))
-        for c, (vector, scores) in zip(coefficients, self._known, strict=True):
+        """Whose signed score is below, and of whom that is not certain."""
+        rest, middle, size = mantissas.astype(np.float64), np.zeros(len(self.people)), 1.0
+        for c, (vector, scores) in zip(self._coefficients(rest), self._known, strict=False):
             rest -= c * vector
             middle += c * scores
-        size = float(np.abs(coefficients).sum()) + 1
+            size += abs(c)
         # By Cauchy and Schwarz; and more than floats can lose.
-        bound = self._norms * (np.sqrt(rest @ rest) * _UP) + self._units * (size * _UNIT_LOST) + size * _SCORE_LOST
-        apart = self._label_signs * middle - lowers
+        norm = np.sqrt(np.square(rest).sum()) * _UP
+        bound = self._norms * norm + self._units * (size * _UNIT_LOST) + (size * _SCORE_LOST)
         bound += np.abs(lowers) * 2.0**-50
-        return apart < 0, here & (np.abs(apart) <= bound)
+        apart = signs * middle - lowers
+        return apart < 0, np.abs(apart) <= bound
 
-    def _coefficients(self, mantissas: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """By least squares. Any would do: they make the bound small or large, never wrong."""
+    def _coefficients(self, mantissas: NDArray[np.float64]) -> list[float]:
+        """By least squares over some bins. Any would do: they make the bound small or large, never wrong."""
         if not self._known:
-            return None
-        known = np.stack([vector for vector, _ in self._known])
-        gram = known @ known.T
+            return []
+        known = np.stack([vector[self._sample] for vector, _ in self._known])
+        # Without BLAS, whose threads take longer to wake than this takes.
+        gram = np.einsum("ik,jk->ij", known, known)
         # A trace of a ridge: two may be the same.
         gram += (np.trace(gram) * 2.0**-48 + 1.0) * np.eye(len(gram))
-        found = np.linalg.solve(gram, known @ mantissas)
+        found = np.linalg.solve(gram, np.einsum("ik,k->i", known, mantissas[self._sample]))
         if not np.isfinite(found).all() or np.abs(found).sum() > _MAX_COEFFICIENT:
-            return None
-        return np.asarray(found)
+            return []
+        return [float(c) for c in found]
+
+    def predict(self, mantissas: NDArray[np.int32], chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whose score is not negative, of chosen people."""
+        negative, doubtful = (bits[chosen] for bits in self._guess(mantissas, 0, 1))
+        left = np.flatnonzero(doubtful)
+        negative[left] = self.score(mantissas, chosen[left]) < 0
+        return np.asarray(~negative)
 
     def tally(
         self,
-        weights: Weights,  # noqa: ARG002  # as OfflineTraining asks
+        weights: Weights,  # as OfflineTraining asks
         signs: NDArray[np.int8],
-        round_number: int,  # noqa: ARG002
+        round_number: int,
         here: NDArray[np.bool_],
         *,
-        threads: int,  # noqa: ARG002
+        threads: int,
     ) -> tuple[Tally, int]:
         """The round's tally and the number of packages behind it."""
         now = signs[:, 0]
         changed = np.flatnonzero(now != self._signs)
         if len(changed) > np.count_nonzero(now):
-            self._counts[:], self._signs = 0, np.zeros_like(now)
+            self._counts[:] = 0
             changed = np.flatnonzero(now)
-        amounts = self._amounts[changed] * np.where(now[changed] != 0, 1, -1)
-        self._count(changed, amounts)
+        amounts = self._amounts * np.where(now != 0, 1, -1)
+        self._counts += self._count(changed, single.count_chosen, (self._label_signs, amounts))
+        self.count_passes += len(changed) / max(1, len(now))
         self._signs = now
         labels = self.people.labels
         participants = np.array([np.count_nonzero(here & (labels == c)) for c in (0, 1)], np.int64)
@@ -184,19 +200,19 @@ class SingleRows:
         tally = Tally(plus=plus, minus=minus, participants=participants, cells=np.zeros((2, 2), np.int64))
         return tally, int(self._units[now != 0].sum())
 
-    def _count(self, changed: NDArray[np.int64], amounts: NDArray[np.int64]) -> None:
-        self.count_passes += len(changed) / max(1, len(self.people))
-        found: list[NDArray[np.int64]] = []
+    def _count(self, chosen: NDArray[np.int64], kernel: Any, given: tuple[Any, ...]) -> NDArray[np.int64]:
+        """Counts of both sides. One side after the other: both together would not stay near."""
+        by_side = chosen[np.argsort(self._label_signs[chosen], kind="stable")]
+        found = [np.zeros((2, self.people.rows.n_bins + 1), np.int64)]
 
-        def work(pieces: object) -> None:
-            sides = np.zeros_like(self._counts)
-            for low, high in pieces:  # type: ignore[attr-defined]  # an iterable of pairs
-                single.count_chosen(*self._csr, changed, self._label_signs, amounts, *sides, low, high)
+        def work(pieces: Iterable[tuple[int, int]]) -> None:
+            sides = np.zeros_like(found[0])
+            for low, high in pieces:
+                kernel(*self._csr, by_side, *given, *sides, low, high)
             found.append(sides)
 
-        share_out(cut_range(len(changed), self._threads * PIECES_PER_THREAD), work, self._threads)
-        for sides in found:
-            self._counts += sides
+        self._share(len(chosen), work)
+        return np.asarray(sum(found))
 
 
 def fixed_norms(squares: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,9 +11,26 @@ from secvm.learning._kernels.compiling import compiled
 
 
 @compiled
-def row_facts(indptr, values, squares, units, first, last):
-    """Each person's squared norm and units, the bias included."""
-    for i in range(first, last):
+def _count(indptr, bins, values, i, sign, amount, plus, minus):
+    """Add one person's values, ``amount`` times; a negative value is a unit of the other side."""
+    same, other = (plus, minus) if sign > 0 else (minus, plus)
+    for j in range(indptr[i], indptr[i + 1]):
+        value = np.int64(values[j])
+        if value > 0:
+            same[bins[j]] += amount * value
+        else:
+            other[bins[j]] -= amount * value
+    same[len(same) - 1] += amount
+
+
+@compiled
+def count_everybody(indptr, bins, values, chosen, signs, squares, units, amounts, plus, minus, first, last):
+    """A first look at the people ``chosen[first:last]``: squared norm, units (the bias included in both) and amount.
+
+    Where there is a sign they are counted too, for their rows are at hand.
+    """
+    for c in range(first, last):
+        i = chosen[c]
         square, unit = np.int64(1), np.int64(1)
         for j in range(indptr[i], indptr[i + 1]):
             value = np.int64(values[j])
@@ -21,6 +38,10 @@ def row_facts(indptr, values, squares, units, first, last):
             unit += abs(value)
         squares[i] = square
         units[i] = unit
+        # Both operations are correctly rounded, here as in numpy.
+        amounts[i] = np.int64(np.float64(2**32) / np.sqrt(np.float64(square)))
+        if signs[i] != 0:
+            _count(indptr, bins, values, i, signs[i], amounts[i], plus, minus)
 
 
 @compiled
@@ -49,13 +70,4 @@ def score_chosen(indptr, bins, values, weights, chosen, out, first, last):
 def count_chosen(indptr, bins, values, chosen, signs, amounts, plus, minus, first, last):
     """Add ``amounts`` times the values of the people ``chosen[first:last]`` to the side that sign and value say."""
     for c in range(first, last):
-        i = chosen[c]
-        amount = amounts[c]
-        same, other = (plus, minus) if signs[i] > 0 else (minus, plus)
-        for j in range(indptr[i], indptr[i + 1]):
-            value = np.int64(values[j])
-            if value > 0:
-                same[bins[j]] += amount * value
-            else:
-                other[bins[j]] -= amount * value
-        same[len(same) - 1] += amount
+        _count(indptr, bins, values, chosen[c], signs[chosen[c]], amounts[chosen[c]], plus, minus)
