@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from secvm.lab.report.legend import SAMPLE, Entry, beside, laid_out, wide
@@ -51,10 +51,13 @@ class _Box:
     left: float
     right: float
     bottom: float
+    #: Both ends of each axis: the figure looks at all its points to tell.
+    across: tuple[float, float]
+    up: tuple[float, float]
 
     def x(self, value: float) -> float:
         """Of a value across, at the edge if it lies beyond."""
-        low, high = self.figure.ends_across
+        low, high = self.across
         if self.figure.log_across:
             low, high, value = math.log10(low), math.log10(high), math.log10(max(value, 1e-300))
         share = min(1.0, max(0.0, (value - low) / (high - low)))
@@ -62,7 +65,7 @@ class _Box:
 
     def y(self, value: float) -> float:
         """Of a value up, at the edge if it lies beyond."""
-        low, high = self.figure.ends_up
+        low, high = self.up
         share = min(1.0, max(0.0, (value - low) / (high - low)))
         return round(self.bottom - share * (self.bottom - _TOP), 1)
 
@@ -76,11 +79,12 @@ def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
     """One drawing; ``alone`` brings its style with it."""
     entries = list(_entries(figure))
     left = _EDGE + _GAP + max((wide(tick.label) for tick in figure.ticks_up(size.up)), default=0.0)
-    box = _Box(figure, left, size.width - 2 * _GAP, size.height - _BOTTOM)
+    bottom = size.height - _BOTTOM
+    box = _Box(figure, left, size.width - 2 * _GAP, bottom, figure.ends_across, figure.ends_up)
     named = beside(entries, _ends(box), size.names)
     if named:
         room = max(wide(name.entry.name, bold=True) for name in named)
-        box = _Box(figure, left, size.width - room - 2 * _GAP, size.height - _BOTTOM)
+        box = replace(box, right=size.width - room - 2 * _GAP)
         entries = [entry for entry in entries if entry.kind == "shade"]
     parts = [_frame(box, size), *(_curve(box, curve) for curve in figure.curves)]
     for name in named:
