@@ -88,6 +88,8 @@ class Figure:
     highest: float | None = None
 
     def __post_init__(self) -> None:
+        for part in ("curves", "rules", "shades"):
+            object.__setattr__(self, part, tuple(getattr(self, part)))
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.name):
             raise BadInputError(f"{self.name!r} cannot be a figure's name: letters, digits, dots and dashes can")
         named = Counter([*(curve.name for curve in self.curves), *(rule.name for rule in self.rules)])
