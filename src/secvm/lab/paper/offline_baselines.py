@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.errors import BadInputError
 from secvm.estimator.privacy import Privacy, PrivacyPlan
 from secvm.lab.baselines.baseline import Baseline, Fitted
 from secvm.lab.baselines.central_gaussian import CentralGaussian
@@ -110,6 +111,7 @@ def baselines(
     splits: Sequence[Split],
     compared: Sequence[Way],
     *,
+    names: Sequence[str] = ("0", "1"),
     seed: int = 1,
     known: Callable[[Way, int], Value | None] = lambda _way, _split: None,
     keep: Callable[[Way, int, Value], None] = lambda _way, _split, _value: None,
@@ -118,6 +120,7 @@ def baselines(
 
     Args:
         rows: everybody, hashed; with counts.
+        names: of both labels.
         splits: for each one the people who train, and those on whom the model is measured.
         known: what ``keep`` was given for a way and a split, if it was kept.
     """
@@ -130,13 +133,15 @@ def baselines(
                 value = run(way, rows, labels, split, seed=seed + number)
                 keep(way, number, value)
             values.append(value)
-        found.append(summary(way, values))
+        found.append(summary(way, values, names))
     return found
 
 
 def run(way: Way, rows: BinnedRows, labels: NDArray[np.int64], split: Split, *, seed: int) -> Value:
     """One way on one split; everything follows from the arguments."""
     train, test = split
+    if len(np.unique(labels[train])) != 2:
+        raise BadInputError("people who train must be of two labels, for all ways to learn from them")
     inside, outside = rows.take(train), rows.take(test)
     fitted = way.make(inside).fit(inside, labels[train], seed=seed)
     quick = kernels()
@@ -152,7 +157,7 @@ def run(way: Way, rows: BinnedRows, labels: NDArray[np.int64], split: Split, *, 
     }
 
 
-def summary(way: Way, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summary(way: Way, values: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
     """What the splits of one way say together; means, and ε of the worst."""
     cells = [np.array(value["cells"], np.float64) for value in values]
     accuracies = [float(np.trace(one) / one.sum()) for one in cells]
@@ -164,7 +169,7 @@ def summary(way: Way, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "mean": statistics.fmean(accuracies),
         "std": statistics.stdev(accuracies) if len(accuracies) > 1 else None,
         "accuracies": accuracies,
-        "recall": [_share(together[label, label], together[label].sum()) for label in (0, 1)],
+        "recall": {name: _share(together[i, i], together[i].sum()) for i, name in enumerate(names)},
         "asked_epsilon": way.epsilon,
         "epsilon": max(spent, default=None),
         "delta": values[0]["delta"],

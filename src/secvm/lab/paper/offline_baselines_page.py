@@ -17,19 +17,22 @@ _LEVELS = ("LinearSVC", "SecVM, Pegasos", "federated averaging")
 _BYTES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
-def add(
-    page: Page, entries: Sequence[Mapping[str, Any]], labels: Sequence[str], *, people: int, bins: int, splits: int
-) -> None:
-    """Put all of it on the page."""
-    times = "one random split" if splits == 1 else f"{splits} random splits"
+def add(page: Page, found: Mapping[str, Any]) -> None:
+    """Put all of it on the page: ``entries``, and how many ``people``, ``splits`` and ``bins`` they are of."""
+    entries, people, splits = found["entries"], f"{found['people']:,} people", f"{found['splits']} random splits"
+    if found["people"] < found["of_people"]:
+        people += f" (of {found['of_people']:,})"
+    if found["splits"] < found["of_splits"]:
+        splits += f" (of {found['of_splits']:,})"
+    bins = "unhashed" if found["bins"] is None else f"in {found['bins']:,} bins"
     page.prose(
-        f"Every way learns from the same {people:,} people in {bins:,} bins, on {times} of a tenth to test. An ε is for"
+        f"Every way learns from the same {people}, {bins}, on the same {splits}. An ε is for"
         " the whole training, and compares a person’s data with nothing in its place. Small crowds are hard on every"
         " way with noise: its share falls as the number of people grows."
     )
     if any(entry["asked_epsilon"] is not None for entry in entries):
         page.figure(figure(entries), "Mean over the splits; bands are one standard deviation. Levels spend no ε.")
-    header, rows = table(entries, labels)
+    header, rows = table(entries)
     page.table(header, rows, "All ways on the same people and splits: mean ± standard deviation.")
 
 
@@ -61,9 +64,10 @@ def figure(entries: Sequence[Mapping[str, Any]]) -> Figure:
     )
 
 
-def table(entries: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def table(entries: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Header and rows, as text."""
-    header = ["way", "accuracy", *(f"recall of {label}" for label in labels), "ε", "δ", "packages", "sent by a person"]
+    recalls = [f"recall of {label}" for label in entries[0]["recall"]]
+    header = ["way", "accuracy", *recalls, "ε", "δ", "packages", "sent by a person"]
     return [*header, "who must be trusted", "settings"], [_row(entry) for entry in entries]
 
 
@@ -73,7 +77,7 @@ def _row(entry: Mapping[str, Any]) -> list[str]:
     return [
         entry["name"],
         f"{100 * entry['mean']:.1f}{spread}\u00a0%",
-        *(percent(math.nan if recall is None else recall) for recall in entry["recall"]),
+        *(percent(math.nan if recall is None else recall) for recall in entry["recall"].values()),
         "–" if entry["epsilon"] is None else f"{entry['epsilon']:.2f}",
         "–" if entry["delta"] is None else f"{entry['delta']:g}",
         "–" if packages is None else f"{packages:,.0f}",

@@ -40,7 +40,7 @@ def test_all_ways_learn_from_the_same_people_and_say_what_they_cost() -> None:
     for name, entry in found.items():
         assert len(entry["accuracies"]) == 2
         assert entry["std"] == pytest.approx(np.std(entry["accuracies"], ddof=1))
-        assert len(entry["recall"]) == 2
+        assert list(entry["recall"]) == ["0", "1"]
         assert entry["bytes_per_person"] > 0
         assert (entry["packages_per_person"] is None) == (not name.startswith("SecVM")), name
     private = [entry for entry in found.values() if entry["asked_epsilon"] == _EPSILON]
@@ -74,6 +74,12 @@ def test_a_way_is_a_function_of_people_split_and_seed() -> None:
         assert run(way, rows, labels, split, seed=3) == run(way, rows, labels, split, seed=3), way.name
 
 
+def test_people_of_one_label_are_refused_in_a_sentence() -> None:
+    rows, labels = crowd(40)
+    with pytest.raises(BadInputError, match="two labels"):
+        run(ways()[0], rows, np.zeros_like(labels), _splits(len(rows), 1)[0], seed=1)
+
+
 def test_pegasos_sends_every_unit_of_every_violator() -> None:
     rows, labels = crowd(200, features=8)
     fitted = Packages("pegasos", Pegasos(), 1).fit(rows, labels, seed=1)
@@ -84,7 +90,7 @@ def test_pegasos_sends_every_unit_of_every_violator() -> None:
 def test_scikit_learn_gets_counts_and_the_bias_in_rows_of_length_one() -> None:
     plain = rows_of([[0, 2], [], [1]], 3)
     rows = BinnedRows(plain.indptr, plain.bins, np.array([2, 2, 1], np.int32), 3)
-    expected = [[2 / 3, 0, 2 / 3, 1 / 3], [0, 0, 0, 1], [0, math.sqrt(0.5), 0, math.sqrt(0.5)]]
+    expected: list[list[float]] = [[2 / 3, 0, 2 / 3, 1 / 3], [0, 0, 0, 1], [0, math.sqrt(0.5), 0, math.sqrt(0.5)]]
     assert np.allclose(unit_matrix(rows).toarray(), expected)
 
 
@@ -100,29 +106,30 @@ def test_scikit_learn_is_asked_for_what_there_is() -> None:
 def _entry(name: str, mean: float, epsilon: float | None = None, std: float | None = 0.01) -> dict[str, Any]:
     way = Way(name, NOBODY, "some", lambda _: Scikit("svc"), lambda _f, _r: (None, 4.0), epsilon=epsilon)
     value = {"cells": [[5, 5], [0, 0]], "packages": None, "bytes": 2e6, "epsilon": epsilon, "delta": None}
-    return summary(way, [value]) | {"mean": mean, "std": std}
+    return summary(way, [value], ["a", "b"]) | {"mean": mean, "std": std}
 
 
 def test_the_page_shows_what_protection_costs() -> None:
     entries = [_entry("LinearSVC", 0.8), *(_entry(f"central DP, ε = {e:g}", 0.5 + e / 20, e) for e in EPSILONS)]
     page = Page("t", "l")
-    add(page, entries, ["a", "b"], people=1000, bins=50, splits=1)
+    add(page, {"entries": entries, "people": 1000, "of_people": 5000, "bins": 50, "splits": 2, "of_splits": 2})
     drawn = page.figures[0]
     assert [curve.name for curve in drawn.curves] == ["central DP"]
     assert drawn.curves[0].x == EPSILONS
     assert drawn.curves[0].low is not None
     assert drawn.curves[0].low[0] == pytest.approx(0.54)
     assert [rule.name for rule in drawn.rules] == ["LinearSVC"]
-    header, rows = table(entries, ["a", "b"])
+    header, rows = table(entries)
     assert rows[0][:4] == ["LinearSVC", "80.0\u00a0±\u00a01.0\u00a0%", "50.0\u00a0%", "–"]
     assert "2\u00a0MB" in rows[0]
     assert all(len(row) == len(header) for row in rows)
-    assert "one random split" in page.html()
+    assert "the same 1,000 people (of 5,000), in 50 bins, on the same 2 random splits." in page.html()
 
 
 def test_without_any_epsilon_there_is_a_table_and_no_figure() -> None:
     page = Page("t", "l")
-    add(page, [_entry("LinearSVC", 0.8, std=None)], ["a", "b"], people=10, bins=5, splits=2)
+    entries = [_entry("LinearSVC", 0.8, std=None)]
+    add(page, {"entries": entries, "people": 10, "of_people": 10, "bins": 5, "splits": 1, "of_splits": 9})
     assert page.figures == []
     assert "80.0\u00a0%" in page.html()
     assert figure([]).curves == ()
