@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,20 @@ def test_pegasos_sends_every_unit_of_every_violator() -> None:
     fitted = Packages("pegasos", Pegasos(), 1).fit(rows, labels, seed=1)
     # In the first round everybody violates: eight bins and the bias.
     assert fitted.notes["packages"] == 9
+
+
+def test_rounds_are_chosen_on_people_who_do_not_train_and_then_all_train() -> None:
+    rows, labels = crowd(300, features=8)
+    most = Packages("pegasos", Pegasos(), 12)
+    found = replace(most, chosen=True).fit(rows, labels, seed=1)
+    rounds = int(found.notes["rounds"])
+    assert 1 <= rounds <= 12
+    assert (
+        found.weights.mantissas.tolist()
+        == replace(most, rounds=rounds).fit(rows, labels, seed=1).weights.mantissas.tolist()
+    )
+    one = rows.take(np.arange(1))
+    assert replace(most, chosen=True).fit(one, labels[:1], seed=1).notes["rounds"] == 12
 
 
 def test_scikit_learn_gets_counts_and_the_bias_in_rows_of_length_one() -> None:
