@@ -137,9 +137,11 @@ def _frame(box: _Box, size: Size) -> str:
         parts.append(_line("grid", box.left, box.y(tick.value), box.right, box.y(tick.value)))
         parts.append(_text("tick", box.left - _GAP, box.y(tick.value) + 4.5, tick.label, anchor="end"))
     parts.append(_line("base", box.left, bottom, box.right, bottom))
+    marks = [box.x(mark) for mark in figure.marks_across()]
+    parts += [_line("base faint", x, bottom, x, bottom + 3) for x in marks]
     for tick in figure.ticks_across(size.across):
         x = box.x(tick.value)
-        parts.append(_line("base", x, bottom, x, bottom + 4))
+        parts.append(_line("base", x, bottom, x, bottom + 5))
         # Half of a label must not stick out of the drawing.
         half = wide(tick.label) / 2
         at = min(max(x, half), size.width - half)
@@ -162,6 +164,9 @@ def _curve(box: _Box, curve: Curve) -> str:
             upper = [f"{box.x(curve.x[i])},{box.y(high[i])}" for i in piece]
             lower = [f"{box.x(curve.x[i])},{box.y(low[i])}" for i in reversed(piece)]
             parts.append(f'<polygon class="band-{colour}" points="{" ".join(upper + lower)}"/>')
+            if len(piece) == 1:
+                x, alone = box.x(curve.x[piece[0]]), piece[0]
+                parts.append(_line(f"whisker series-{colour}", x, box.y(low[alone]), x, box.y(high[alone])))
     pieces = _pieces(curve.y)
     for piece in pieces:
         points = " ".join(f"{box.x(curve.x[i])},{box.y(curve.y[i])}" for i in piece)

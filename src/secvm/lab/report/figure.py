@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from secvm.errors import BadInputError
 from secvm.lab.report.drawing import document
 from secvm.lab.report.png import picture
-from secvm.lab.report.ticks import Tick, linear_ticks, log_ticks, span
+from secvm.lab.report.ticks import Tick, between_decades, linear_ticks, log_ticks, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,10 @@ class Figure:
     def ticks_across(self, count: int = 8) -> list[Tick]:
         """Places of the horizontal axis that carry a number."""
         return (log_ticks if self.log_across else linear_ticks)(*self.ends_across, count)
+
+    def marks_across(self) -> list[float]:
+        """Places of a logarithmic axis that carry a small mark and no number."""
+        return between_decades(*self.ends_across) if self.log_across else []
 
     def ticks_up(self, count: int = 6) -> list[Tick]:
         """Places of the vertical axis that carry a number."""

@@ -102,9 +102,17 @@ def write_report(folder: Path, page: Page) -> Written:
     return Written(tuple(contents), note)
 
 
+#: What a verdict's first word says; any other leaves it open.
+_VERDICTS = {
+    **dict.fromkeys(("yes", "holds"), "holds"),
+    **dict.fromkeys(("no", "not", "fails"), "fails"),
+    **dict.fromkeys(("partly", "nearly", "mostly"), "partly"),
+}
+
+
 def _verdict(holds: str) -> str:
-    word = re.match(r"\w*", holds.lower())
-    return {"yes": "holds", "holds": "holds", "no": "fails", "not": "fails"}.get(word.group() if word else "", "partly")
+    first = re.match(r"\w*", holds.lower())
+    return _VERDICTS.get(first.group() if first else "", "open")
 
 
 def _numbers(figure: Figure) -> str:

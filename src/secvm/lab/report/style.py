@@ -64,7 +64,7 @@ figure.plot{padding:.8rem .5rem .6rem}.plot .title,.plot figcaption{margin-left:
 border:1px solid var(--edge);border-radius:.7rem;padding:.8rem 1rem;margin:.7rem 0}
 .said p{margin:0;max-width:none}.said .who{display:block;color:var(--soft);font-size:.82rem;font-weight:400}
 .said .verdict{font-weight:600}
-.holds{color:var(--good)}.fails{color:var(--bad)}.partly{color:var(--fair)}
+.holds{color:var(--good)}.fails{color:var(--bad)}.partly{color:var(--fair)}.open{color:var(--soft)}
 figure.plot+.scroll{margin-top:1.4rem}
 @media (max-width:40rem){td{min-width:5.5rem}.said{grid-template-columns:1fr;gap:.6rem}}
 @media print{figure,.said{break-inside:avoid}}
@@ -73,7 +73,8 @@ figure.plot+.scroll{margin-top:1.4rem}
 LEVELS = 3
 _DRAWING = """
 .tick,.axis,.label{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var(--soft)}
-.grid{stroke:var(--edge);stroke-width:1}.base{stroke:var(--soft);stroke-width:1}
+.grid{stroke:var(--edge);stroke-width:1}.base{stroke:var(--soft);stroke-width:1}.faint{opacity:.6}
+.whisker{stroke-width:7;stroke-linecap:round;opacity:.28}
 .series{fill:none;stroke-width:2.2;stroke-linejoin:round;stroke-linecap:round}
 .series.dashed{stroke-dasharray:5 4}.rule{stroke:var(--rule);stroke-width:1.4;stroke-dasharray:2 4}
 .rule-1{stroke:var(--c2);stroke-dasharray:8 4;stroke-width:1.8}

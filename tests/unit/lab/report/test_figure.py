@@ -111,6 +111,18 @@ def test_names_beside_curves_do_not_overlap(places: list[float]) -> None:
     assert len(named) in (0, len(places))
 
 
+def test_the_band_of_a_point_alone_is_a_whisker() -> None:
+    svg = draw(_figure(Curve("a", [1, 2, 3], [0.5, math.nan, 0.5], [0.4, math.nan, 0.4], [0.6, math.nan, 0.6])), LARGE)
+    assert svg.count('class="whisker series-0"') == 2
+
+
+def test_a_logarithmic_axis_has_small_marks_between_its_numbers() -> None:
+    figure = _figure(Curve("a", [1, 100], [0, 1]), log_across=True)
+    assert figure.marks_across() == [*range(2, 10), *range(20, 100, 10)]
+    assert _figure(Curve("a", [1, 1e9], [0, 1]), log_across=True).marks_across() == []
+    assert _figure(Curve("a", [1, 100], [0, 1])).marks_across() == []
+
+
 def test_a_night_is_drawn_and_named_once() -> None:
     nights = [Shade(2, 4, "night"), Shade(6, 8, "night")]
     svg = Figure("f", "t", "d", "x", "y", [Curve("a", [0, 10], [0, 1])], shades=nights).svg()

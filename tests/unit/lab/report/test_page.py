@@ -72,7 +72,7 @@ def _figures() -> list[Figure]:
             "nights", "Nights", "A gap.", "round", "recall", [Curve("r", many, night)], (), [Shade(50, 90, "night")]
         ),
         Figure("band", "A band", "Rises.", "λ", "accuracy", [band], [Rule("a", 0.2), Rule("b", 0.4)], log_across=True),
-        Figure("point", "A point", "One.", "x", "y", [Curve("p", [3], [4])], percent=True),
+        Figure("point", "A point", "One.", "x", "y", [Curve("p", [3], [0.4], [0.3], [0.5])], percent=True),
         Figure("nothing", "Nothing", "No curve.", "x", "y", []),
     ]
 
@@ -128,6 +128,9 @@ def test_a_verdict_is_told_by_its_word_and_by_its_colour() -> None:
     text = _page().html()
     assert re.search('class="verdict holds">.*?yes, here<', text)
     assert re.search('class="verdict fails">.*?>no<', text)
+    open_one = Page("t", "l")
+    open_one.statement("a", "b", "these are other people")
+    assert 'class="verdict open"' in open_one.html()
 
 
 def test_long_tables_behind_figures_are_thinned_and_say_so() -> None:
