@@ -9,6 +9,7 @@ from typing import Any
 from secvm.lab.report.figure import Curve, Figure, Rule
 from secvm.lab.report.page import Page
 from secvm.lab.report.parts import percent
+from secvm.lab.report.ticks import scientific
 
 #: Families of the figure: how their ways' names begin, and their colours.
 _FAMILIES = (("SecVM, swift with cover", 0), ("central DP", 2), ("local DP", 1))
@@ -79,7 +80,7 @@ def _row(entry: Mapping[str, Any]) -> list[str]:
         f"{100 * entry['mean']:.1f}{spread}\u00a0%",
         *(percent(math.nan if recall is None else recall) for recall in entry["recall"].values()),
         "–" if entry["epsilon"] is None else f"{entry['epsilon']:.2f}",
-        "–" if entry["delta"] is None else f"{entry['delta']:g}",
+        "–" if entry["delta"] is None else scientific(entry["delta"]),
         "–" if packages is None else f"{packages:,.0f}",
         _size(entry["bytes_per_person"]),
         entry["trust"],

@@ -139,13 +139,15 @@ def _frame(box: _Box, size: Size) -> str:
     parts.append(_line("base", box.left, bottom, box.right, bottom))
     marks = [box.x(mark) for mark in figure.marks_across()]
     parts += [_line("base faint", x, bottom, x, bottom + 3) for x in marks]
+    free = 0.0
     for tick in figure.ticks_across(size.across):
-        x = box.x(tick.value)
+        x, half = box.x(tick.value), wide(tick.label) / 2
         parts.append(_line("base", x, bottom, x, bottom + 5))
-        # Half of a label must not stick out of the drawing.
-        half = wide(tick.label) / 2
+        # Half of a label must not stick out of the drawing, nor reach into the one before.
         at = min(max(x, half), size.width - half)
-        parts.append(_text("tick", at, bottom + 18, tick.label, anchor="middle"))
+        if at - half >= free:
+            parts.append(_text("tick", at, bottom + 18, tick.label, anchor="middle"))
+            free = at + half + _EDGE
     parts.append(_text("axis", (box.left + box.right) / 2, bottom + 38, figure.across, anchor="middle"))
     # Words on their side are hard to read; above the axis there is room.
     parts.append(_text("axis", _EDGE, 16, figure.up))

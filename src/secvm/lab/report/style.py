@@ -44,7 +44,7 @@ font-size:.86rem;color:var(--soft)}
 table{border-collapse:collapse;font-size:.92rem;margin:.6rem 0;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);padding:0 0 .3rem}
 th,td{text-align:left;padding:.32rem .9rem .32rem 0;border-bottom:1px solid var(--edge);vertical-align:top}
-thead th{color:var(--soft);font-weight:500}tbody th{font-weight:500}
+td.short{white-space:nowrap}thead th{color:var(--soft);font-weight:500}tbody th{font-weight:500}
 details{margin:.4rem 0 0}summary{cursor:pointer;color:var(--soft);font-size:.9rem}
 .checks{list-style:none;padding:0;margin:.6rem 0}.checks li{padding:.28rem 0}
 .yes::before,.no::before{display:inline-block;width:1.5rem;font-weight:700}

@@ -123,6 +123,16 @@ def test_a_logarithmic_axis_has_small_marks_between_its_numbers() -> None:
     assert _figure(Curve("a", [1, 100], [0, 1])).marks_across() == []
 
 
+@given(st.floats(-9, 9), st.floats(0.1, 12), st.booleans())
+def test_numbers_below_an_axis_do_not_overlap(start: float, decades: float, log: bool) -> None:
+    figure = _figure(Curve("a", [10.0**start, 10.0 ** (start + decades)], [0, 1]), log_across=log)
+    for size in (LARGE, SMALL):
+        ticks = [text for text in ET.fromstring(draw(figure, size)).iter("text") if text.get("text-anchor") == "middle"]
+        spans = [(float(t.get("x", "")), wide(t.text or "") / 2) for t in ticks if t.get("class") == "tick"]
+        assert spans
+        assert all(x + half < after - more for (x, half), (after, more) in pairwise(spans))
+
+
 def test_a_night_is_drawn_and_named_once() -> None:
     nights = [Shade(2, 4, "night"), Shade(6, 8, "night")]
     svg = Figure("f", "t", "d", "x", "y", [Curve("a", [0, 10], [0, 1])], shades=nights).svg()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from secvm.lab.report.ticks import linear_ticks, log_ticks, span
+from secvm.lab.report.ticks import linear_ticks, log_ticks, scientific, span
 
 _VALUES = st.floats(-1e12, 1e12, allow_nan=False)
 
@@ -56,6 +56,8 @@ def test_decades_are_written_as_powers_where_they_are_long() -> None:
     assert [tick.label for tick in log_ticks(1e-9, 1e-6)] == ["10⁻⁹", "10⁻⁸", "10⁻⁷", "10⁻⁶"]
     assert [tick.label for tick in log_ticks(1, 1000)] == ["1", "10", "100", "1,000"]
     assert [tick.label for tick in log_ticks(1, 10)] == ["1", "2", "5", "10"]
+    assert [tick.label for tick in log_ticks(1, 4, 5)] == ["1", "2", "3", "4"]
+    assert [scientific(value) for value in (1e-6, 0.0, 2.5e7)] == ["10⁻⁶", "0", "2.5·10⁷"]
     # Less than a decade without a round power in it.
     assert [tick.label for tick in log_ticks(3.1, 3.4, 4)] == ["3.1", "3.2", "3.3", "3.4"]
 
