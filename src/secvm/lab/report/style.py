@@ -65,7 +65,7 @@ border:1px solid var(--edge);border-radius:.7rem;padding:.8rem 1rem;margin:.7rem
 .said p{margin:0;max-width:none}.said .who{display:block;color:var(--soft);font-size:.82rem;font-weight:400}
 .said .verdict{font-weight:600}
 .holds{color:var(--good)}.fails{color:var(--bad)}.partly{color:var(--fair)}.open{color:var(--soft)}
-figure.plot+.scroll{margin-top:1.4rem}
+figure.plot+.scroll,figure.plot+p{margin-top:1.4rem}
 @media (max-width:40rem){td{min-width:5.5rem}.said{grid-template-columns:1fr;gap:.6rem}}
 @media print{figure,.said{break-inside:avoid}}
 """
