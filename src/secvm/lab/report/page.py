@@ -121,11 +121,15 @@ def _numbers(figure: Figure) -> str:
     note = f"All numbers are in {figure.name}.csv."
     if every > 1:
         note = f"One row in {every} of {len(rows):,}; {note[0].lower()}{note[1:]}"
-    shown = [[_cell(value) for value in row] for row in rows[::every]]
+    # Counted from the end, so that the last one is there.
+    shown = [[_cell(value) for value in row] for row in rows[::-1][::every][::-1]]
     return numbers_behind(header, shown, caption=note)
 
 
 def _cell(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
+    if value.is_integer():
+        return f"{value:,.0f}"
+    # Shares with the same digits stand in a column.
+    return f"{value:.4f}" if 0.001 <= abs(value) < 1 else f"{value:.4g}"
