@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -129,7 +129,7 @@ def offline(
     stored = Stored(place, note)
     note(f"finished work is kept in {place}")
     with contextlib.ExitStack() as stack:
-        trainer = Trainer(crowd, drawn, settings.salt, stored, _sweeper(scheduler, stack), threads)
+        trainer = Trainer(crowd, drawn, stored, _sweeper(scheduler, stack), threads)
         evaluation = Evaluation(settings, trainer)
         advance = stack.enter_context(progress("rounds", evaluation.work()))
         found = evaluation.run(advance)
@@ -198,6 +198,6 @@ def _sweeper(scheduler: str | None, stack: contextlib.ExitStack) -> Sweeper:
     if importlib.util.find_spec("distributed") is None:
         raise BadInputError("--engine dask needs the extra dask", next_step="Install secvm[dask].")
     from secvm.lab.cluster.sweep import ClusterSweep
+    from secvm.lab.paper.offline.elsewhere import ClusterSweeper
 
-    # Its recipes give laid out rows; ours also give collapsed ones, which a sweep takes as well.
-    return cast("Sweeper", stack.enter_context(ClusterSweep(scheduler, notice=note)))
+    return ClusterSweeper(stack.enter_context(ClusterSweep(scheduler, notice=note)))

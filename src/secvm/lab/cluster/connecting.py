@@ -5,12 +5,15 @@ dask's own settings hold: for an address tls://… its certificates are those of
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from distributed import Client
-from distributed.comm.addressing import get_address_host, parse_address
+from distributed import Client, Security
+from distributed.comm import connect as open_connection
+from distributed.comm import get_address_host, parse_address
 from distributed.versions import VersionMismatchWarning
 
 from secvm.errors import BadInputError, ClusterError
@@ -22,13 +25,17 @@ _EXAMPLE = "It looks like tcp://127.0.0.1:8786, or tls://HOST:PORT with dask's s
 
 def connect(address: str, *, within_s: float) -> Client:
     """A client of the scheduler there. It becomes nobody's default."""
+    address = address if "://" in address else f"tcp://{address}"
     try:
         parse_address(address, strict=True)
+        # In a thread of its own: the caller's may have a loop already.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _knock(address, within_s)).result()
         with warnings.catch_warnings():
             # Said in a sentence of our own, by ``check_programs``.
             warnings.simplefilter("ignore", VersionMismatchWarning)
             return Client(address, timeout=within_s, set_as_default=False)
-    except OSError:
+    except (OSError, MemoryError):  # a server of another kind may seem to announce any number of bytes
         raise ClusterError(
             f"no scheduler answers at {address}", next_step="Start one with `dask scheduler`, or correct the address."
         ) from None
@@ -40,6 +47,19 @@ def connect(address: str, *, within_s: float) -> Client:
         ) from None
 
 
+async def _knock(address: str, within_s: float) -> None:
+    """See that a scheduler is there: of anything else a client would wait for the first word without end."""
+    async with asyncio.timeout(within_s):
+        connection = await open_connection(address, **Security().get_connection_args("client"))
+        try:
+            await connection.write({"op": "identity", "reply": True})
+            answer = await connection.read()
+        finally:
+            connection.abort()
+    if answer.get("type") != "Scheduler":
+        raise ValueError("something else listens there")
+
+
 def _one_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0].rstrip(".")
 
@@ -48,7 +68,7 @@ def is_exposed(address: str) -> bool:
     """Whether what is said there can be read, and changed, by others of the network."""
     if not address.startswith("tcp://"):
         return False
-    host = get_address_host(address)
+    host: str = get_address_host(address)
     try:
         return not ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -61,6 +81,15 @@ def count_slots(client: Client, *, within_s: float) -> int:
         return sum(client.sync(client.scheduler.ncores, callback_timeout=within_s).values())
     except OSError:
         raise lost(client) from None
+
+
+def disconnect(client: Client) -> None:
+    """Close a client of our own, also one whose scheduler is gone."""
+    try:
+        client.close()
+    except Exception:  # noqa: BLE001  (what its background tasks died of, when they had no scheduler any more)
+        # Or it would try again when it is collected, and wait for an answer.
+        client.status = "closed"
 
 
 def lost(client: Client) -> ClusterError:

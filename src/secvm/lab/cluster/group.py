@@ -1,12 +1,13 @@
 """A group of models as what travels to a worker, and what the worker does with it.
 
 What travels is small: experiments, labels as bits, and of the masks the group's own columns as bits. Rows come
-beside it (``recipe``). Modules of the engine are imported on the worker alone: the scheduler unpacks a group too, to hand
-it on, and has no need of a compiler.
+beside it (``recipe``). Modules of the engine are imported on the worker alone: the scheduler unpacks a group too, to
+hand it on, and has no need of a compiler.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,9 +37,9 @@ class Bits:
     n_rows: int
 
     @classmethod
-    def of(cls, table: NDArray[np.bool_] | None) -> Bits | None:
-        """Pack columns, or nothing."""
-        return None if table is None else cls(np.packbits(table, axis=0), len(table))
+    def of(cls, table: NDArray[np.bool_]) -> Bits:
+        """Pack the columns."""
+        return cls(np.packbits(table, axis=0), len(table))
 
     def table(self) -> NDArray[np.bool_]:
         """The bools again."""
@@ -58,6 +59,7 @@ class Group:
     rounds: int
     evaluate: Sequence[int] | None
     threads: int
+    states: bool | None
     #: Who is told of rounds.
     topic: str
     #: What a worker has to run.
@@ -65,6 +67,29 @@ class Group:
 
     def __repr__(self) -> str:
         return f"Group(<{len(self.experiments)} models>, first={self.first})"
+
+
+def cut(
+    experiments: Sequence[Experiment],
+    train: NDArray[np.bool_] | None,
+    test: NDArray[np.bool_] | None,
+    *,
+    lanes: int,
+) -> list[slice]:
+    """Groups of models that follow each other, as many as ``sweep`` takes into a pass.
+
+    Models with the same people, loss and class weights may share a lane there for a while, so they stay together.
+    """
+    firsts: list[int] = []
+    ways: set[Any] = set()
+    for model, experiment in enumerate(experiments):
+        masks = (None if table is None else np.packbits(table[:, model]).tobytes() for table in (train, test))
+        way = (experiment.loss, experiment.class_weights, *masks)
+        if not firsts or (way not in ways and len(ways) == lanes):
+            firsts.append(model)
+            ways = set()
+        ways.add(way)
+    return [slice(first, end) for first, end in itertools.pairwise([*firsts, len(experiments)])]
 
 
 class _NoLongerWantedError(Exception):
@@ -80,14 +105,17 @@ class _Teller:
         self._key = self._worker.get_current_task()
         self._told = time.monotonic()
 
-    def __call__(self, _first: int, _models: int, rounds_done: int) -> None:
+    def __call__(self, before: int, models: int, rounds: int) -> None:
+        group = self._group
         task = self._worker.state.tasks.get(self._key)
         if task is None or task.state == "cancelled":
             raise _NoLongerWantedError
         now = time.monotonic()
         if now - self._told >= _TELL_EVERY_S:
             self._told = now
-            self._worker.log_event(self._group.topic, [self._group.first, rounds_done])
+            # A group may take several passes: some of its models may find no lane in the first.
+            of_all = (before * group.rounds + models * rounds) // len(group.experiments)
+            self._worker.log_event(group.topic, [group.first, of_all])
 
 
 def train_group(group: Group, people: SentRows | Recipe) -> list[Swept] | None:
@@ -106,6 +134,7 @@ def train_group(group: Group, people: SentRows | Recipe) -> list[Swept] | None:
         rounds=group.rounds,
         evaluate=group.evaluate,
         threads=group.threads,
+        states=group.states,
         progress=_Teller(group),
     )
     try:
@@ -114,11 +143,8 @@ def train_group(group: Group, people: SentRows | Recipe) -> list[Swept] | None:
         return None
 
 
-def count_bins(recipe: Recipe, threads: int) -> int:
-    """Runs on a worker: the bins of a recipe's rows, which stay there."""
-    return rows_of(recipe, threads=threads).n_bins
-
-
 def other_program(who: str, what: str) -> ClusterError:
     """A machine that would give other results, or none."""
-    return ClusterError(f"{who} {what}", next_step="Install the same SecVM, with the same requirements, on all of them.")
+    return ClusterError(
+        f"{who} {what}", next_step="Install the same SecVM, with the same requirements, on all of them."
+    )

@@ -1,6 +1,6 @@
 """What runs on a machine: all that has to be the same on each of them for results to be.
 
-A version number is not enough: two checkouts between releases have the same one. So the package's sources have a digest.
+A version number is not enough: two checkouts between releases have the same. So the package's sources have a digest.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """One sweep under way on a cluster: groups go out, results come in, in order.
 
- 1. Some more groups than there are workers are out at a time, so that neither the scheduler nor this process ever holds
-    the masks and states of all of them.
- 2. A result is fetched as soon as it is there and handed on when its turn has come.
- 3. Whose worker is gone begins again elsewhere: dask sees to it. Rows that were sent are lost with the last worker that
-    had them; then they are sent again, and so are the groups.
- 4. Without any worker it waits for one, says so once, and gives up after ``patience_s``. Without a scheduler it gives up.
- 5. Whoever stops early, by an exception or Ctrl-C, leaves no work behind: groups are cancelled, and workers look for that
-    after every round.
+1. Some more groups than there are workers are out at a time, so that neither the scheduler nor this process ever holds
+   the masks and states of all of them.
+2. A result is fetched as soon as it is there and handed on when its turn has come.
+3. Whose worker is gone begins again elsewhere: dask sees to it. Rows that were sent are lost with the last worker that
+   had them; then they are sent again, and so are the groups.
+4. Without any worker it says so, waits for one, and gives up after ``patience_s``. Without a scheduler it gives up.
+5. Whoever stops early, by an exception or Ctrl-C, leaves no work behind: groups are cancelled, and workers look for
+   that after every round.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Progress = Callable[[int, int, int], None]
 
 
 class Rows:
-    """People where workers find them. A recipe stays as it is; rows go to one worker, and workers copy from each other."""
+    """People where workers find them. A recipe is handed on; rows go to one worker, and others copy them from it."""
 
     def __init__(self, client: Client, people: SentRows | Recipe) -> None:
         self._client = client
@@ -69,8 +69,8 @@ class Run:
         self,
         client: Client,
         rows: Rows,
-        groups: Sequence[int],
-        make: Callable[[int], Group],
+        groups: Sequence[slice],
+        make: Callable[[slice], Group],
         *,
         topic: str,
         patience_s: float,
@@ -80,12 +80,13 @@ class Run:
         """Get ready.
 
         Args:
-            groups: first model of each, in order.
-            make: the group of a first model; called when it is sent.
+            groups: the models of each, in order.
+            make: gives a group what travels; called when it is sent.
             topic: a name that no other sweep has.
         """
         self._client, self._rows, self._make = client, rows, make
-        self._groups, self._left = list(groups), list(groups)
+        self._groups = {models.start: models for models in groups}
+        self._left = list(self._groups)
         self._topic, self._patience_s, self._notice, self._progress = topic, patience_s, notice, progress
         #: First model, then a number of rounds, or the future that is done.
         self._heard: SimpleQueue[tuple[int, Any]] = SimpleQueue()
@@ -115,7 +116,7 @@ class Run:
                 rows = self._rows.place(within_s=self._patience_s)
             except OSError:  # whoever should have taken them has gone
                 continue
-            group = self._make(self._left[0])
+            group = self._make(self._groups[self._left[0]])
             # A new key each time: a result is never one that somebody gave up.
             key = f"{self._topic}-{group.first}-{self._sent}"
             future = self._client.submit(train_group, group, rows, key=key, pure=False)
@@ -188,7 +189,7 @@ class Run:
             except TimeoutError:
                 raise ClusterError(
                     f"there was no worker at {address} for {self._patience_s:g} seconds",
-                    next_step=f"Start some with `dask worker {address}`, and run this again: what came out before is good.",
+                    next_step=f"Start some with `dask worker {address}`, and run this again. Earlier results are good.",
                 ) from None
             slots = connecting.count_slots(self._client, within_s=self._patience_s)
         return slots

@@ -16,9 +16,9 @@ from distributed import Client
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.engine import LANES, Swept
+from secvm.estimator.engine import LANES, CollapsedRows, Swept
 from secvm.lab.cluster import connecting
-from secvm.lab.cluster.group import Bits, Group, count_bins
+from secvm.lab.cluster.group import Bits, Group, cut
 from secvm.lab.cluster.program import this_program
 from secvm.lab.cluster.recipe import Recipe, SentRows
 from secvm.lab.cluster.running import Notice, Progress, Rows, Run
@@ -71,15 +71,11 @@ class ClusterSweep:
         """Let go of rows that were sent, and of the connection."""
         self._last = None
         if self._owned:
-            self._client.close()
-
-    def n_bins(self, recipe: Recipe, *, threads: int = 1) -> int:
-        """Bins of a recipe's rows: made by a worker, which keeps them."""
-        return int(self._client.submit(count_bins, recipe, threads, pure=False).result())
+            connecting.disconnect(self._client)
 
     def __call__(
         self,
-        people: PreparedRows | BinnedRows | Recipe,
+        people: PreparedRows | BinnedRows | CollapsedRows | Recipe,
         labels: NDArray[np.int64],
         experiments: Sequence[Experiment],
         *,
@@ -89,7 +85,7 @@ class ClusterSweep:
         evaluate: Sequence[int] | None = None,
         threads: int = 1,
         progress: Progress | None = None,
-        lanes: int = LANES,
+        states: bool | None = None,
     ) -> Iterator[Swept]:
         """Train all models for ``rounds`` rounds; see ``sweep``.
 
@@ -97,7 +93,7 @@ class ClusterSweep:
             people: rows, which are sent once and kept there until others come, or a recipe.
             threads: of each worker, for each group.
             progress: as for ``sweep``, each round of each group once; groups take turns.
-            lanes: models of a group, fewer where workers have little memory for many bins.
+            states: whether states come back too, which are much to send where bins are many.
         """
         if rounds < 1:
             raise BadInputError("a sweep needs at least one round")
@@ -109,19 +105,28 @@ class ClusterSweep:
             if table is not None and table.shape != (len(labels), len(experiments)):
                 raise BadInputError(f"{name} must say of each person and each model whether the person {name}s it")
         packed = Bits.of((labels == 1)[:, None])
-        assert packed is not None
         topic = f"secvm-sweep-{self._client.id}-{next(self._numbers)}"
         program = this_program()
 
-        def make(first: int) -> Group:
-            some = slice(first, first + lanes)
-            masks = (None if table is None else Bits.of(table[:, some]) for table in (train, test))
-            return Group(first, experiments[some], packed, *masks, rounds, evaluate, threads, topic, program)
+        def make(some: slice) -> Group:
+            return Group(
+                first=some.start,
+                experiments=experiments[some],
+                labels=packed,
+                train=None if train is None else Bits.of(train[:, some]),
+                test=None if test is None else Bits.of(test[:, some]),
+                rounds=rounds,
+                evaluate=evaluate,
+                threads=threads,
+                states=states,
+                topic=topic,
+                program=program,
+            )
 
         run = Run(
             self._client,
             self._rows(people),
-            range(0, len(experiments), lanes),
+            cut(experiments, train, test, lanes=LANES),
             make,
             topic=topic,
             patience_s=self._patience_s,
@@ -131,10 +136,11 @@ class ClusterSweep:
         connecting.check_programs(self._client)
         yield from run.results()
 
-    def _rows(self, people: PreparedRows | BinnedRows | Recipe) -> Rows:
+    def _rows(self, people: PreparedRows | BinnedRows | CollapsedRows | Recipe) -> Rows:
         """Where they are; the last ones stay there."""
         if self._last is None or self._last[0] is not people:
             self._last = None  # before others come
             rows = prepare(people) if isinstance(people, BinnedRows) else people
-            self._last = people, Rows(self._client, SentRows(rows) if isinstance(rows, PreparedRows) else rows)
+            travels = SentRows(rows) if isinstance(rows, PreparedRows | CollapsedRows) else rows
+            self._last = people, Rows(self._client, travels)
         return self._last[1]

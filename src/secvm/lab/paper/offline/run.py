@@ -100,5 +100,6 @@ class Evaluation:
             "lambda": settings.lambda_,
             "splits": settings.n_splits,
             "split_seed": settings.splits.seed,
-            "salt": settings.salt.hex(),
+            "splits_per_hash": settings.splits_per_hash,
+            "salts": settings.salts,
         }
