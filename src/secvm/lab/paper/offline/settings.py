@@ -94,7 +94,9 @@ class Settings:
         if self.asked_bins:
             return self.asked_bins[0]
         words = self.crowd.n_words
-        return None if words <= RULE_BINS else min(MAX_BINS, max(RULE_BINS, words // FACTORS[-1]))
+        if words <= RULE_BINS:
+            return None if self.crowd.unhashed_bins == words else words
+        return min(MAX_BINS, max(RULE_BINS, words // FACTORS[-1]))
 
     @property
     def hashes(self) -> tuple[int, ...]:
