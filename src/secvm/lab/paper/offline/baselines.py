@@ -93,7 +93,7 @@ def _people(settings: Settings) -> NDArray[np.int64]:
 
 def _rows(settings: Settings, people: NDArray[np.int64]) -> BinnedRows:
     crowd = settings.crowd.first(int(people[-1]) + 1)
-    rows = crowd.rows(bins_of(settings), 1, settings.salt, threads=settings.threads)
+    rows = crowd.rows(bins_of(settings), 1, settings.salt_of(0), threads=settings.threads)
     return rows if len(rows) == len(people) else rows.take(people)
 
 
@@ -112,7 +112,7 @@ def _key(settings: Settings, way: Way, split: int) -> str:
             "crowd": settings.crowd.identity(),
             "people": min(MOST_PEOPLE, settings.crowd.n_people),
             "bins": bins,
-            "salt": None if bins is None else settings.salt.hex(),
+            "salt": None if bins is None else settings.salt_of(0).hex(),
             "dice": settings.seed.hex(),
             "split": settings.splits.digest(split),
         }
