@@ -142,7 +142,13 @@ def _key(settings: Settings, contestant: Contestant, split: int) -> str:
     )
 
 
-def _run_missing(settings: Settings, labels: NDArray[np.int64], stored: Stored, advance: Callable[[int], None]) -> None:
+def _run_missing(
+    settings: Settings,
+    people: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    stored: Stored,
+    advance: Callable[[int], None],
+) -> None:
     rows: BinnedRows | None = None
     for split in splits_of(settings):
         for contestant in CONTESTANTS:
