@@ -110,7 +110,10 @@ def _measure_many(arguments: argparse.Namespace, rows: BinnedRows, labels: NDArr
     engine = Engine(prepared, labels, [experiment] * LANES, train=train, threads=1)
     one = _train(engine, arguments.iterations, time.thread_time, scipy, "one thread")
     two_engine = Engine(prepared, labels, [experiment] * LANES, train=train, threads=2)
+    # What two threads together take of the CPU: as long as it is near one thread's, they do not hinder each other.
+    cpu, scipy_cpu = time.process_time(), sum(scipy.cpu)
     two = _train(two_engine, arguments.iterations, time.perf_counter, scipy, "two threads")
+    two_cpu = time.process_time() - cpu - (sum(scipy.cpu) - scipy_cpu)
     same = all(engine.state(k).to_bytes() == two_engine.state(k).to_bytes() for k in range(LANES))
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
@@ -143,6 +146,7 @@ def _measure_many(arguments: argparse.Namespace, rows: BinnedRows, labels: NDArr
         "scipy_iteration_wall_s": round(peer_wall, 4),
         "model_iteration_s": round(one / per_model, 5),
         "model_iteration_two_threads_s": round(two / per_model, 5),
+        "two_threads_cpu_over_one_thread": round(two_cpu / one, 2),
         "prepare_s": round(prepare_s, 2),
         "prepared_mb": round(prepared.nbytes / 2**20, 1),
         "peak_memory_mb": peak_mb,

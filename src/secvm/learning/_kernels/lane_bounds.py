@@ -45,12 +45,15 @@ def slot_units(groups, group_counts, starts, first_slots, some, counts):
 
 
 @compiled
-def class_norms(groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values, classes, squares):
-    """Add each person's squared values to ``squares``, people x classes. ``classes`` has dummies in a class of their
-    own.
+def class_norms(
+    groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values, classes, squares, first, last
+):
+    """Add the squared values of people in blocks ``first`` to ``last`` to ``squares``, people x classes.
+
+    ``classes`` has dummies in a class of their own.
     """
     n_people = len(cold_indptr) - 1
-    for people in range(group_counts.shape[0]):
+    for people in range(first, last):
         low = people * PEOPLE
         high = min(n_people, low + PEOPLE)
         for block in range(group_counts.shape[1]):
@@ -67,7 +70,7 @@ def class_norms(groups, group_counts, starts, first_slots, cold_indptr, cold_slo
                         last = slot
                         four >>= np.uint64(16)
                 at += group_counts[people, block, i - low]
-    for i in range(n_people):
+    for i in range(first * PEOPLE, min(n_people, last * PEOPLE)):
         for j in range(cold_indptr[i], cold_indptr[i + 1]):
             squares[i, classes[cold_slots[j]]] += np.float64(cold_values[j]) * np.float64(cold_values[j])
 
