@@ -59,15 +59,15 @@ def class_norms(
         for block in range(group_counts.shape[1]):
             at = starts[people, block]
             for i in range(low, high):
-                last, run = np.int64(-1), 0
+                before, run = np.int64(-1), 0
                 for group in range(at, at + group_counts[people, block, i - low]):
                     four = groups[group]
                     for _ in range(4):
                         slot = first_slots[block] + np.int64(four & _LOCAL)
                         # A value of v is its slot said v times: 1 + 3 + … + (2v - 1) = v².
-                        run = run + 1 if slot == last else 0
+                        run = run + 1 if slot == before else 0
                         squares[i, classes[slot]] += 2 * run + 1
-                        last = slot
+                        before = slot
                         four >>= np.uint64(16)
                 at += group_counts[people, block, i - low]
     for i in range(first * PEOPLE, min(n_people, last * PEOPLE)):
