@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, progress
+from secvm.cli.reproduce_offline import offline
 
 if TYPE_CHECKING:
     from secvm.lab.paper.lemmas import Claim, Point
@@ -23,10 +24,7 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _reproduce() -> None:
-    """Make the paper's numbers and figures again."""
-    # With one command alone typer would drop its name; a callback keeps it a group.
+app.command()(offline)
 
 
 @app.command()
