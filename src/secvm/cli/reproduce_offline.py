@@ -129,7 +129,7 @@ def offline(
     stored = Stored(place, note)
     note(f"finished work is kept in {place}")
     with contextlib.ExitStack() as stack:
-        trainer = Trainer(crowd, drawn, settings.salt, stored, _sweeper(scheduler, stack), threads)
+        trainer = Trainer(crowd, drawn, stored, _sweeper(scheduler, stack), threads)
         evaluation = Evaluation(settings, trainer)
         advance = stack.enter_context(progress("rounds", evaluation.work()))
         found = evaluation.run(advance)

@@ -19,6 +19,9 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
 
+#: Thresholds are dense where margins are: 1/2 and 1/4 put people exactly on the margin.
+LAMBDAS = ("1e-9", "1e-6", "1/50", "1/10", "1/8", "1/4", "499/1000", "1/2", "501/1000", "1", "8")
+
 
 def crowd(seed: int, n: int, words: int = 8, bins: int = 30) -> tuple[BinnedRows, NDArray[np.int64]]:
     rng = np.random.default_rng(seed)
@@ -52,11 +55,10 @@ def test_sharing_does_not_show_in_any_result(data: st.DataObject) -> None:
     rows, labels = crowd(seed, n)
     halves = np.random.default_rng(seed).random((n, 2)) < 0.7
     halves[:2] = True
-    # Thresholds are dense where margins are: λ such as 1/2 and 1/4 put people exactly on the margin.
     models = data.draw(
         st.lists(
             st.tuples(
-                st.sampled_from(["1e-9", "1e-6", "1/50", "1/10", "1/8", "1/4", "499/1000", "1/2", "501/1000", "1", "8"]),
+                st.sampled_from(LAMBDAS),
                 st.sampled_from([1, 2, 5]),
                 st.sampled_from([1, 4]),
                 st.sampled_from(["hinge", "perceptron"]),
@@ -68,10 +70,11 @@ def test_sharing_does_not_show_in_any_result(data: st.DataObject) -> None:
     )
     experiments = [ask(rows, *given[:4]) for given in models]
     train = halves[:, [given[4] for given in models]]
-    people = data.draw(st.sampled_from([rows, collapse(rows)]))
-    given = {"train": train, "rounds": 12, "states": True}
-    shared = list(sweep(people, labels, experiments, **given))
-    apart = list(sweep(people, labels, experiments, share=False, **given))
+    people = collapse(rows) if data.draw(st.booleans()) else rows
+    shared, apart = (
+        list(sweep(people, labels, experiments, train=train, rounds=12, states=True, share=share))
+        for share in (True, False)
+    )
     assert len(shared) == len(apart) == len(models)
     assert all(same(a, b) for a, b in zip(shared, apart, strict=True))
     assert all(one.shared_rounds == 0 for one in apart)
@@ -109,11 +112,10 @@ def test_models_that_find_no_room_when_they_part_come_later_and_in_their_place(
     apart = list(sweep(rows, labels, experiments, rounds=10, share=False))
     assert len({one.state.to_bytes() for one in apart}) > 4
     engine = Engine(rows, labels, experiments, share=True, room=4)
-    for _ in range(10):
-        report = engine.advance()
+    reports = [engine.advance() for _ in range(10)]
     assert engine.put_off
-    assert report.lanes == 4
-    assert report.violators[engine.put_off[0]] is None
+    assert reports[-1].lanes == 4
+    assert reports[-1].violators[engine.put_off[0]] == (0, 0)
     with pytest.raises(BadInputError, match="put off"):
         engine.state(engine.put_off[0])
     monkeypatch.setattr("secvm.estimator.engine.sweeping._MEMORY", 0)

@@ -133,7 +133,7 @@ def test_states_of_collapsed_people_come_when_they_are_asked_for() -> None:
     experiment = Experiment(n_bins=rows.n_bins, labels=("n", "p"))
     owners = Owners(rows.n_bins)
     owners.see(rows.bins)
-    collapser = Collapser(owners, 30, (rows.indptr, rows.bins), write_own=False)
+    collapser = Collapser(owners, 30, (rows.indptr, rows.bins, None), write_own=False)
     collapser.add(rows.indptr, rows.bins)
     unnamed = collapser.finish()
     (one,) = sweep(unnamed, labels, [experiment], rounds=2)

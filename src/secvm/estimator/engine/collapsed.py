@@ -32,10 +32,13 @@ from secvm.learning.rows import BinnedRows
 _NO_VALUES = np.zeros(0, np.int32)
 _NO_BINS = np.zeros(0, np.int32)
 
+#: Indptr, bins, and values where they are not all 1.
+Chunk = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32] | None]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CollapsedRows:
-    """Rows of the words that people share, laid out, and a number for all the rest. Secret: it does not print itself."""
+    """The words that people share, laid out, and a number for all the rest. Secret: it does not print itself."""
 
     #: The kept bins by their new numbers.
     prepared: PreparedRows
@@ -86,13 +89,11 @@ class Owners:
 class Collapser:
     """Takes the same people a second time, chunk after chunk of any length."""
 
-    def __init__(
-        self, owners: Owners, n_people: int, sample: tuple[NDArray[np.int64], ...], *, write_own: bool = True
-    ) -> None:
+    def __init__(self, owners: Owners, n_people: int, sample: Chunk, *, write_own: bool = True) -> None:
         """Room for so many people.
 
         Args:
-            sample: indptr, bins and values (or no values) of some of them: these tell frequent bins from rare ones.
+            sample: some of them, who tell frequent bins from rare ones.
             write_own: whether to write down which words are whose, for ``expand``.
         """
         self._owners = owners
@@ -121,9 +122,7 @@ class Collapser:
         rows = BinnedRows(new_indptr, new_bins[:n], new_values[:n], max(1, self._n_kept))
         return rows, own, own_bins[:n_own].copy() if self._write_own else _NO_BINS
 
-    def add(
-        self, indptr: NDArray[np.int64], bins: NDArray[np.int32], values: NDArray[np.int32] | None = None
-    ) -> None:
+    def add(self, indptr: NDArray[np.int64], bins: NDArray[np.int32], values: NDArray[np.int32] | None = None) -> None:
         """The next people."""
         rows, own, own_bins = self._cut(indptr, bins, values)
         self._waiting.append(rows)

@@ -45,7 +45,8 @@ class Company:
         Args:
             lowers: the threshold of each model.
 
-        Returns:
+        Returns
+        -------
             each model's rung; rungs x lanes, the thresholds; the lanes of each rung, as bits.
         """
         per_lane: list[list[int]] = [[] for _ in range(self.n_lanes)]
@@ -65,7 +66,8 @@ class Company:
             violates: for each rung the bits of violators.
             room: lanes there can be.
 
-        Returns:
+        Returns
+        -------
             for each lane from now on the one it was; and the violators of each.
         """
         if len(violates) == 1:

@@ -53,8 +53,8 @@ class EngineReport:
     """What one round cost and found."""
 
     number: int
-    #: Per model, violators of the positive and of the negative label; None for a model that was put off.
-    violators: tuple[tuple[int, int] | None, ...]
+    #: Per model, violators of the positive and of the negative label; none for a model that was put off.
+    violators: tuple[tuple[int, int], ...]
     #: Lanes that all models together took.
     lanes: int
     #: Shares of everybody that were scored, counted, and scored again truly.
@@ -245,11 +245,11 @@ class Engine:
         self.count_passes += self._people.count(counts, now, then) / max(1, len(now))
         self._verdicts[parity] = now
 
-    def _watch(self, now: Bits) -> tuple[tuple[int, int] | None, ...]:
+    def _watch(self, now: Bits) -> tuple[tuple[int, int], ...]:
         sides = np.zeros((2, self._people.width), np.int64)
         for side, label in enumerate((1, 0)):
             kernels.count_lanes(now, self._people.of_label[label], sides[side])
-        found: list[tuple[int, int] | None] = [None] * len(self.lanes)
+        found = [(0, 0)] * len(self.lanes)
         for model in self._company.active:
             here, participants = self._company.lane_of[model], np.array(self.lanes[model].participants)
             plus, minus = sides[:, here].reshape(2, 1, 1)

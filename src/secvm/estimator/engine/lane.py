@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning.aggregate.descent import Pegasos
+from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.direction import direction
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import FIXED_BITS, MAX_STATE
@@ -93,6 +93,23 @@ def why_not(experiment: Experiment) -> str | None:
         and not experiment.weighted_updates
     )
     return None if plain else "the engine knows no thinning, budget, cover or clipping; use OfflineTraining"
+
+
+def why_not_single(experiment: Experiment) -> str | None:
+    """What of this experiment ``SingleTraining`` cannot do; None: it can train it."""
+    plain = (
+        isinstance(experiment.rule, Swift)
+        and experiment.fixed_point_rows
+        and len(experiment.labels) == 2
+        and not experiment.loss.tosses_coins
+        and not experiment.loss.regression
+        and not experiment.thinning.active
+        and experiment.budget is None
+        and experiment.cover is None
+        and experiment.robust is None
+        and not experiment.weighted_updates
+    )
+    return None if plain else "a single training is for two labels by swift with fixed-point rows; use OfflineTraining"
 
 
 def _lane(experiment: Experiment, participants: NDArray[np.int64], most_in_bin: int) -> Lane:

@@ -269,7 +269,6 @@ class LaidOutPeople:
         bias = units.reshape(-1, self.width).sum(axis=0, dtype=np.int32)
         counts.reshape(2, half, self.width)[side, -1] += bias
 
-
     def by_bin(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         """One lane's line numbers as a vector over bins and the bias."""
         of_bins = column[self.prepared.slots]

@@ -4,25 +4,25 @@ Two looks at the same people, a chunk at a time: the first finds which words bel
 the others out (``estimator.engine.collapsed``). Some people only, half of a crowd, say, have fewer words in common and
 more of their own; that is another layout and the same model.
 
-    rows, labels = unhashed(TwitterPeople(), seed=1, take=half)
+    rows, labels = unhashed(TwitterPeople(), seed=1)
+    (a, a_labels), (b, b_labels) = unhashed_groups(TwitterPeople(), 1, [half, ~half])
     for swept in sweep(rows, labels, experiments, train=..., rounds=100): ...   # experiments with rows.n_bins bins
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.engine.collapsed import CollapsedRows, Collapser, Owners
-from secvm.lab.paper.twitter import CHUNK, TwitterPeople
+from secvm.lab.paper.twitter import CHUNK, Chunk, TwitterPeople
 
 #: Frequent words are told from rare ones by the first people.
 _SAMPLE = 4 * CHUNK
-
-_Part = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int8]]
 
 
 def unhashed(
@@ -40,41 +40,82 @@ def unhashed(
         take: True for each person who takes part; None: everybody.
         write_own: whether words of one person alone are written down, which states need and curves do not.
     """
-    if take is not None and take.shape != (people.n_people,):
-        raise BadInputError("take must say of each person whether it takes part")
-    n = people.n_people if take is None else int(take.sum())
-    if not n:
-        raise BadInputError("nobody takes part")
-    owners, labels = Owners(people.vocabulary), []
-    sample: list[_Part] = []
-    for part in _parts(people, seed, take, size, threads):
-        owners.see(part[1])
-        labels.append(part[2])
-        if sum(len(known) for _, _, known in sample) < _SAMPLE:
-            sample.append(part)
-    first = 0
-    indptr = [np.zeros(1, np.int64)]
-    for part in sample:
-        indptr.append(part[0][1:] + first)
-        first += int(part[0][-1])
-    some = (np.concatenate(indptr), np.concatenate([words for _, words, _ in sample]))
-    del sample
-    collapser = Collapser(owners, n, some, write_own=write_own)
-    del some
-    for part in _parts(people, seed, take, size, threads):
-        collapser.add(part[0], part[1])
-    return collapser.finish(), np.concatenate(labels).astype(np.int64)
+    if take is None:
+        take = np.ones(people.n_people, np.bool_)
+    (found,) = unhashed_groups(people, seed, [take], threads=threads, size=size, write_own=write_own)
+    return found
 
 
-def _parts(
-    people: TwitterPeople, seed: int, take: NDArray[np.bool_] | None, size: int, threads: int
-) -> Iterator[_Part]:
-    """Rows and labels of those who take part, chunk after chunk."""
-    for first, indptr, words, labels in people.chunks(seed, size, threads=threads):
-        if take is None:
-            yield indptr, words, labels
-            continue
-        here = take[first : first + len(labels)]
-        lengths = np.diff(indptr)
-        kept = np.concatenate([[0], np.cumsum(lengths[here])]).astype(np.int64)
-        yield kept, words[np.repeat(here, lengths)], labels[here]
+def unhashed_groups(
+    people: TwitterPeople,
+    seed: int,
+    groups: Sequence[NDArray[np.bool_]],
+    *,
+    threads: int = 1,
+    size: int = CHUNK,
+    write_own: bool = False,
+) -> list[tuple[CollapsedRows, NDArray[np.int64]]]:
+    """As ``unhashed`` for several groups of people at once, halves, say: everybody is drawn only twice."""
+    for take in groups:
+        if take.shape != (people.n_people,):
+            raise BadInputError("each group must say of each person whether it takes part")
+        if not take.any():
+            raise BadInputError("nobody takes part")
+    looks = [_Group(take, Owners(people.vocabulary)) for take in groups]
+    for chunk in people.chunks(seed, size, threads=threads):
+        for group in looks:
+            group.see(chunk)
+    for group in looks:
+        group.begin(write_own=write_own)
+    for chunk in people.chunks(seed, size, threads=threads):
+        for group in looks:
+            group.add(chunk)
+    return [group.finish() for group in looks]
+
+
+@dataclass(eq=False, repr=False)
+class _Group:
+    """Some people on their way into a layout."""
+
+    take: NDArray[np.bool_]
+    owners: Owners
+    _labels: list[NDArray[np.int8]] = field(default_factory=list)
+    #: The first people: their row lengths and words.
+    _sample: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = field(default_factory=list)
+    _collapser: Collapser | None = None
+
+    def _part(self, chunk: Chunk) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int8]]:
+        """Lengths, words and labels of those in a chunk who take part."""
+        first, indptr, words, labels = chunk
+        here, lengths = self.take[first : first + len(labels)], np.diff(indptr)
+        if here.all():
+            return lengths, words, labels
+        return lengths[here], words[np.repeat(here, lengths)], labels[here]
+
+    def see(self, chunk: Chunk) -> None:
+        lengths, words, labels = self._part(chunk)
+        self.owners.see(words)
+        if sum(map(len, self._labels)) < _SAMPLE:
+            self._sample.append((lengths, words))
+        self._labels.append(labels)
+
+    def begin(self, *, write_own: bool) -> None:
+        lengths, words = (np.concatenate(parts) for parts in zip(*self._sample, strict=True))
+        self._sample.clear()
+        self._collapser = Collapser(
+            self.owners, int(self.take.sum()), (_indptr(lengths), words, None), write_own=write_own
+        )
+
+    def add(self, chunk: Chunk) -> None:
+        assert self._collapser is not None
+        lengths, words, _ = self._part(chunk)
+        self._collapser.add(_indptr(lengths), words)
+
+    def finish(self) -> tuple[CollapsedRows, NDArray[np.int64]]:
+        assert self._collapser is not None
+        rows, self._collapser = self._collapser.finish(), None
+        return rows, np.concatenate(self._labels).astype(np.int64)
+
+
+def _indptr(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -8,7 +8,6 @@ numbered in ascending order; a directory of how many there are before each word 
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,9 @@ from secvm.estimator.engine.collapsed import CollapsedRows, collapse
 from secvm.lab.paper.twitter import TwitterPeople
 from secvm.lab.paper.twitter_census import expected
 from secvm.lab.paper.twitter_unhashed import unhashed
+from secvm.learning._kernels.dispatch import kernels
 from secvm.learning._kernels.layout import PreparedRows, prepare
-from secvm.learning.individual.binning import HashBinning
+from secvm.learning.individual.binning import HashBinning, VocabularyBinning
 from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm.people.table import People
@@ -186,11 +187,12 @@ class FileCrowd:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> FileCrowd:
         """Read a file once, to see who is in it."""
-        people = read_people(path, None)
+        place, digest = Path(path).resolve(), _digest(Path(path))
+        people = _read(str(place), digest)
         if len(people.label_names) != 2:
             raise BadInputError(f"{path}: the evaluation tells two labels apart, and {_counted(people.label_names)}")
         low, high = people.label_names
-        return cls(str(Path(path).resolve()), _digest(Path(path)), len(people), people.rows.n_bins, (low, high))
+        return cls(str(place), digest, len(people), people.rows.n_bins, (low, high))
 
     @property
     def unhashed_bins(self) -> int:
@@ -200,10 +202,15 @@ class FileCrowd:
         return {"kind": "file", "digest": self.digest, "people": self.n_people}
 
     def labels(self) -> NDArray[np.int64]:
-        return self._read(1, 1, b"labels").label_codes[: self.n_people].astype(np.int64)
+        return self._table().label_codes[: self.n_people].astype(np.int64)
 
     def rows(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> BinnedRows:  # noqa: ARG002
-        rows = self._read(bins, hashes, salt).rows
+        table = self._table()
+        rows = table.rows
+        if bins is not None:
+            binning, words = HashBinning(bins, salt, hashes), cast("VocabularyBinning", table.binning).words
+            hashed = kernels().hash_strings(words, binning.keys, bins)
+            rows = kernels().bin_rows(rows.indptr, hashed[rows.bins], rows.values, bins)
         return rows if len(rows) == self.n_people else rows.take(np.arange(self.n_people))
 
     def laid_out(self, bins: int, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
@@ -216,11 +223,17 @@ class FileCrowd:
     def first(self, n_people: int) -> FileCrowd:
         return replace(self, n_people=min(n_people, self.n_people))
 
-    def _read(self, bins: int | None, hashes: int, salt: bytes) -> People:
-        # Looked at each time: another machine may have another file there.
-        if _digest(Path(self.path)) != self.digest:
-            raise BadInputError(f"{self.path} is not the file that was read first")
-        return read_people(self.path, None if bins is None else HashBinning(bins, salt, hashes))
+    def _table(self) -> People:
+        return _read(self.path, self.digest)
+
+
+@lru_cache(maxsize=1)
+def _read(path: str, digest: str) -> People:
+    """The file with all its words, read once: hashing words anew is far quicker than reading them again."""
+    # Another machine may have another file there.
+    if _digest(Path(path)) != digest:
+        raise BadInputError(f"{path} is not the file that was read first")
+    return read_people(path, None)
 
 
 def _counted(labels: tuple[str, ...]) -> str:

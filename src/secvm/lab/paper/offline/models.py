@@ -31,6 +31,8 @@ class Model:
     #: None: unhashed.
     bins: int | None
     hashes: int
+    #: Of the hash, in hexadecimal; empty where nothing is hashed.
+    salt: str
     #: As people write it, so that 1e-4 is one ten-thousandth exactly.
     lambda_: str
     averaging: int
@@ -63,7 +65,6 @@ class Names:
 
     crowd: Crowd
     splits: Splits
-    salt: bytes
 
     def key(self, model: Model) -> str:
         """A digest of crowd, split, bins and settings; not of threads, folders or the time."""
@@ -72,8 +73,7 @@ class Names:
     def content(self, model: Model) -> dict[str, Any]:
         """What the key is a digest of."""
         settings = asdict(model) | {"split": self.splits.digest(model.split), "lambda_": str(exact(model.lambda_))}
-        salt = None if model.bins is None else self.salt.hex()
-        return {"results": RESULTS, "crowd": self.crowd.identity(), "salt": salt, "model": settings}
+        return {"results": RESULTS, "crowd": self.crowd.identity(), "model": settings}
 
 
 def digest(content: Any) -> str:

@@ -8,8 +8,10 @@ from typing import Any
 import orjson
 
 from secvm.files import write_atomically
+from secvm.lab.paper import offline_baselines_page
 from secvm.lab.paper.offline.figures import bins_name, figures, rule_name
 from secvm.lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN
+from secvm.lab.paper.offline_baselines_page import add
 from secvm.lab.report.page import Page, write_report
 
 _WORDS = {HOLDS: "yes", FAILS: "no", UNKNOWN: "cannot be told here", BESIDE: "these are other people"}
@@ -54,6 +56,12 @@ def page(found: dict[str, Any]) -> Page:
             for _, figure, caption in (one for one in drawn if one[0] == key):
                 out.figure(figure, caption)
             _tables(out, key, found[key])
+    if "baselines" in found:
+        out.heading("Other ways to learn from these people")
+        add(out, found["baselines"])
+    if "baselines" in found:
+        out.heading("Other ways to learn")
+        offline_baselines_page.add(out, found["baselines"])
     out.heading("How it was made")
     out.prose(_how(found))
     out.made_by("secvm reproduce offline")

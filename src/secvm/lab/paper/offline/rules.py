@@ -123,7 +123,7 @@ def _key(settings: Settings, contestant: Contestant, split: int) -> str:
             "crowd": settings.crowd.identity(),
             "people": min(MOST_PEOPLE, settings.crowd.n_people),
             "bins": bins,
-            "salt": None if bins is None else settings.salt.hex(),
+            "salt": None if bins is None else settings.salt_of(0).hex(),
             "dice": settings.seed.hex(),
             "split": settings.splits.digest(split),
         }
@@ -139,7 +139,7 @@ def _run_missing(settings: Settings, labels: NDArray[np.int64], stored: Stored, 
                 continue
             if rows is None:
                 some = settings.crowd.first(len(labels))
-                rows = some.rows(settings.rule_bins, 1, settings.salt, threads=settings.threads)
+                rows = some.rows(settings.rule_bins, 1, settings.salt_of(0), threads=settings.threads)
             stored.put(key, _run(settings, contestant, split, rows, labels, advance))
 
 

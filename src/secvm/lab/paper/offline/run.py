@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from secvm.lab.paper.offline import figure_1a, figure_1b, hashes, lambdas, rules
+from secvm.lab.paper.offline import baselines, figure_1a, figure_1b, hashes, lambdas, rules
+from secvm.lab.paper.offline.baselines import Baselines
 from secvm.lab.paper.offline.models import Model, Trained
 from secvm.lab.paper.offline.settings import AVERAGED, Settings
 from secvm.lab.paper.offline.statements import statements
@@ -19,7 +20,14 @@ from secvm.lab.paper.offline.training import Trainer
 #: Figures that are made of models of the engine; Fig. 1a has a second step.
 _OF_MODELS: dict[str, Any] = {"1a": figure_1a, "1b": figure_1b, "lambda": lambdas, "hashes": hashes}
 #: Keys of figures in the results.
-KEYS = {"1a": "figure_1a", "1b": "figure_1b", "lambda": "lambda", "hashes": "hashes", "rules": "rules"}
+KEYS = {
+    "1a": "figure_1a",
+    "1b": "figure_1b",
+    "lambda": "lambda",
+    "hashes": "hashes",
+    "rules": "rules",
+    "baselines": "baselines",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +55,8 @@ class Evaluation:
             rounds += len(AVERAGED) * self.settings.rounds
         if "rules" in self.settings.figures:
             rounds += rules.work(self.settings, self.trainer.stored)
+        if "baselines" in self.settings.figures:
+            rounds += baselines.work(self.settings, self.trainer.stored)
         return rounds
 
     def run(self, advance: Callable[[int], None] = lambda _: None) -> dict[str, Any]:
@@ -62,6 +72,10 @@ class Evaluation:
                 found[KEYS[name]] = figure.result(settings, trained)
         if "rules" in settings.figures:
             found["rules"] = rules.result(settings, self.trainer.labels, self.trainer.stored, advance)
+        if "baselines" in settings.figures:
+            found["baselines"] = baselines.result(settings, self.trainer.labels, self.trainer.stored, advance)
+        if "baselines" in settings.figures:
+            found["baselines"] = Baselines(settings, self.trainer.stored).result(self.trainer.labels, advance)
         found["statements"] = statements(found)
         return found
 
@@ -89,5 +103,6 @@ class Evaluation:
             "lambda": settings.lambda_,
             "splits": settings.n_splits,
             "split_seed": settings.splits.seed,
-            "salt": settings.salt.hex(),
+            "splits_per_hash": settings.splits_per_hash,
+            "salts": settings.salts,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,8 +29,13 @@ FACTORS = (10, 100, 1000)
 FEW_SPLITS = 16
 #: Fewer bins have nothing to say about λ or hashes.
 FEWEST_BINS = 10
-#: From so many people and bins on a model takes minutes.
-LARGE_CROWD, MANY_BINS = 50_000, 2**21
+#: With more bins than these a model of a large crowd takes minutes.
+MANY_BINS = 2**21
+#: Up to so many people another hash, or many bins, cost little.
+SMALL_CROWD = 50_000
+SPLITS_PER_HASH = 4
+#: BLAKE2b personalisation.
+_SALT_TAG = b"secvm-lab-hashes"
 #: Bins for rules of descent, if there are so many words.
 RULE_BINS = 10_000
 
@@ -78,7 +84,7 @@ class Settings:
 
     def splits_with(self, bins: int | None) -> int:
         """Splits of Fig. 1b: all, but for so many bins of a large crowd that nobody asked for by name."""
-        if self.asked_bins or self.crowd.n_people <= LARGE_CROWD or (bins is not None and bins <= MANY_BINS):
+        if self.asked_bins or self.crowd.n_people <= SMALL_CROWD or (bins is not None and bins <= MANY_BINS):
             return self.n_splits
         return min(self.n_splits, FEW_SPLITS)
 
@@ -88,7 +94,9 @@ class Settings:
         if self.asked_bins:
             return self.asked_bins[0]
         words = self.crowd.n_words
-        return None if words <= RULE_BINS else min(MAX_BINS, max(RULE_BINS, words // FACTORS[-1]))
+        if words <= RULE_BINS:
+            return None if self.crowd.unhashed_bins == words else words
+        return min(MAX_BINS, max(RULE_BINS, words // FACTORS[-1]))
 
     @property
     def hashes(self) -> tuple[int, ...]:
@@ -114,7 +122,23 @@ class Settings:
         self, split: Split, bins: int | None, *, hashes: int = 1, lambda_: str = "", averaging: int = AVERAGING
     ) -> Model:
         """A model of this evaluation; its λ and averaging where no others are given."""
-        return Model(split, bins, hashes, lambda_ or self.lambda_, averaging, self.rounds)
+        salt = b"" if bins is None else self.salt_of(split)
+        return Model(split, bins, hashes, salt.hex(), lambda_ or self.lambda_, averaging, self.rounds)
+
+    @property
+    def splits_per_hash(self) -> int:
+        """Splits that share a hash: few. All of a large crowd, where layouts take long and one draw is like another."""
+        return SPLITS_PER_HASH if self.crowd.n_people <= SMALL_CROWD else self.n_splits
+
+    def salt_of(self, split: Split) -> bytes:
+        """Every few splits have a hash of their own, so that a mean is over hashes too, and not over one draw of it."""
+        number = split // self.splits_per_hash if isinstance(split, int) else 0
+        return hashlib.blake2b(self.salt + number.to_bytes(4, "little"), digest_size=16, person=_SALT_TAG).digest()
+
+    @property
+    def salts(self) -> list[str]:
+        """The salt of each hash, for who wants to hash alike."""
+        return [self.salt_of(split).hex() for split in range(0, self.n_splits, self.splits_per_hash)]
 
     def tested(self, n_splits: int) -> int:
         """Different people who are tested by the first so many splits."""

@@ -19,6 +19,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         ("lambda", _lambda),
         ("hashes", _hashes),
         ("rules", _rules),
+        ("baselines", _baselines),
+        ("baselines", _baselines),
     ):
         if name in found:
             yield ""
@@ -106,3 +108,28 @@ def _rules(figure: dict[str, Any]) -> Iterator[str]:
             needed = reached["packages_per_person"]
             told = "" if needed is None else f" and {needed:,.0f} packages"
             yield f"  {'':>18}  as good as pegasos in its last round after {reached['round']} rounds{told}"
+
+
+def _baselines(figure: dict[str, Any]) -> Iterator[str]:
+    of_people = "" if figure["people"] == figure["of_people"] else f" of {figure['of_people']:,}"
+    yield (
+        f"Other ways: {figure['people']:,}{of_people} people, {figure['splits']} of {figure['of_splits']} splits,"
+        f" {_bins(figure['bins'])} bins; % right, recall of each label, epsilon, packages of a person"
+    )
+    for one in figure["entries"]:
+        std = "" if one["std"] is None else f" +- {100 * one['std']:4.2f}"
+        recall = ", ".join("none" if value is None else f"{100 * value:.1f}" for value in one["recall"].values())
+        epsilon = "" if one["epsilon"] is None else f"   epsilon {one['epsilon']:.2f}"
+        sent = one["packages_per_person"]
+        packages = "" if sent is None else f"   {sent:,.0f} packages"
+        yield f"  {one['name']:>31}  {100 * one['mean']:6.2f}{std}   recall {recall}{epsilon}{packages}"
+
+
+def _baselines(figure: dict[str, Any]) -> Iterator[str]:
+    people, splits = f"{figure['people']:,} of {figure['of_people']:,}", f"{figure['splits']} of {figure['of_splits']}"
+    yield f"Other ways to learn: {people} people, {splits} splits, {_bins(figure['bins'])} bins"
+    for one in figure["entries"]:
+        std = "" if one["std"] is None else f" +- {100 * one['std']:4.2f}"
+        sent = one["packages_per_person"]
+        told = "" if sent is None else f", {sent:,.0f} packages a person"
+        yield f"  {one['name']:>36}  {100 * one['mean']:6.2f}{std}  trusted: {one['trust']}{told}"

@@ -76,7 +76,6 @@ class Trainer:
 
     crowd: Crowd
     splits: Splits
-    salt: bytes
     stored: Stored
     sweeper: Sweeper
     threads: int = 1
@@ -96,7 +95,9 @@ class Trainer:
         """Those that are not stored, each once; models that share rows stand together, unhashed ones last."""
         each = dict.fromkeys(models)
         wanted = [model for model in each if self.stored.get(self._key(model)) is None]
-        return sorted(wanted, key=lambda m: (m.bins is None, m.bins or 0, m.hashes, m.rounds, str(m.split)[0] in "AB"))
+        return sorted(
+            wanted, key=lambda m: (m.bins is None, m.bins or 0, m.hashes, m.salt, m.rounds, str(m.split)[0] in "AB")
+        )
 
     def train(self, models: Iterable[Model], advance: Advance = lambda _: None) -> Mapping[Model, Trained]:
         """All of them, trained."""
@@ -112,10 +113,10 @@ class Trainer:
     def _recipe(self, model: Model) -> Recipe:
         """Half a crowd has fewer words, and fewer of them in common: unhashed, it is laid out alone."""
         if model.bins is not None or isinstance(model.split, int):
-            return Recipe(self.crowd, model.bins, model.hashes, self.salt)
+            return Recipe(self.crowd, model.bins, model.hashes, bytes.fromhex(model.salt))
         take = np.zeros(self.crowd.n_people, np.bool_)
         take[self.splits.half(model.split).people] = True
-        return Recipe(self.crowd, None, 1, self.salt, np.packbits(take).tobytes())
+        return Recipe(self.crowd, None, 1, b"", np.packbits(take).tobytes())
 
     def _train_group(self, recipe: Recipe, models: list[Model], advance: Advance) -> None:
         take = recipe.take
@@ -137,5 +138,5 @@ class Trainer:
 
     def _key(self, model: Model) -> str:
         if model not in self._keys:
-            self._keys[model] = Names(self.crowd, self.splits, self.salt).key(model)
+            self._keys[model] = Names(self.crowd, self.splits).key(model)
         return self._keys[model]
