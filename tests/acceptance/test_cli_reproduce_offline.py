@@ -31,10 +31,9 @@ def told(*arguments: object) -> dict[str, Any]:
 
 
 def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path) -> None:
-    figures = [word for name in ("1a", "1b", "lambda", "hashes", "rules") for word in ("--figure", name)]
-    found = told("--data", PEOPLE, "--splits", 4, "--rounds", 12, "--folder", tmp_path / "out", *figures)
+    found = told("--data", PEOPLE, "--splits", 4, "--rounds", 12, "--folder", tmp_path / "out")
     assert list(found) == [
-        *("data", "settings", "figure_1a", "figure_1b", "lambda", "hashes", "rules", "statements"),
+        *("data", "settings", "figure_1a", "figure_1b", "lambda", "hashes", "rules", "baselines", "statements"),
         *("models", "folder", "seconds", "peak_rss_mb"),
     ]
     assert found["data"]["people"] == 600
@@ -53,10 +52,12 @@ def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path) -> None:
     ]
     assert rules[1]["curve"]["packages_per_person"] is None
     assert rules[4]["curve"]["packages_per_person"][-1] < rules[0]["curve"]["packages_per_person"][-1]
+    ways = found["baselines"]["entries"]
+    assert {"LinearSVC", "federated averaging", "SecVM, Pegasos", "central DP, ε = 1"} <= {one["name"] for one in ways}
     assert {one["verdict"] for one in found["statements"]} >= {"does not hold here"}
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    drawn = ("figure_1a", "figure_1b", "lambda", "hashes", "rules_by_rounds", "rules_by_packages")
-    assert names >= {"report.html", "results.json", *(f"{name}.csv" for name in drawn)}
+    figures = ("figure_1a", "figure_1b", "lambda", "hashes", "rules_by_rounds", "rules_by_packages", "baselines")
+    assert names >= {"report.html", "results.json", *(f"{name}.csv" for name in figures)}
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "costs much here" in page
     again = told("--data", PEOPLE, "--splits", 4, "--rounds", 12, "--folder", tmp_path / "out", "--figure", "lambda")

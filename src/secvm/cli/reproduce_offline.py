@@ -88,7 +88,8 @@ def offline(
 
     Every finished model is kept in the folder: who is interrupted and asks again goes on from there. JSON has data,
     settings, figure_1a, figure_1b (a list: bins, n_hashes, mean, std, accuracies, best, still_rises, curve, two_cycle,
-    recall, precision, ...), lambda, hashes, rules, statements, models, folder, seconds, peak_rss_mb. Example:
+    recall, precision, ...), lambda, hashes, rules, baselines, statements, models, folder, seconds, peak_rss_mb.
+    Example:
 
     \b
         ./secvm reproduce offline

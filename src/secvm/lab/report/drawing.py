@@ -95,10 +95,16 @@ def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
         parts += [_key(x + _EDGE, height + _ROW / 2, entry) for x, entry in row]
         height += _ROW
     height += _GAP if entries else 0.0
-    space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
-    style = f'<style>{DRAWING_STYLE}</style><rect class="sheet" width="100%" height="100%"/>' if alone else ""
+    space = style = ""
+    low, width = 0.0, size.width
+    if alone:
+        # A page has room around its drawings; a file brings its own.
+        low, width, height = -_ROW, size.width + 2 * _ROW, height + 2 * _ROW
+        space = ' xmlns="http://www.w3.org/2000/svg"'
+        sheet = f'<rect class="sheet" x="{low:g}" y="{low:g}" width="{width:g}" height="{height:g}"/>'
+        style = f"<style>{DRAWING_STYLE}</style>{sheet}"
     return (
-        f'<svg{space} class="{size.kind}" viewBox="0 0 {size.width:g} {height:g}" role="img">'
+        f'<svg{space} class="{size.kind}" viewBox="{low:g} {low:g} {width:g} {height:g}" role="img">'
         f"<title>{html.escape(figure.title)}</title><desc>{html.escape(figure.description)}</desc>"
         f"{style}{''.join(parts)}</svg>"
     )

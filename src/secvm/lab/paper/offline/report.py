@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 
 from secvm.files import write_atomically
-from secvm.lab.paper import offline_baselines_page
 from secvm.lab.paper.offline.figures import bins_name, figures, rule_name
 from secvm.lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN
 from secvm.lab.paper.offline_baselines_page import add
@@ -59,9 +58,6 @@ def page(found: dict[str, Any]) -> Page:
     if "baselines" in found:
         out.heading("Other ways to learn from these people")
         add(out, found["baselines"])
-    if "baselines" in found:
-        out.heading("Other ways to learn")
-        offline_baselines_page.add(out, found["baselines"])
     out.heading("How it was made")
     out.prose(_how(found))
     out.made_by("secvm reproduce offline")

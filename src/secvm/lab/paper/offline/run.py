@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from secvm.lab.paper.offline import baselines, figure_1a, figure_1b, hashes, lambdas, rules
-from secvm.lab.paper.offline.baselines import Baselines
 from secvm.lab.paper.offline.models import Model, Trained
 from secvm.lab.paper.offline.settings import AVERAGED, Settings
 from secvm.lab.paper.offline.statements import statements
@@ -74,8 +73,6 @@ class Evaluation:
             found["rules"] = rules.result(settings, self.trainer.labels, self.trainer.stored, advance)
         if "baselines" in settings.figures:
             found["baselines"] = baselines.result(settings, self.trainer.labels, self.trainer.stored, advance)
-        if "baselines" in settings.figures:
-            found["baselines"] = Baselines(settings, self.trainer.stored).result(self.trainer.labels, advance)
         found["statements"] = statements(found)
         return found
 

@@ -20,7 +20,6 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         ("hashes", _hashes),
         ("rules", _rules),
         ("baselines", _baselines),
-        ("baselines", _baselines),
     ):
         if name in found:
             yield ""
@@ -123,13 +122,3 @@ def _baselines(figure: dict[str, Any]) -> Iterator[str]:
         sent = one["packages_per_person"]
         packages = "" if sent is None else f"   {sent:,.0f} packages"
         yield f"  {one['name']:>31}  {100 * one['mean']:6.2f}{std}   recall {recall}{epsilon}{packages}"
-
-
-def _baselines(figure: dict[str, Any]) -> Iterator[str]:
-    people, splits = f"{figure['people']:,} of {figure['of_people']:,}", f"{figure['splits']} of {figure['of_splits']}"
-    yield f"Other ways to learn: {people} people, {splits} splits, {_bins(figure['bins'])} bins"
-    for one in figure["entries"]:
-        std = "" if one["std"] is None else f" +- {100 * one['std']:4.2f}"
-        sent = one["packages_per_person"]
-        told = "" if sent is None else f", {sent:,.0f} packages a person"
-        yield f"  {one['name']:>36}  {100 * one['mean']:6.2f}{std}  trusted: {one['trust']}{told}"
