@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 
-#: Share of the majority that is there, by hour; of the busiest hour, as a share of one. Made up: quiet from one to five,
-#: much at work, most in the evening.
+#: How many of the majority are there, by hour, beside the busiest hour. Made up: quiet from one to five, much at work,
+#: most in the evening.
 ACTIVITY = (
-    (0.30, 0.20, 0.14, 0.12, 0.12, 0.16, 0.28, 0.47, 0.67, 0.78, 0.83, 0.83)
-    + (0.83, 0.83, 0.83, 0.83, 0.86, 0.89, 0.92, 0.97, 1.00, 0.94, 0.78, 0.50)
+    *(0.30, 0.20, 0.14, 0.12, 0.12, 0.16, 0.28, 0.47, 0.67, 0.78, 0.83, 0.83),
+    *(0.83, 0.83, 0.83, 0.83, 0.86, 0.89, 0.92, 0.97, 1.00, 0.94, 0.78, 0.50),
 )  # fmt: skip
 #: Hours at which the minority is there as seldom as it gets, and at which it is there as often as everybody else;
 #: between them the factor goes by a straight line.
@@ -44,7 +44,9 @@ class Rhythm:
         if not 0 < self.peak <= 1:
             raise BadInputError("the share of people online at the busiest hour must lie above 0 and at most at 1")
         if not 0 < self.night_share <= self.day_share <= 0.5:
-            raise BadInputError("the minority's share must lie above 0, at night be no more than by day, and at most .5")
+            raise BadInputError(
+                "the minority's share must lie above 0, at night be no more than by day, and at most .5"
+            )
 
     @property
     def night_factor(self) -> float:

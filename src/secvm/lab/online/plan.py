@@ -22,7 +22,14 @@ LABELS = ("male", "female")
 #: Most people in one zone, as the users of a German browser, and some elsewhere.
 ZONES = (("Europe/Berlin", 0.93), ("Europe/London", 0.03), ("Europe/Istanbul", 0.03), ("America/New_York", 0.01))
 #: The paper's values: λ, the minority's weight, averaging, bins, p, minutes of a round.
-LAMBDA, WEIGHT, AVERAGING, BINS, TRAIN_SHARE, ROUND_MINUTES = Fraction(1, 10), Fraction(4), 2, 10_000, Fraction(7, 10), 11
+LAMBDA, WEIGHT, AVERAGING, BINS, TRAIN_SHARE, ROUND_MINUTES = (
+    Fraction(1, 10),
+    Fraction(4),
+    2,
+    10_000,
+    Fraction(7, 10),
+    11,
+)
 FLOOR = 100
 
 
@@ -35,13 +42,6 @@ class Learning:
     weight: Fraction = WEIGHT
     thinning: Thinning = Thinning()  # noqa: RUF009  (a frozen value)
     robust: Robust | None = None
-
-    @property
-    def words(self) -> str:
-        """In a few words."""
-        told = ", ".join(f"{name} {float(Fraction(value)):g}" for name, value in self.rule.parameters().items())
-        thinned = f", thinned by {self.thinning}" if self.thinning.active else ""
-        return f"{self.rule.name} ({told}), weight {float(self.weight):g}{thinned}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Plan:
     begin: int = 22
     bins: int = BINS
     train_share: Fraction = TRAIN_SHARE
-    learning: Learning = Learning()  # noqa: RUF009
+    learning: Learning = Learning()
     #: B; None: what holds nearly every update (``coordinator.questions``).
     budget: int | None = None
     #: Fewest train participants of a round.

@@ -58,9 +58,7 @@ def residents(plan: Plan, days: int, labels: NDArray[np.int64] | None = None) ->
     edges = np.cumsum([share for _, share in plan.zones])[:-1]
     zones = np.searchsorted(edges, LabDice(plan.seed, "zone").uniform(devices), side="right")
     habit = _LEAST + (_MOST - _LEAST) * LabDice(plan.seed, "habit").uniform(devices)
-    return Residents(
-        labels=labels[:n], places=places, came=came, left=left, zones=zones.astype(np.int64), habit=habit
-    )
+    return Residents(labels=labels[:n], places=places, came=came, left=left, zones=zones.astype(np.int64), habit=habit)
 
 
 def needed(plan: Plan, days: int) -> int:

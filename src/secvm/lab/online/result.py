@@ -1,10 +1,10 @@
 """What a run over days says: rounds, and the drop of the minority's recall at night.
 
-**night_drop** of a run around the clock is the mean recall of the minority over day rounds minus that over night rounds
-(23 to 6 o'clock in the main zone), after a warm-up of one day. A run by day only has no night. There it is the mean over
-the middle half of the day minus that over the first and the last quarter, which lie next to the nights: what a night
-does to a model would show there, and a model that gets better or worse all day long does not. A run around the clock has
-that number too (``edge_drop``), over the same hours.
+**night_drop** of a run around the clock is the mean recall of the minority over day rounds minus that over night
+rounds (23 to 6 o'clock in the main zone), after a warm-up of one day. A run by day only has no night. There it is the
+mean over the middle half of the day minus that over the first and the last quarter, which lie next to the nights: what
+a night does to a model would show there, and a model that gets better or worse all day long does not. A run around the
+clock has that number too (``edge_drop``), over the same hours.
 
 **Standard error.** Rounds next to each other share people and model. They are put together to hours; hours are taken as
 independent, and the error is that of a difference of two means of hours. Where recall moves within the night, that
@@ -95,6 +95,8 @@ class Run:
     lines: tuple[Line, ...]
     #: How it learned.
     learning: str
+    #: What the last model says of all test people, there or not: it comes too late for a round's test packages.
+    final: Score
     #: The bytes of the last state.
     state: bytes = field(repr=False)
     #: Devices that took part on each day, at least once.
@@ -164,6 +166,10 @@ class Run:
             "edge_drop": _rounded(edge.value),
             "edge_drop_error": _rounded(edge.error),
             "means": {"day": self._means(night=False), "night": self._means(night=True)},
+            "final": {
+                name: dict(zip(self.labels, [_rounded(s.value) for s in getattr(self.final, name)], strict=True))
+                for name in ("recall", "precision", "baseline")
+            },
             "learning": self.learning,
             "devices": self.devices,
             "daily_active": list(self.daily_active),

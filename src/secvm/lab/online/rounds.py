@@ -117,6 +117,13 @@ class OnlineRounds:
             packages=units + int(tally.participants.sum()) + 2 * testing,
         )
 
+    def final_cells(self) -> NDArray[np.int64]:
+        """The confusion matrix of the last model on all test people, there or not. No coordinator has it."""
+        return self._cells(
+            np.ones(len(self._testers), dtype=np.bool_),
+            self._test.labels(self.experiment.rule.evaluation_weights(self.state)),
+        ).cells
+
     def _sent(self, present: Present, training: Weights, evaluation: Weights) -> Tally:
         """What arrives of honest devices."""
         here, finish = present.here[self._trainers], present.finish[self._trainers]
@@ -159,7 +166,9 @@ class OnlineRounds:
         tally = tally.merge(replace(units, participants=people.astype(np.int64)))
         return tally.count(self._one_by_one(present, singly, training, evaluation))
 
-    def _one_by_one(self, present: Present, who: NDArray[np.bool_], training: Weights, evaluation: Weights) -> list[Package]:
+    def _one_by_one(
+        self, present: Present, who: NDArray[np.bool_], training: Weights, evaluation: Weights
+    ) -> list[Package]:
         """What arrives of these devices, package by package."""
         people: list[tuple[int, Individual, int]] = []
         for numbers, rows, cohort in (

@@ -17,6 +17,7 @@ from secvm.lab.online.malice import Malicious
 from secvm.lab.online.plan import Plan
 from secvm.lab.online.result import Line, Run
 from secvm.lab.online.rounds import OnlineRounds, PlayedRound
+from secvm.learning.aggregate.scoring import score
 from secvm.learning.experiment import Experiment
 
 #: Told (rounds done, rounds in all) after each of them.
@@ -70,7 +71,8 @@ def simulate(
     return Run(
         labels=plan.labels,
         lines=tuple(lines),
-        learning=plan.learning.words,
+        learning=in_words(experiment),
+        final=score(played.final_cells()),
         state=played.state.to_bytes(),
         daily_active=tuple(seen.sum(axis=1).tolist()),
         devices=len(people),
@@ -78,6 +80,16 @@ def simulate(
         two_cycle=played.two_cycle.caught,
         seconds=time.monotonic() - begun,
     )
+
+
+def in_words(experiment: Experiment) -> str:
+    """How an experiment learns."""
+    rule, thinned = experiment.rule, experiment.thinning
+    told = ", ".join(f"{name} {float(Fraction(value)):g}" for name, value in rule.parameters().items())
+    weights = "/".join(f"{float(weight):g}" for weight in experiment.class_weights)
+    parts = [f"{rule.name} ({told})", f"class weights {weights}"]
+    parts += [f"thinned by {thinned}"] if thinned.active else []
+    return ", ".join(parts)
 
 
 def _fitting(people: Crowd, plan: Plan | None) -> Plan:

@@ -36,7 +36,9 @@ def arrived(packages: Sequence[Package], device: int, round_number: int, stays: 
 class Stragglers:
     """Train people who go away; ``tally`` counts what arrives of them in a round."""
 
-    def __init__(self, experiment: Experiment, rows: BinnedRows, ids: NDArray[np.int64], *, seed: bytes, lab: int) -> None:
+    def __init__(
+        self, experiment: Experiment, rows: BinnedRows, ids: NDArray[np.int64], *, seed: bytes, lab: int
+    ) -> None:
         self._experiment, self._rows, self._ids, self._seed = experiment, rows, ids, seed
         self._times = LabDice(lab, "times")
 
@@ -60,10 +62,8 @@ class Stragglers:
         owner, bins, value_signs, unit = _units(some)
         counted = experiment.empty_tally()
         passed = np.zeros(len(places), dtype=np.int64)
-        keys = None
-        if experiment.thinning.active:
-            keys = dice_keys(self._seed, self._ids[places], Purpose.THINNING)
-            keep = experiment.thinning.keep53(some.squared_norms.tolist())
+        keep = experiment.thinning.keep53(some.squared_norms.tolist())
+        keys = dice_keys(self._seed, self._ids[places], Purpose.THINNING) if experiment.thinning.active else None
         kept_by_model = []
         for model in range(experiment.models.n_models):
             kept = signs[owner, model] != 0
@@ -75,8 +75,8 @@ class Stragglers:
         sent = sum((np.bincount(owner[kept], minlength=len(places)) for kept in kept_by_model), passed)
         budget = experiment.train_budget
         above = sent > budget if budget is not None else np.zeros(len(places), dtype=np.bool_)
-        for model, kept in enumerate(kept_by_model):
-            kept &= ~above[owner]
+        for model, wanted in enumerate(kept_by_model):
+            kept = wanted & ~above[owner]
             whose = owner[kept]
             # Number of each unit among those that its device sends; the participation package came first.
             rank = passed[whose] + _rank(whose, len(places)) + 1

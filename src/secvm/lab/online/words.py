@@ -14,6 +14,8 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,12 +81,12 @@ class TitleWords:
                 strengths = np.rint(shares * 2**_STRENGTH_BITS).astype(np.int64)
                 indptr = np.arange(len(some) + 1, dtype=np.int64) * self.per_person
                 words = np.empty(len(some) * self.per_person, np.int32)
-                tables = (edges, leans, word_key, lean_key, first, sides, strengths, indptr)
+                tables: tuple[Any, ...] = (edges, leans, word_key, lean_key, first, sides, strengths, indptr)
                 cuts = np.linspace(0, len(some), min(threads, len(some)) + 1).astype(np.int64).tolist()
-                jobs = [
-                    pool.submit(draw_words, *tables, low, high, table_bits, words)
-                    for low, high in zip(cuts[:-1], cuts[1:], strict=True)
-                ]
-                if any(job.result() >= 0 for job in jobs):
+
+                def draw(ends: tuple[int, int], tables: Any = tables, words: Any = words) -> int:
+                    return int(draw_words(*tables, *ends, table_bits, words))
+
+                if any(stuck >= 0 for stuck in pool.map(draw, pairwise(cuts))):
                     raise BadInputError("a person did not find so many different words: a larger vocabulary has them")
                 yield first, words.reshape(len(some), self.per_person)
