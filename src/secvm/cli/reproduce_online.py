@@ -38,7 +38,8 @@ def online(
         ./secvm reproduce online --people 10000 --format json
     """
     from secvm.lab.online.plan import Plan
-    from secvm.lab.online.reproduction import page, reproduce
+    from secvm.lab.online.reproduction import reproduce
+    from secvm.lab.online.reproduction_page import page
     from secvm.lab.online.words import TitleWords
     from secvm.lab.report.page import write_report
 
@@ -66,7 +67,7 @@ def online(
 
 
 def _lines(found: Reproduction, told: dict[str, Any]) -> list[str]:
-    settings = told["settings"]
+    settings, labels = told["settings"], found.plan.labels
     lines = [
         f"{settings['people']:,} made-up people at any time, {settings['words']} words each, {settings['bins']:,} bins",
         "",
@@ -76,13 +77,15 @@ def _lines(found: Reproduction, told: dict[str, Any]) -> list[str]:
     for words, runs in (("the paper's settings", told), ("chosen", told.get("chosen"))):
         if runs is None:
             continue
-        lines += [
-            f"{f'{words}, {name}':32}  " + _cells(runs[name], found.plan.labels)
-            for name in ("continuous", "daytime")
-        ]
+        lines += [f"{f'{words}, {run}':32}  {_cells(runs[run], labels)}" for run in ("continuous", "daytime")]
     if "chosen" in told:
         chosen = told["chosen"]
         lines += ["", f"chosen on other people: lambda {chosen['lambda']:g}, weight {chosen['weight']:g}"]
+    if "short_rows" in told:
+        short = told["short_rows"]
+        lines += ["", f"people of {short['words']} words"]
+        lines += [f"{name:32}  {_cells(short[name], labels)}" for name in ("paper", "chosen")]
+        lines.append(f"chosen: lambda {short['chosen']['lambda']:g}, weight {short['chosen']['weight']:g}")
     if "report" in told:
         lines.append(f"report: {told['report']}")
     lines.append(f"{told['seconds']:.1f} s, {told['peak_rss_mb']:.0f} MB")

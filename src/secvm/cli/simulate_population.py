@@ -195,7 +195,7 @@ def _lines(outcome: Outcome, told: dict[str, Any]) -> list[str]:
     run, labels = outcome.run, outcome.plan.labels
     lines = [
         f"{outcome.plan.people:,} people at any time, {run.devices:,} devices in all, {len(run.lines)} rounds",
-        f"in a round {told['participants_per_round']:,.0f} participants of {told['packages_per_participant']:.1f} packages",
+        f"a round has {told['participants_per_round']:,.0f} devices, {told['packages_per_participant']:.1f} packages each",
         run.learning,
         f"{'':10}  " + "  ".join(f"recall {label:>10}  precision" for label in labels),
     ]

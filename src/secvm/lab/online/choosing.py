@@ -1,6 +1,6 @@
 """λ and the minority's class weight, chosen on a pilot: other people, two days around the clock.
 
-The procedure, written down before any figure was made:
+The procedure:
 
  1. The pilot has as many people as the population, at most 40,000, of another seed, so that nobody who is measured
     later has had a say. Everything else is the plan's. (Few people want other settings than many.)
@@ -25,8 +25,8 @@ from secvm.lab.online.result import Run
 from secvm.lab.online.run import simulate
 from secvm.learning.aggregate.descent import Pegasos
 
-LAMBDAS = (Fraction(1), Fraction(1, 10), Fraction(1, 100))
-WEIGHTS = (Fraction(4), Fraction(6), Fraction(8))
+LAMBDAS = (Fraction(1, 10), Fraction(1, 100), Fraction(1, 1000))
+WEIGHTS = (Fraction(4), Fraction(5), Fraction(6), Fraction(7))
 DAYS = 2
 MOST_PEOPLE = 40_000
 #: Added to the seed.

@@ -22,6 +22,8 @@ from secvm.learning.experiment import Experiment
 
 #: Told (rounds done, rounds in all) after each of them.
 Watch = Callable[[int, int], None]
+#: Told what is being done, and how much of how much is done; of none, where nobody knows.
+Stage = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ from secvm.lab.online import figures
 from secvm.lab.online.covered import Covered, Promise, covered
 from secvm.lab.online.crowd import crowd
 from secvm.lab.online.plan import Plan
-from secvm.lab.online.reproduction import Watch
 from secvm.lab.online.result import Run
-from secvm.lab.online.run import Attack, simulate
+from secvm.lab.online.run import Attack, Stage, simulate
 from secvm.lab.report.page import Page
 
 
@@ -75,7 +74,7 @@ class Outcome:
         }
 
 
-def play(scenario: Scenario, watch: Watch) -> Outcome:
+def play(scenario: Scenario, watch: Stage) -> Outcome:
     """All of it."""
     plan = scenario.plan
     watch("making people", 0, 0)

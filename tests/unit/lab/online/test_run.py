@@ -14,7 +14,8 @@ from secvm.lab.online.covered import Promise
 from secvm.lab.online.crowd import crowd
 from secvm.lab.online.day import Rhythm
 from secvm.lab.online.plan import daytime
-from secvm.lab.online.reproduction import page, reproduce
+from secvm.lab.online.reproduction import reproduce
+from secvm.lab.online.reproduction_page import page
 from secvm.lab.online.run import Attack, simulate
 from secvm.lab.online.scenario import Scenario, play
 from secvm.lab.online.scenario import page as scenario_page
