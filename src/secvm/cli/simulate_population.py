@@ -83,7 +83,7 @@ def simulate(
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 2,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Simulate a population of devices over days: day and night, coming and going, cover and attacks.
+    """Simulate a population of devices over days, with cover and attacks.
 
     The rounds are those of a deployment of the same people and dice, byte for byte (docs/online.md). Example:
 
@@ -195,7 +195,7 @@ def _lines(outcome: Outcome, told: dict[str, Any]) -> list[str]:
     run, labels = outcome.run, outcome.plan.labels
     lines = [
         f"{outcome.plan.people:,} people at any time, {run.devices:,} devices in all, {len(run.lines)} rounds",
-        f"a round has {told['participants_per_round']:,.0f} devices, {told['packages_per_participant']:.1f} packages each",
+        f"a round: {told['participants_per_round']:,.0f} devices of {told['packages_per_participant']:.1f} packages",
         run.learning,
         f"{'':10}  " + "  ".join(f"recall {label:>10}  precision" for label in labels),
     ]
