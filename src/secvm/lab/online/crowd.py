@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,8 @@ def crowd(plan: Plan, days: int) -> Crowd:
 
 
 def _made_up(plan: Plan, days: int) -> Crowd:
+    if find_spec("numba") is None:
+        raise BadInputError("made-up people need numba", next_step="pip install 'secvm[estimator]'")
     # Slow to import, and compiled.
     from secvm.learning._kernels.hash_numbers import hash_numbers  # noqa: PLC0415
 

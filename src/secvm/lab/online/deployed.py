@@ -176,7 +176,7 @@ class Deployment:
                 "delta": repr(self._cover.delta),
                 "participants": plan.people,
                 "gamma": repr(self._cover.gamma),
-                "shape": "smallest",
+                "shape": 30,
             }
         return told
 
