@@ -10,6 +10,7 @@ import typer
 
 from secvm.cli.output import Format, FormatOption, emit, progress
 from secvm.cli.reproduce_offline import offline
+from secvm.cli.reproduce_online import online
 
 if TYPE_CHECKING:
     from secvm.lab.paper.lemmas import Claim, Point
@@ -25,6 +26,7 @@ app = typer.Typer(
 
 
 app.command()(offline)
+app.command()(online)
 
 
 @app.command()
