@@ -41,7 +41,6 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
 from secvm.protocol.experiment_document import (
-    MAX_BUDGET,
     ExperimentDocument,
     FeaturesWanted,
     HashedBins,
@@ -50,6 +49,7 @@ from secvm.protocol.experiment_document import (
     VocabularyBins,
     Windows,
 )
+from secvm.protocol.learning_terms import MAX_BUDGET
 from secvm.protocol.log import LogTerms
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES
 from secvm.protocol.tokens import TokenTerms

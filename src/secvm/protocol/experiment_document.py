@@ -19,31 +19,25 @@ from typing import Any, Literal, get_args
 
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.crypto.tokens import MAX_TOKENS
-from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
-from secvm.learning.aggregate.robust import Robust
-from secvm.learning.experiment import Experiment, rule_by_name
-from secvm.learning.label_models import MAX_MODELS
-from secvm.learning.losses import Loss
-from secvm.learning.thinning import Thinning
+from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import EXPERIMENT_ID_BYTES, MAX_BINS, ExperimentId
 from secvm.protocol.cover_terms import CoverTerms, check_covered, read_privacy, write_privacy
 from secvm.protocol.documents import (
     Fields,
-    as_ratio,
     decode_document,
     digest_of,
     encode_document,
     is_integer,
     ratio_text,
 )
+from secvm.protocol.learning_terms import read_learning, write_learning
 from secvm.protocol.log import LogTerms
 from secvm.protocol.tokens import TokenTerms
 from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND
 
 MAX_DOCUMENT_BYTES = 2**18
 MAX_HASHES = 16
-#: Packages of one participant in one round; privacy.md's heaviest setting needs about 2,500.
-MAX_BUDGET = 2**16
 #: A week: who waits longer for a round has another problem.
 MAX_WINDOW_S = 7 * 86_400
 MAX_KEYS = 8
@@ -223,7 +217,7 @@ class ExperimentDocument:
         train_share = fields.ratio("train_share")
         if not 0 < train_share <= 1:
             raise fields.refuse("train_share")
-        learning = _read_learning(fields.inner("learning"), binning.bins)
+        learning = read_learning(fields.inner("learning"), binning.bins)
         privacy, experiment = read_privacy(fields.inner("privacy"), learning, train_share)
         document = cls(
             title=fields.text("title", shortest=1, longest=200),
@@ -277,7 +271,7 @@ class ExperimentDocument:
             },
             "floor": self.floor,
             "gateway_note": self.gateway_note,
-            "learning": _write_learning(self.experiment, self.binning.bins),
+            "learning": write_learning(self.experiment, self.binning.bins),
             "log": None if self.log is None else self.log.to_content(),
             "privacy": write_privacy(self.privacy, self.experiment, self.train_share),
             "question": self.question,
@@ -354,80 +348,6 @@ def _read_binning(fields: Fields) -> HashedBins | VocabularyBins:
         raise fields.refuse("kind")
     fields.done()
     return binning
-
-
-def _write_learning(experiment: Experiment, bins: int) -> dict[str, Any]:
-    if experiment.budget is None or experiment.fixed_point_rows or experiment.weighted_updates:
-        raise LocalProtocolError("an experiment over devices needs a budget, and rows that packages can carry")
-    if experiment.n_bins != bins:
-        raise LocalProtocolError("the experiment and its binning have different numbers of bins")
-    loss, thinning = experiment.loss, experiment.thinning
-    return {
-        "budget": experiment.budget,
-        "class_weights": [ratio_text(weight) for weight in experiment.class_weights],
-        "features_per_participant": experiment.features_per_person,
-        "labels": list(experiment.labels),
-        "loss": {"name": loss.name, "parameter": None if loss.parameter is None else ratio_text(loss.parameter)},
-        "multiclass": experiment.multiclass,
-        "robust": _write_robust(experiment.robust),
-        "rule": {"constants": experiment.rule.parameters(), "name": experiment.rule.name},
-        "target": {"centre": ratio_text(experiment.target_centre), "spread": ratio_text(experiment.target_spread)},
-        "thinning": {
-            "q": None if thinning.q is None else ratio_text(thinning.q),
-            "rho": None if thinning.rho is None else ratio_text(thinning.rho),
-        },
-    }
-
-
-def _read_learning(fields: Fields, bins: int) -> Experiment:
-    loss, rule = fields.inner("loss"), fields.inner("rule")
-    thinning, target = fields.inner("thinning"), fields.inner("target")
-    constants = rule.inner("constants").rest_as_text(longest=200)
-    every_person = fields.is_null("features_per_participant")
-    try:
-        experiment = Experiment(
-            n_bins=bins,
-            labels=tuple(_read_label(item) for item in fields.items("labels", shortest=1, longest=MAX_MODELS)),
-            rule=rule_by_name(rule.text("name", longest=64), constants),
-            loss=Loss(loss.text("name", longest=64), None if loss.is_null("parameter") else loss.ratio("parameter")),
-            thinning=Thinning(
-                q=None if thinning.is_null("q") else thinning.ratio("q"),
-                rho=None if thinning.is_null("rho") else thinning.ratio("rho"),
-            ),
-            class_weights=tuple(as_ratio(item) for item in fields.items("class_weights", longest=MAX_MODELS)),
-            multiclass=fields.text("multiclass", longest=3),
-            features_per_person=None if every_person else fields.integer("features_per_participant", 1, MAX_BINS),
-            budget=fields.integer("budget", 2, MAX_BUDGET),
-            target_centre=target.ratio("centre"),
-            target_spread=target.ratio("spread"),
-            robust=None if fields.is_null("robust") else _read_robust(fields.inner("robust")),
-        )
-    except BadInputError as fault:
-        raise MalformedMessageError(str(fault)) from None
-    except (ValueError, TypeError):
-        raise MalformedMessageError("a constant of the experiment is no number") from None
-    for part in (fields, loss, rule, thinning, target):
-        part.done()
-    return experiment
-
-
-def _write_robust(robust: Robust | None) -> dict[str, Any] | None:
-    if robust is None:
-        return None
-    return {"clip": None if robust.clip is None else ratio_text(robust.clip), "trim": robust.trim}
-
-
-def _read_robust(fields: Fields) -> Robust:
-    clip = None if fields.is_null("clip") else fields.ratio("clip")
-    robust = Robust(clip=clip, trim=fields.integer("trim", 1))
-    fields.done()
-    return robust
-
-
-def _read_label(item: object) -> str:
-    if not isinstance(item, str) or not 0 < len(item.encode()) <= 200:
-        raise MalformedMessageError("a label of the experiment has no proper name")
-    return item
 
 
 def _read_features(fields: Fields) -> FeaturesWanted:
