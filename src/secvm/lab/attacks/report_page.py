@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from secvm.lab.attacks.attack import Curve, Measurement
 from secvm.lab.attacks.report import Row
-from secvm.lab.demo.report_parts import numbers_behind, table
-from secvm.lab.demo.report_style import POLICY, STYLE
+from secvm.lab.report.parts import cards, numbers_behind, shell, table
 from secvm.lab.svg import Axes, Line, Rule, line_chart
 
 #: The overview's own units: a line for each attack, names on the left, a scale from 0 to 1.
@@ -28,17 +27,15 @@ _STYLE = (
 
 def page(rows: Sequence[Row], *, quick: bool, seed: int) -> str:
     """The whole page."""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="referrer" content="no-referrer"><title>The attack lab · SecVM</title>'
-        f"<style>{STYLE}{_STYLE}</style></head><body><main><h1>The attack lab</h1>"
+    return shell(
+        "The attack lab",
+        "<h1>The attack lab</h1>"
         + _opening(rows, quick=quick)
         + overview(rows)
         + "".join(_one(row) for row in rows)
         + f"<footer>Made by <code>secvm attack report{' --quick' if quick else ''} --seed {seed}</code>. This page is"
-        " one file and fetches nothing.</footer></main></body></html>\n"
+        " one file and fetches nothing.</footer>",
+        style=_STYLE,
     )
 
 
@@ -49,16 +46,14 @@ def written(found: Measurement) -> str:
 
 def _opening(rows: Sequence[Row], *, quick: bool) -> str:
     judged = [row for row in rows if row.met is not None]
-    cards = [
+    shown = [
         (str(len(rows)), "attacks, each measured without and with its defence"),
         (f"{sum(bool(row.met) for row in judged)} of {len(judged)}", "stated goals are met"),
     ]
-    shown = "".join(f'<div class="card"><b>{b}</b><span>{html.escape(s)}</span></div>' for b, s in cards)
     fewer = " This is a quick run: intervals are wide." if quick else ""
     return (
         '<p class="lead">What each attacker can do with what it sees, and nothing else. A metric of 1 is full success;'
-        f" what chance alone gives is marked. Every value has its 95 % interval.{fewer}</p>"
-        f'<div class="cards">{shown}</div>'
+        f" what chance alone gives is marked. Every value has its 95 % interval.{fewer}</p>" + cards(shown)
     )
 
 

@@ -9,24 +9,17 @@ from secvm.lab.demo.report_parts import (
     accuracy_figure,
     arrivals_figure,
     class_figures,
-    number,
     participants_figure,
-    percent,
-    table,
 )
-from secvm.lab.demo.report_style import POLICY, STYLE
 from secvm.lab.demo.result import PLUMBING, DemoResult, Guarantee
+from secvm.lab.report.parts import cards, number, percent, shell, table
 
 
 def report_page(result: DemoResult) -> str:
     """The whole page."""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="referrer" content="no-referrer"><title>A federation in miniature · SecVM</title>'
-        f"<style>{STYLE}</style></head><body><main>"
-        + _opening(result)
+    return shell(
+        "A federation in miniature",
+        _opening(result)
         + "<h2>How good is the model?</h2>"
         + _accuracy_words(result)
         + accuracy_figure(result)
@@ -53,12 +46,12 @@ def report_page(result: DemoResult) -> str:
         + _privacy(result)
         + f"<footer>Made by <code>secvm demo</code> in {result.seconds:.0f} seconds, seed {result.seed}. This page"
         f" is one file"
-        " and fetches nothing.</footer></main></body></html>\n"
+        " and fetches nothing.</footer>",
     )
 
 
 def _opening(result: DemoResult) -> str:
-    cards = [
+    shown = [
         (percent(result.accuracy), f"accuracy on {number(result.tested_on)} people who took no part"),
         (percent(result.central_accuracy), "scikit-learn’s LinearSVC with all the data in one place"),
         (number(result.checks.packages_sent), "packages sent, each its own request"),
@@ -67,15 +60,14 @@ def _opening(result: DemoResult) -> str:
         (result.checks.audit, f"says an auditor; {number(result.checks.steps_replayed)} steps follow"),
         (f"{result.seconds:.0f} s", f"for {result.rounds} rounds on this machine"),
     ]
-    shown = "".join(f'<div class="card"><b>{html.escape(b)}</b><span>{html.escape(s)}</span></div>' for b, s in cards)
     return (
         "<h1>A federation in miniature</h1>"
         f'<p class="lead">{number(result.participants)} devices trained one classifier in {result.rounds} rounds.'
         " What each of them read stayed with it; what left were single counts of plus or minus one, sealed one by"
         " one, at"
         " random times, through a relay that cannot open them, to a coordinator that cannot tell whose they are.</p>"
-        f'<div class="cards">{shown}</div>'
-        "<h2>What this was</h2>"
+        + cards(shown)
+        + "<h2>What this was</h2>"
         f"<p>{html.escape(result.people)} A coordinator, a relay, {result.witnesses} witnesses"
         f" and {result.hosts} host{'s' if result.hosts != 1 else ''} ran as processes of their own and spoke over"
         " sockets of this machine."

@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Sequence
 
 from secvm.lab.demo.result import DemoResult
+from secvm.lab.report.parts import number, numbers_behind, percent
 from secvm.lab.svg import Axes, Bars, Line, Rule, bar_chart, line_chart, nice_top
 from secvm.learning.aggregate.scoring import Share
 
 #: Classes beyond so many share colours.
 COLOURS = 4
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """A share as people write it; a dash where there is none."""
-    return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u00a0%"
-
-
-def number(value: int) -> str:
-    """An integer in groups of three."""
-    return f"{value:,}"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:
-    """A table that scrolls by itself where the screen is narrow."""
-    titled = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    heads = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in head)
-    body = "".join(
-        "<tr>"
-        f'<th scope="row">{html.escape(row[0])}</th>'
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table>{titled}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def numbers_behind(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The numbers of a figure, folded away."""
-    return f"<details><summary>The numbers</summary>{table(head, rows)}</details>"
 
 
 def accuracy_figure(result: DemoResult) -> str:

@@ -1,0 +1,123 @@
+"""A report: text, tables, figures and the paper's statements beside ours, in one file that fetches nothing."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from secvm.errors import BadInputError
+from secvm.files import write_together
+from secvm.lab.report.drawing import LARGE, SMALL, draw
+from secvm.lab.report.figure import Figure
+from secvm.lab.report.parts import cards, numbers_behind, shell, table
+from secvm.lab.report.png import missing
+
+#: Longer tables behind a figure show a selection; the file beside the page has every row.
+_SHOWN = 40
+
+
+class Page:
+    """A page that is filled from top to bottom. Everything given to it is plain text."""
+
+    def __init__(self, title: str, lead: str) -> None:
+        self.title = title
+        self.figures: list[Figure] = []
+        self._parts = [f'<h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p>']
+        self._footer = "This page is one file and fetches nothing."
+
+    def heading(self, text: str) -> None:
+        """Begin a section."""
+        self._parts.append(f"<h2>{html.escape(text)}</h2>")
+
+    def prose(self, text: str) -> None:
+        """A paragraph, or several with empty lines between them."""
+        self._parts += [f"<p>{html.escape(piece.strip())}</p>" for piece in re.split(r"\n\s*\n", text) if piece.strip()]
+
+    def cards(self, shown: Iterable[tuple[str, str]]) -> None:
+        """A few numbers in large type, each with what it counts."""
+        self._parts.append(cards(shown))
+
+    def statement(self, paper: str, ours: str, holds: str) -> None:
+        """What the paper says, what was found here, and whether it holds: a word or a sentence, ``yes …``, ``no …``."""
+        self._parts.append(
+            f'<div class="said"><p><span class="who">The paper</span>{html.escape(paper)}</p>'
+            f'<p><span class="who">Here</span>{html.escape(ours)}</p>'
+            f'<p class="verdict {_verdict(holds)}"><span class="who">Holds?</span>{html.escape(holds)}</p></div>'
+        )
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> None:
+        """A table whose first column names its rows."""
+        self._parts.append(table(header, rows, caption=caption))
+
+    def figure(self, figure: Figure, caption: str) -> None:
+        """A figure with its numbers folded away below it."""
+        if figure.name in {other.name for other in self.figures}:
+            raise BadInputError(f"the page has two figures of the name {figure.name!r}")
+        self.figures.append(figure)
+        self._parts.append(
+            f'<figure class="plot" id="figure-{figure.name}"><p class="title">{html.escape(figure.title)}</p>'
+            f"{draw(figure, LARGE)}{draw(figure, SMALL)}<figcaption>{html.escape(caption)}</figcaption>"
+            f"{_numbers(figure)}</figure>"
+        )
+
+    def made_by(self, command: str, seconds: float | None = None) -> None:
+        """Say at the end which command makes this page, and how long it took."""
+        took = "" if seconds is None else f" in {seconds:,.0f} seconds"
+        self._footer = f"Made by <code>{html.escape(command)}</code>{took}. This page is one file and fetches nothing."
+
+    def html(self) -> str:
+        """The whole page."""
+        return shell(self.title, "".join(self._parts) + f"<footer>{self._footer}</footer>")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What ``write_report`` left behind."""
+
+    paths: tuple[Path, ...]
+    #: One sentence where the pictures are missing, else empty.
+    note: str
+
+
+def write_report(folder: Path, page: Page) -> Written:
+    """Write ``report.html`` and of each figure ``NAME.csv`` and ``NAME.png``, all of them or none.
+
+    Without matplotlib the page and the numbers are written all the same, and the note says what is missing.
+    """
+    note = missing()
+    contents = {folder / "report.html": page.html().encode()}
+    for figure in page.figures:
+        contents[folder / f"{figure.name}.csv"] = figure.csv().encode()
+        if not note:
+            contents[folder / f"{figure.name}.png"] = figure.png()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"cannot make the folder {folder}: {error.strerror}") from None
+    write_together(contents)
+    return Written(tuple(contents), note)
+
+
+def _verdict(holds: str) -> str:
+    word = re.match(r"\w*", holds.lower())
+    return {"yes": "holds", "holds": "holds", "no": "fails", "not": "fails"}.get(word.group() if word else "", "partly")
+
+
+def _numbers(figure: Figure) -> str:
+    header, rows = figure.rows()
+    every = max(1, math.ceil(len(rows) / _SHOWN))
+    note = f"All numbers are in {figure.name}.csv."
+    if every > 1:
+        note = f"One row in {every} of {len(rows):,}; {note[0].lower()}{note[1:]}"
+    shown = [[_cell(value) for value in row] for row in rows[::every]]
+    return numbers_behind(header, shown, caption=note)
+
+
+def _cell(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"

@@ -1,0 +1,114 @@
+"""A ``Figure`` as PNG bytes, drawn with matplotlib (the extra ``plots``): same ticks, same colours as the SVG.
+
+The reader's own settings of matplotlib are set aside and neither date nor version is written, so that one figure is
+one file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+from secvm.errors import BadInputError
+from secvm.lab.report.style import EDGE, INK, LIGHT, SOFT
+
+if TYPE_CHECKING:
+    from secvm.lab.report.figure import Curve, Figure
+
+#: Inches, and dots of an inch: 1,440 × 810.
+_SIZE, _DOTS = (9.6, 5.4), 150
+#: Of levels to compare with.
+_DASHES = ((1.5, 2.5), (6, 3.5), (6, 2.5, 1.5, 2.5))
+_NEXT = "pip install 'secvm[plots]'"
+
+
+def missing() -> str:
+    """One sentence if no picture can be drawn here, else nothing."""
+    return "" if importlib.util.find_spec("matplotlib") else f"pictures as PNG need matplotlib: {_NEXT}"
+
+
+def picture(figure: Figure) -> bytes:
+    """The picture, always in daylight."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+        from matplotlib.figure import Figure as Sheet  # noqa: PLC0415
+    except ImportError:
+        raise BadInputError("pictures as PNG need matplotlib", next_step=_NEXT) from None
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        sheet: Any = Sheet(figsize=_SIZE, dpi=_DOTS, layout="constrained")
+        FigureCanvasAgg(sheet)
+        sheet.get_layout_engine().set(w_pad=0.14, h_pad=0.12)
+        axes: Any = sheet.add_subplot()
+        _draw_axes(axes, figure)
+        for curve in figure.curves:
+            _draw_curve(axes, curve, figure.ends_up)
+        handles, names = axes.get_legend_handles_labels()
+        # The order of the figure: what lies behind the curves was drawn before them.
+        behind = len(names) - len(figure.curves)
+        handles, names = handles[behind:] + handles[:behind], names[behind:] + names[:behind]
+        if names:
+            # Outside, so that it covers nothing.
+            look = {"frameon": False, "labelcolor": INK, "fontsize": 10, "ncols": _columns(names)}
+            sheet.legend(handles, names, loc="outside lower left", **look)
+        buffer = io.BytesIO()
+        sheet.savefig(buffer, format="png", dpi=_DOTS, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _columns(names: list[str]) -> int:
+    return max(1, min(len(names), 110 // (max(map(len, names)) + 6)))
+
+
+def _draw_axes(axes: Any, figure: Figure) -> None:
+    axes.set_title(figure.title, loc="left", color=INK, fontsize=13, fontweight="bold", pad=26)
+    axes.text(0, 1.025, figure.up, transform=axes.transAxes, color=SOFT, fontsize=10.5)
+    axes.set_xlabel(figure.across, color=SOFT, fontsize=10.5)
+    if figure.log_across:
+        axes.set_xscale("log")
+    across, up = figure.ticks_across(10), figure.ticks_up(6)
+    axes.set_xticks([tick.value for tick in across], [tick.label for tick in across])
+    axes.set_yticks([tick.value for tick in up], [tick.label for tick in up])
+    axes.minorticks_off()
+    axes.set_xlim(*figure.ends_across)
+    axes.set_ylim(*figure.ends_up)
+    axes.grid(visible=True, axis="y", color=EDGE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=SOFT, labelsize=10, length=3)
+    axes.tick_params(axis="y", length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(SOFT)
+    for place, rule in enumerate(figure.rules):
+        dashes = (0, _DASHES[place % len(_DASHES)])
+        axes.axhline(rule.value, color=SOFT, linewidth=1.2, linestyle=dashes, label=rule.name)
+    named = set[str]()
+    for shade in figure.shades:
+        label = None if shade.name in named else shade.name
+        named.add(shade.name)
+        axes.axvspan(shade.low, shade.high, facecolor=SOFT, alpha=0.13, linewidth=0, label=label)
+    axes.set_xlim(*figure.ends_across)
+
+
+def _draw_curve(axes: Any, curve: Curve, ends: tuple[float, float]) -> None:
+    colour = LIGHT[curve.colour % len(LIGHT)]
+    few = len(curve.x) < 25
+    if curve.band is not None:
+        axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)
+    # Kept at the edge where it lies beyond, and not cut there, so that a curve along an edge keeps its whole width.
+    inside = [min(ends[1], max(ends[0], value)) if math.isfinite(value) else math.nan for value in curve.y]
+    axes.plot(
+        curve.x,
+        inside,
+        color=colour,
+        linewidth=1.8,
+        linestyle=(0, (4, 2.5)) if curve.dashed else "-",
+        marker="o" if few else None,
+        markersize=4,
+        label=curve.name,
+        clip_on=False,
+        zorder=3,
+    )
