@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, progress
+from secvm.cli.reproduce_beyond import beyond
 
 if TYPE_CHECKING:
     from secvm.lab.paper.lemmas import Claim, Point
@@ -27,6 +28,9 @@ app = typer.Typer(
 def _reproduce() -> None:
     """Make the paper's numbers and figures again."""
     # With one command alone typer would drop its name; a callback keeps it a group.
+
+
+app.command()(beyond)
 
 
 @app.command()

@@ -1,10 +1,10 @@
 """Tallies to the next network: a first-order method on public counts, which anybody can take again to the same bytes.
 
 The mean direction of parameter p is g_p = C_p (N_p⁺ - N_p⁻) / n, with n the participants, each counted as often as the
-weight of its label says. It is unbiased where nobody is clipped. The step is Adam's (Kingma and Ba 2015) with the step
-size falling as 1/√t, and the served average as swift's:
+weight of its label says. It is unbiased where nobody is clipped. The step is Adam's (Kingma and Ba 2015), and what
+predicts is averaged as swift's weights are:
 
-    m ← β m + (1-β) g      v ← γ v + (1-γ) g²      w ← w + η/√t · (m / (1-β^t)) / (√(v / (1-γ^t)) + ε)
+    m ← β m + (1-β) g      v ← γ v + (1-γ) g²      w ← w + η (m / (1-β^t)) / (√(v / (1-γ^t)) + ε)
     a ← ½ a + ½ w
 
 Training weights are w, evaluation weights a; both are served as integers (``network.quantised``).
@@ -35,10 +35,10 @@ _START_TAG = b"secvm-lab-start\0"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The constants of the method. Public."""
+    """The constants of the method, the same on all data that were tried. Public."""
 
-    size: float = 0.1
-    momentum: float = 0.9
+    size: float = 0.03
+    momentum: float = 0.5
     memory: float = 0.99
     #: ε: below this a direction is not taken for one.
     floor: float = 1e-4
@@ -102,7 +102,7 @@ def step(rule: Step, state: State, mean_direction: Floats) -> State:
     square = rule.memory * state.square + (1.0 - rule.memory) * (mean_direction * mean_direction)
     unbiased = mean / (1.0 - _power(rule.momentum, t))
     root = np.sqrt(square / (1.0 - _power(rule.memory, t)))
-    weights = state.weights + (rule.size / math.sqrt(t)) * unbiased / (root + rule.floor)
+    weights = state.weights + rule.size * unbiased / (root + rule.floor)
     average = weights if t == 1 else 0.5 * state.average + 0.5 * weights
     return State(t, weights, average, mean, square)
 

@@ -100,7 +100,8 @@ class Bounds:
 
     words: float = 1.0
     hidden_biases: float = 1.0
-    outputs: float = 1.0
+    #: Activations pass 1 more often than slopes do.
+    outputs: float = 4.0
     output_biases: float = 1.0
 
     def __post_init__(self) -> None:
