@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 
 def beyond(
-    data: Annotated[Path | None, typer.Option(help="A file of people with two labels, besides the made-up ones.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A file of people with two labels, besides the made-up ones.")
+    ] = None,
     people: Annotated[int, typer.Option(min=100, help="Made-up people.")] = 4000,
     splits: Annotated[int, typer.Option(min=1, help="Splits for each number of hashes and bins.")] = 32,
+    most_hashes: Annotated[int, typer.Option(min=1, max=16, help="From one hash for each feature up to so many.")] = 4,
     network_splits: Annotated[int, typer.Option(min=1, help="Splits for each network.")] = 5,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each training.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Of people, splits and dice.")] = 1,
@@ -41,7 +44,7 @@ def beyond(
 
     began = time.perf_counter()
     threads = min(2, os.cpu_count() or 1)
-    asked = Asked(people, splits, network_splits, rounds, seed, data, threads)
+    asked = Asked(people, splits, network_splits, rounds, seed, data, most_hashes, threads)
     with progress("trainings and hashings", asked.steps) as advance:
         found = find(asked, advance)
     seconds = time.perf_counter() - began
@@ -76,4 +79,7 @@ def _lines(found: Findings, seconds: float) -> list[str]:
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    return ["  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)]
+    return [
+        "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, *rows)
+    ]

@@ -21,7 +21,7 @@ _CHUNK = 512
 
 @nb.njit(inline="always")
 def _forward(bins, values, start, end, weights, first, second, third, hidden, scores):
-    """z of each unit and s of each output; gives Σ x²."""
+    """Write z of each unit and s of each output; gives Σ x²."""
     h, n_outputs = len(hidden), len(scores)
     hidden[:] = 0
     square = np.int64(0)
@@ -89,7 +89,23 @@ def _sent(k0, k1, counter, chance):
 
 @compiled
 def count_packages(
-    indptr, bins, values, labels, label_weights, weights, ends, h, n_outputs, bounds, keys, counters, low, high, plus, minus, seen
+    indptr,
+    bins,
+    values,
+    labels,
+    label_weights,
+    weights,
+    ends,
+    h,
+    n_outputs,
+    bounds,
+    keys,
+    counters,
+    low,
+    high,
+    plus,
+    minus,
+    seen,
 ):
     """Add the packages of people ``low`` to ``high`` to the counts.
 

@@ -1,10 +1,10 @@
 """What cover would cost a network: the accountant's own numbers, for a table of costs, not a guarantee.
 
-The accountant counts cells. A network has hidden times as many, and one person can name hidden times as many of them in
-a round, so that cover for the same (ε, δ) is more of both kinds. Asked here as if every parameter that a person can name
-were sent for certain. docs/proofs/thinned-cover.md is about the linear model; nothing of it was proved again for
-networks, whose entries are sent with chances that differ within a person. The label game (``privacy.label_leakage``) has
-no network either: a package's sign is not the label's there, and what it tells has not been computed.
+The accountant counts cells. A network of h hidden units has h times as many, and one person can name h times as many
+of them in a round: cover for the same (ε, δ) grows by both. Asked here as if each parameter that a person can name were
+sent for certain. docs/proofs/thinned-cover.md is about the linear model; nothing of it was proved again for networks,
+whose entries are sent with chances that differ within a person. The label game (``privacy.label_leakage``) has no
+network either: a package's sign is not the label's there, and what it tells has not been computed.
 """
 
 from __future__ import annotations

@@ -57,7 +57,19 @@ class Crowd:
             counts = np.zeros((2, shape.n_parameters), dtype=np.int64)
             seen = np.zeros(4, dtype=np.int64)
             people = (rows.indptr, rows.bins, rows.values, self._labels, self._question.weights_of_labels)
-            count_packages(*people, weights, _ends(shape), shape.hidden, shape.outputs, *fixed, low, high, counts[0], counts[1], seen)
+            count_packages(
+                *people,
+                weights,
+                _ends(shape),
+                shape.hidden,
+                shape.outputs,
+                *fixed,
+                low,
+                high,
+                counts[0],
+                counts[1],
+                seen,
+            )
             return counts, seen
 
         cuts = np.linspace(0, len(rows), max(1, threads) + 1).astype(np.int64).tolist()

@@ -10,8 +10,8 @@ predicts is averaged as swift's weights are:
 Training weights are w, evaluation weights a; both are served as integers (``network.quantised``).
 
 The arithmetic is elementwise float64 with + - × ÷ √ alone, in the order written here, as the rules of
-``learning.aggregate.descent`` have it. A network that starts at zero stays there (all units alike), so the first weights
-are drawn, from public words: SipHash under a key that everybody computes from the public seed.
+``learning.aggregate.descent`` have it. A network that starts at zero stays there (all units alike), so the first
+weights are drawn, from public words: SipHash under a key that everybody computes from the public seed.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def direction(question: Question, tally: Tally) -> Floats:
     if people <= 0:
         raise BadInputError("nobody took part in this round")
     net = (tally.plus[0] - tally.minus[0]).astype(np.float64)
-    return net * question.bounds.per_parameter(question.shape) / float(people)
+    return np.asarray(net * question.bounds.per_parameter(question.shape) / float(people))
 
 
 def step(rule: Step, state: State, mean_direction: Floats) -> State:

@@ -26,7 +26,12 @@ class Asked:
     rounds: int
     seed: int
     data: str | PathLike[str] | None = None
+    most_hashes: int = 4
     threads: int = 1
+
+    @property
+    def hashes(self) -> tuple[int, ...]:
+        return tuple(range(1, self.most_hashes + 1))
 
     @property
     def steps(self) -> int:
@@ -34,7 +39,7 @@ class Asked:
         texts = 1 if self.data is None else 2
         n_problems = 3 if self.data is None else 4
         salts = min(hashes.SALTS, self.splits)
-        hashed = texts * len(hashes.BINS_PER_WORD) * len(hashes.HASHES) * salts
+        hashed = texts * len(hashes.BINS_PER_WORD) * len(self.hashes) * salts
         return n_problems * len(KINDS) * self.network_splits + hashed
 
 
@@ -66,9 +71,7 @@ def find(asked: Asked, advance: Callable[[int], None]) -> Findings:
     networks = tuple(
         (
             problem,
-            trial.compare(
-                problem, splits=asked.network_splits, rounds=asked.rounds, seed=asked.seed, advance=advance
-            ),
+            trial.compare(problem, splits=asked.network_splits, rounds=asked.rounds, seed=asked.seed, advance=advance),
         )
         for problem in _problems(asked)
     )
@@ -77,6 +80,7 @@ def find(asked: Asked, advance: Callable[[int], None]) -> Findings:
             name,
             hashes.try_hashes(
                 text,
+                hashes=asked.hashes,
                 splits=asked.splits,
                 rounds=asked.rounds,
                 seed=asked.seed,

@@ -43,7 +43,9 @@ MARKS = 10
 SWIFT_ROUNDS = 30
 
 #: (rows, labels, train: people x splits, marks, threads) → accuracy, splits x marks, and models caught at the end.
-Learner = Callable[[BinnedRows, NDArray[np.int64], NDArray[np.bool_], Sequence[int], int], tuple[NDArray[np.float64], int]]
+Learner = Callable[
+    [BinnedRows, NDArray[np.int64], NDArray[np.bool_], Sequence[int], int], tuple[NDArray[np.float64], int]
+]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,11 +3,11 @@
     z_u = (Σ_j W_ju x_j) / ‖x‖ + b_u        a_u = max(0, z_u)        s_k = Σ_u V_uk a_u + c_k
 
 x is a person's binned vector, u a hidden unit, k an output. Two labels have one output and the hinge, max(0, 1 - y s).
-More labels have one output each and the hinge of the strongest rival, max(0, 1 + s_rival - s_label) (Crammer and Singer
+More labels have an output each and the hinge of the strongest rival, max(0, 1 + s_rival - s_label) (Crammer and Singer
 2001). So the error of an output is -1, 0 or +1, the paper's rectifier at both ends, and the largest output wins.
 
-**Parameters are bins.** Between a device and the coordinator nothing is new: a network with D parameters is one model of
-D bins, a package names one of them and a sign, and ``learning.aggregate.tally`` counts it. Parameter
+**Parameters are bins.** Between a device and the coordinator nothing is new: a network with D parameters is one model
+of D bins, a package names one of them and a sign, and ``learning.aggregate.tally`` counts it. Parameter
 
     W_ju   j h + u             words, j below the number of bins
     b_u    d h + u             hidden biases

@@ -1,9 +1,10 @@
 """What one person does in a round, written to be read: forward, backward, and coins. ``crowds`` does the same quickly.
 
- 1. Forward, in integers: A_u = Σ_j W_ju x_j; z_u = floor(2^16 A_u / R) + b_u with R = floor(2^16 ‖x‖); a_u = max(0, z_u);
-    s_k = Σ_u V_uk a_u + 2^16 c_k, in units of 2^-32.
- 2. Errors, times the label's weight. Two labels: e = y where y s < 1, else 0. More labels: with r the first of the largest
-    outputs besides that of the label l, e_l = 1 and e_r = -1 where s_l - s_r < 1, else 0. Exactly on the margin: nothing.
+ 1. Forward, in integers: A_u = Σ_j W_ju x_j; z_u = floor(2^16 A_u / R) + b_u with R = floor(2^16 ‖x‖);
+    a_u = max(0, z_u); s_k = Σ_u V_uk a_u + 2^16 c_k, in units of 2^-32.
+ 2. Errors, times the label's weight. Two labels: e = y where y s < 1, else 0. More labels: with r the first of the
+    largest outputs besides that of the label l, e_l = 1 and e_r = -1 where s_l - s_r < 1, else 0. Exactly on the
+    margin: nothing.
  3. Backward: δ_u = Σ_k e_k V_uk where z_u > 0, else 0; exactly on the kink: nothing. What a person would add to each
     parameter, its *entry*, is minus the gradient of the hinge:
 

@@ -14,9 +14,9 @@ from secvm.lab.report.figure import Curve, Figure
 from secvm.lab.report.page import Page
 
 NOT_COVERED = (
-    "A package of a network names a hidden unit besides a word, and which units a person sends for depends on the weights"
-    " and on all of its words together. Bounds on what a tally tells of a label, and the proof of cover, are about the"
-    " linear model. None of them was shown for networks. Many rounds cost privacy here as there."
+    "A package of a network names a hidden unit besides a word, and which units a person sends for depends on the"
+    " weights and on all of its words together. Bounds on what a tally tells of a label, and the proof of cover, are"
+    " about the linear model. None of them was shown for networks. Many rounds cost privacy here as there."
 )
 PAPER_NETWORK = "Rectifiers, and binary weights, open avenues to extend the work to neural networks (discussion)."
 PAPER_HASHES = "Hashing each feature into more bins slightly decreased the accuracy (appendix on hashing)."
@@ -26,13 +26,14 @@ def page_of(findings: Findings) -> Page:
     """The whole page."""
     page = Page(
         "Beyond linear",
-        "A network of one hidden layer trained by single packages of plus or minus one, and more hashes for each feature.",
+        "A network of one hidden layer trained by single packages of plus or minus one; and more hashes a feature.",
     )
     page.heading("A network by packages")
     page.prose(
-        "Each person computes its gradient on its device, and of each entry c sends only the sign, with probability |c|/C:"
-        " unbiased, and nothing real-valued leaves. The coordinator steps from the tally alone. Linear is SecVM as it is"
-        " deployed (swift, thinned); real-valued is the same network on whole gradients, which nobody could send."
+        "Each person computes its gradient on its device, and of each entry c sends only the sign, with probability"
+        " |c|/C: unbiased, and nothing real-valued leaves. The coordinator steps from the tally alone. Linear is SecVM"
+        " as it is deployed (swift, thinned); real-valued is the same network on whole gradients, which nobody could"
+        " send."
     )
     for problem, outcomes in findings.networks:
         _network(page, problem, outcomes)
@@ -66,10 +67,11 @@ def cover_sentence(findings: Findings) -> str:
     assert isinstance(network, dict)
     return (
         f"Cover for ε = {asked['epsilon']:g}, δ = {asked['delta']:g} over {asked['rounds']} rounds, {asked['people']:,}"
-        f" people of {asked['words']} words and {asked['bins']:,} bins would be {linear['cover_packages']:,.0f} packages a"
-        f" device and round for the linear model, and {network['cover_packages']:,.0f} for {asked['hidden']} hidden units,"
-        f" {cover['times']:g} times as many, if the accountant may be asked of networks at all: {network['cells']:,} cells"
-        f" instead of {linear['cells']:,}, of which one person names {network['named']} instead of {linear['named']}."
+        f" people of {asked['words']} words and {asked['bins']:,} bins would be {linear['cover_packages']:,.0f}"
+        f" packages a device and round for the linear model, and {network['cover_packages']:,.0f} for {asked['hidden']}"
+        f" hidden units, {cover['times']:g} times as many, if the accountant may be asked of networks at all:"
+        f" {network['cells']:,} cells instead of {linear['cells']:,}, of which one person names {network['named']}"
+        f" instead of {linear['named']}."
     )
 
 
@@ -158,7 +160,9 @@ def _network(page: Page, problem: Problem, outcomes: Sequence[Outcome]) -> None:
     ]
     told = f"Mean accuracy of test people over the splits, {problem.name}."
     page.figure(
-        Figure(f"{problem.name}-rounds", f"{problem.name}: by rounds", told, "rounds", "accuracy", by_round, percent=True),
+        Figure(
+            f"{problem.name}-rounds", f"{problem.name}: by rounds", told, "rounds", "accuracy", by_round, percent=True
+        ),
         told,
     )
     page.figure(

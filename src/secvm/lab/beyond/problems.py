@@ -1,6 +1,6 @@
 """The people on whom networks are tried: where a hidden layer should help, and where it should not.
 
-- *interactions*: made-up people whose label is in no word, but in which two kinds of words come together (exclusive or).
+- *interactions*: made-up people whose label is in no word, but in which kinds of words come together (exclusive or).
 - *digits*: scikit-learn's handwritten digits, 64 pixels of 0 to 16, ten labels; no person's words, but real data.
 - *words*: synthetic people at the paper's shape (``lab.paper.twitter``), fewer words: each word leans a little, alone.
 - *file*: the people of a file, hashed.
@@ -14,6 +14,7 @@ from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 from secvm.errors import BadInputError
 from secvm.lab.paper.twitter import TwitterPeople
@@ -91,14 +92,14 @@ class InteractingPeople:
 
 
 def interactions(people: int, seed: int) -> Problem:
+    """Made-up people whose words say something only together."""
     rows, labels = InteractingPeople(n_people=people).made(seed)
     told = f"{people} made-up people of 40 words; the label is whether two hidden coins differ, 10 % turned over"
     return Problem("interactions", told, rows, labels, hidden=16)
 
 
 def digits() -> Problem:
-    from sklearn.datasets import load_digits
-
+    """Handwritten digits, which come with scikit-learn."""
     bunch = load_digits()
     pixels = bunch.data.astype(np.int32)
     people, places = np.nonzero(pixels)
@@ -109,6 +110,7 @@ def digits() -> Problem:
 
 
 def words(people: int, seed: int) -> Problem:
+    """Synthetic people at the paper's shape."""
     recipe = TwitterPeople(n_people=people, words_per_person=WORDS)
     parts = list(recipe.rows(seed, HashBinning(BINS, salt_of(seed))))
     rows = joined([rows for rows, _ in parts])
@@ -118,6 +120,7 @@ def words(people: int, seed: int) -> Problem:
 
 
 def from_file(path: str | PathLike[str], seed: int) -> Problem:
+    """The people of a file; a word of a person counts once."""
     people = read_people(path, HashBinning(BINS, salt_of(seed)), presence=True)
     if len(people.label_names) < 2 or len(people) < 20:
         raise BadInputError("the file needs twenty people and two labels at least")
@@ -142,5 +145,5 @@ def joined(parts: list[BinnedRows]) -> BinnedRows:
 
 
 def _some(rng: np.random.Generator, n: int, of: int, k: int) -> NDArray[np.int64]:
-    """k different numbers below ``of`` for each of n people."""
+    """For each of n people k different numbers below ``of``."""
     return np.argsort(rng.random((n, of)), axis=1)[:, :k]

@@ -59,7 +59,7 @@ def losses(question: Question, parameters: Floats, x: sp.csr_matrix, labels: NDA
     """Each person's hinge, times the weight of its label."""
     _, scores = passes(question.shape, parameters, x)
     _, margins = _rivals(scores, labels)
-    return question.weights_of_labels[labels] * np.maximum(0.0, 1.0 - margins)
+    return np.asarray(question.weights_of_labels[labels] * np.maximum(0.0, 1.0 - margins), dtype=np.float64)
 
 
 def mean_update(question: Question, parameters: Floats, x: sp.csr_matrix, labels: NDArray[np.int64]) -> Floats:

@@ -109,9 +109,7 @@ class ByPackages:
 class Unsendable:
     """The network on whole gradients."""
 
-    def __init__(
-        self, rows: BinnedRows, labels: NDArray[np.int64], n_labels: int, hidden: int, seed: bytes
-    ) -> None:
+    def __init__(self, rows: BinnedRows, labels: NDArray[np.int64], n_labels: int, hidden: int, seed: bytes) -> None:
         question = Question(Shape(rows.n_bins, hidden, n_labels))
         self._training = RealValued(question, descent.Step(), rows, labels, seed=seed)
 
