@@ -203,6 +203,12 @@ def _told(cell: Cell, single: Cell) -> dict[str, object]:
     }
 
 
+def verdicts(cells: Sequence[Cell], rule: str) -> list[str]:
+    """Of one rule, all that have more hashes beside their one."""
+    pairs = [(cell, one_hash(cells, cell)) for cell in cells if cell.rule == rule]
+    return [verdict(cell.ahead_of(single)) for cell, single in pairs if cell is not single]
+
+
 def one_hash(cells: Sequence[Cell], cell: Cell) -> Cell:
     """What a cell is compared with: the fewest hashes of its rule and bins."""
     alike = (other for other in cells if other.rule == cell.rule and other.bins == cell.bins)

@@ -99,7 +99,7 @@ class Bounds:
     """
 
     words: float = 1.0
-    #: Slopes and activations pass 1 as a network grows; of 4 they stayed below, but for one in a million.
+    #: Slopes and activations pass 1 as a network grows, and hardly ever 4.
     hidden_biases: float = 4.0
     outputs: float = 4.0
     output_biases: float = 1.0
