@@ -17,6 +17,9 @@ from secvm.learning.individual.dice import Purpose, dice_keys
 from secvm.learning.rows import BinnedRows
 
 
+MAX_SQUARED_NORM = 1 << 30
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What the lab sees of a round, and no coordinator does."""
@@ -38,6 +41,7 @@ class Crowd:
             raise BadInputError("people, labels and network do not fit each other")
         if len(labels) and not (labels.min() >= 0 and labels.max() < question.shape.n_labels):
             raise BadInputError("a person has a label that the network does not know")
+        _check_room(rows)
         self._question = question
         self._rows = rows
         self._labels = labels.astype(np.int64)
@@ -93,10 +97,17 @@ def predict(shape: Shape, weights: NDArray[np.int32], rows: BinnedRows) -> NDArr
 
 def scores(shape: Shape, weights: NDArray[np.int32], rows: BinnedRows) -> NDArray[np.int64]:
     """People x outputs, in units of 2^-32."""
+    _check_room(rows)
     out = np.empty((len(rows), shape.outputs), dtype=np.int64)
     table = (rows.indptr, rows.bins, rows.values, weights, _ends(shape))
     score_people(*table, shape.hidden, shape.outputs, 0, len(rows), out)
     return out
+
+
+def _check_room(rows: BinnedRows) -> None:
+    """The quick twin holds 2^32 ‖x‖² in 64 bits; the readable one has no such limit."""
+    if len(rows) and int(rows.squared_norms.max()) >= MAX_SQUARED_NORM:
+        raise BadInputError("a person's values are too large for the quick network: their squares sum to 2^30 or more")
 
 
 def _ends(shape: Shape) -> NDArray[np.int64]:

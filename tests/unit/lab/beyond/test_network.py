@@ -15,6 +15,7 @@ from secvm.lab.beyond.on_device import entries, forward, packages
 from secvm.lab.beyond.real_valued import losses, mean_update, passes, unit_rows
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.dice import Purpose
+from secvm.learning.rows import BinnedRows
 from tests.unit.lab.beyond.networks import (
     BINS,
     package_by_package,
@@ -172,3 +173,19 @@ def test_what_does_not_fit_is_refused() -> None:
     rows = some_rows(np.random.default_rng(0), 3)
     with pytest.raises(BadInputError, match="does not know"):
         Crowd(some_question(2), rows, np.array([0, 1, 2]), seed=b"")
+
+
+def test_the_quick_twin_refuses_what_64_bits_cannot_hold_and_is_right_just_below() -> None:
+    question = some_question(2)
+    weights = some_weights(np.random.default_rng(1), question)
+
+    def person(value: int) -> BinnedRows:
+        return BinnedRows(np.array([0, 1]), np.array([3], np.int32), np.array([value], np.int32), BINS)
+
+    with pytest.raises(BadInputError, match="too large"):
+        Crowd(question, person(1 << 15), np.array([1]), seed=b"")
+    large = person((1 << 15) - 1)
+    tally, _ = Crowd(question, large, np.array([1]), seed=b"").tally(weights, 1)
+    slow = package_by_package(question, weights, large, np.array([1]), b"", 1)
+    assert np.array_equal(tally.plus, slow.plus)
+    assert np.array_equal(tally.minus, slow.minus)
