@@ -16,7 +16,6 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.individual.dice import Purpose, dice_keys
 from secvm.learning.rows import BinnedRows
 
-
 MAX_SQUARED_NORM = 1 << 30
 
 
