@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, progress
+from secvm.cli.reproduce_beyond import beyond
 from secvm.cli.reproduce_offline import offline
 from secvm.cli.reproduce_online import online
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 
 app.command()(offline)
 app.command()(online)
+app.command()(beyond)
 
 
 @app.command()
