@@ -17,6 +17,7 @@ import orjson
 import pytest
 from distributed import Security
 
+from secvm.cli.main import run
 from secvm.errors import ClusterError
 from secvm.lab.cluster.sweep import ClusterSweep
 from secvm.learning.aggregate.descent import Pegasos
@@ -96,26 +97,33 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         machines.stop()
 
 
-def tell(machines: Machines, folder: Path, *options: str) -> dict[str, Any]:
-    command = ["reproduce", "offline", "--people", "600", "--splits", "20", "--bins", "300", "--rounds", "8"]
-    told = subprocess.run(
-        [sys.executable, "-P", "-m", "secvm.cli.main", *command, *options, "--folder", str(folder), "--format", "json"],
+COMMAND = ["reproduce", "offline", "--people", "600", "--splits", "20", "--bins", "300", "--rounds", "8"]
+
+
+def result(told: str) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads(told)
+    return {name: value for name, value in found.items() if name not in ("seconds", "peak_rss_mb", "folder")}
+
+
+def test_figures_from_many_machines_are_those_of_one(
+    machines: Machines, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    there = subprocess.run(
+        [
+            *(sys.executable, "-P", "-m", "secvm.cli.main", *COMMAND, "--folder", str(tmp_path / "there")),
+            *("--format", "json", "--engine", "dask", "--scheduler", machines.address),
+        ],
         env=machines.environment,
         capture_output=True,
         text=True,
         check=False,
         timeout=BOUND_S,
     )
-    assert told.returncode == 0, told.stderr
-    found: dict[str, Any] = orjson.loads(told.stdout)
-    return {name: value for name, value in found.items() if name not in ("seconds", "peak_rss_mb", "folder")}
-
-
-def test_figures_from_many_machines_are_those_of_one(machines: Machines, tmp_path: Path) -> None:
-    there = tell(machines, tmp_path / "there", "--engine", "dask", "--scheduler", machines.address)
-    here = tell(machines, tmp_path / "here")
-    assert there["models"]["computed"] == 20
-    assert there == here
+    assert there.returncode == 0, there.stderr
+    assert run([*COMMAND, "--folder", str(tmp_path / "here"), "--format", "json"]) == 0
+    found = result(there.stdout)
+    assert found["models"]["computed"] == 20
+    assert found == result(capfd.readouterr().out)
 
 
 def test_scheduler_that_is_killed_ends_the_sweep_in_a_sentence(machines: Machines, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -31,6 +32,8 @@ def connect(address: str, *, within_s: float) -> Client:
         # In a thread of its own: the caller's may have a loop already.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _knock(address, within_s)).result()
+        # What becomes of the connection is told by our own errors; dask would add pages of tracebacks.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         with warnings.catch_warnings():
             # Said in a sentence of our own, by ``check_programs``.
             warnings.simplefilter("ignore", VersionMismatchWarning)

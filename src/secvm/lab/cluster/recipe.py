@@ -8,7 +8,8 @@ last recipe, for a second crowd beside the first may be one too many for its mem
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from secvm.learning._kernels.layout import PreparedRows
 
     LaidOut = PreparedRows | CollapsedRows
+
+_Value = TypeVar("_Value", bound=Any)
 
 
 class Recipe(Protocol):
@@ -35,11 +38,31 @@ class SentRows:
     def __repr__(self) -> str:
         return f"SentRows({self.rows!r})"
 
+    def __setstate__(self, state: dict[str, LaidOut]) -> None:
+        self.rows = settled(state["rows"])
+
     def __sizeof__(self) -> int:
         # dask asks, to know what moving them costs and when memory is short.
         rest = (table for table in vars(self.rows).values() if isinstance(table, np.ndarray))
         laid_out = getattr(self.rows, "prepared", None)
         return sum(table.nbytes for table in rest) + (laid_out.nbytes if laid_out is not None else 0)
+
+
+def settled(value: _Value) -> _Value:
+    """A dataclass that has travelled, with arrays as numpy makes them itself.
+
+    dask packs small ones into one buffer, at odd addresses. Kernels would be compiled anew for those, and be slower.
+    """
+    found: dict[str, Any] = {}
+    for field in fields(value):
+        part = getattr(value, field.name)
+        if isinstance(part, np.ndarray):
+            found[field.name] = np.require(part, requirements=["C", "A", "W"])
+        elif is_dataclass(part) and not isinstance(part, type):
+            found[field.name] = settled(part)
+        elif isinstance(part, dict):
+            found[field.name] = {key: np.require(one, requirements=["C", "A", "W"]) for key, one in part.items()}
+    return replace(value, **found)
 
 
 class KeptRows:

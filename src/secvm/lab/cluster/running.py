@@ -22,7 +22,7 @@ from distributed import Client, Future, KilledWorker
 from secvm.errors import ClusterError
 from secvm.lab.cluster import connecting
 from secvm.lab.cluster.group import Group, train_group
-from secvm.lab.cluster.recipe import Recipe, SentRows
+from secvm.lab.cluster.recipe import Recipe, SentRows, settled
 
 if TYPE_CHECKING:
     from secvm.estimator.engine import Swept
@@ -162,7 +162,7 @@ class Run:
             return
         del self._out[group.first]
         self._losses = 0
-        self._found[group.first] = found
+        self._found[group.first] = [settled(one) for one in found]
         self._tell(group, group.rounds)
 
     def _begin_again(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import socket
 import sys
 from collections.abc import Iterator
@@ -316,6 +317,25 @@ def test_nonsense_is_refused_before_anything_is_sent(client: Client, wrong: Any,
     with pytest.raises(BadInputError) as here:
         next(sweep(ROWS, **given))
     assert str(there.value) == str(here.value)
+
+
+@pytest.mark.parametrize("rows", [prepare(ROWS), collapse(ROWS)], ids=["laid out", "collapsed"])
+def test_repro_arrays_that_dask_packed_at_odd_addresses_were_compiled_for_anew(rows: Any) -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(SentRows(rows), protocol=5, buffer_callback=buffers.append)
+    odd = [memoryview(bytearray(b"." + buffer.raw()))[1:] for buffer in buffers]
+    assert not all(np.frombuffer(one, np.int64, len(one) // 8).flags.aligned for one in odd)
+    back = pickle.loads(pickled, buffers=odd)
+    assert sys.getsizeof(back) >= sum(len(one) for one in odd)
+    for before, after in zip(tables(rows), tables(back.rows), strict=True):
+        assert np.array_equal(before, after)
+        assert after.flags.aligned
+        assert after.flags.writeable
+
+
+def tables(rows: Any) -> list[NDArray[Any]]:
+    inner = tables(rows.prepared) if hasattr(rows, "prepared") else []
+    return inner + [part for part in vars(rows).values() if isinstance(part, np.ndarray)]
 
 
 @given(arrays.arrays(np.bool_, arrays.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=40)))
