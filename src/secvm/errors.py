@@ -7,6 +7,7 @@
     │   └── BadExperimentError      parameters that contradict each other
     ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
     ├── BeaconUnavailableError      a public beacon does not answer, or has no such round yet: ask again later
+    ├── ClusterError                the machines of a sweep do not answer, are gone, or run something else
     ├── ConsentRefusedError         valid, but it tells more about a person than this device agrees to
     ├── OverLimitError              more than the person's limit of traffic allows today
     ├── StoreError                  a store could not do what was asked, and nothing of it is done: disk full, I/O error
@@ -69,6 +70,10 @@ class ArithmeticRangeError(SecVMError, ArithmeticError):
 
 class BeaconUnavailableError(SecVMError):
     """The beacon does not answer, or has no such round yet."""
+
+
+class ClusterError(SecVMError):
+    """The machines of a sweep cannot be used."""
 
 
 class ConsentRefusedError(SecVMError):

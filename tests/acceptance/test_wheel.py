@@ -67,6 +67,7 @@ def test_wheel_says_what_each_party_needs(wheel: Path) -> None:
     assert always == {"aiohttp", "cryptography", "numpy", "orjson", "py-arkworks-bls12381", "pydantic", "rich", "typer"}
     assert set(metadata.get_all("Provides-Extra", [])) == {
         "coordinator",
+        "dask",
         "estimator",
         "plots",
         "relay",

@@ -164,8 +164,13 @@ def lock(
     """
     root = checkout()
     newest = ["--upgrade"] if upgrade else []
-    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens")
-    run = ["pyproject.toml", *(word for extra in extras for word in ("--extra", extra))]
+    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens", "dask")
+    run = [
+        "pyproject.toml",
+        "--constraints",
+        "requirements/constraints.in",
+        *(word for extra in extras for word in ("--extra", extra)),
+    ]
     dev = [*run, "--group", "dev", "--constraints", "requirements/run.txt"]
     for name, what in {"bootstrap": ["requirements/bootstrap.in"], "run": run, "dev": dev}.items():
         code = _call(_tool(*_COMPILE, *newest, *what, "--output-file", f"requirements/{name}.txt"), root)

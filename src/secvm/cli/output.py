@@ -109,14 +109,24 @@ def _bar(description: str, total: int | None) -> Iterator[Callable[[int], None]]
 
 @contextlib.contextmanager
 def _plain_lines(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    done = 0
-    spoken_at = time.monotonic()
+    done = first = 0
+    begun = spoken_at = time.monotonic()
 
     def advance(steps: int) -> None:
-        nonlocal done, spoken_at
+        nonlocal begun, done, first, spoken_at
         done += steps
+        if not first:
+            # What comes before the first step, reading and compiling, says nothing about the others.
+            begun, first = time.monotonic(), done
         if time.monotonic() - spoken_at >= PLAIN_PROGRESS_EVERY_S:
             spoken_at = time.monotonic()
-            note(f"{description}: {done}" + (f" of {total}" if total else ""))
+            left = (spoken_at - begun) / (done - first) * (total - done) if total and done > first else 0.0
+            note(f"{description}: {done}" + (f" of {total}{_time_left(left)}" if total else ""))
 
     yield advance
+
+
+def _time_left(seconds: float) -> str:
+    if seconds < 1:
+        return ""
+    return f", about {seconds:.0f} s left" if seconds < 120 else f", about {seconds / 60:.0f} min left"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, progress
+from secvm.cli.reproduce_beyond import beyond
+from secvm.cli.reproduce_offline import offline
 from secvm.cli.reproduce_online import online
 
 if TYPE_CHECKING:
@@ -24,13 +26,9 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _reproduce() -> None:
-    """Make the paper's numbers and figures again."""
-    # With one command alone typer would drop its name; a callback keeps it a group.
-
-
+app.command()(offline)
 app.command()(online)
+app.command()(beyond)
 
 
 @app.command()

@@ -222,6 +222,24 @@ def test_a_sweep_of_more_models_than_a_line_holds_gives_each_its_own_curve() -> 
     assert np.array_equal(last.cells, swept[0].cells[-1:])
 
 
+def test_people_who_belong_to_neither_half_are_neither_counted_nor_predicted() -> None:
+    rows, labels = some_people(12, n=150, words=15, bins=60)
+    part = np.random.default_rng(5).integers(0, 3, (150, 3))  # train, test, neither
+    experiments = [ask(rows, lam) for lam in ("1e-3", "1e-2", "1/10")]
+    swept = list(sweep(rows, labels, experiments, train=part == 0, test=part == 1, rounds=6))
+    for k, one in enumerate(swept):
+        inside = part[:, k] < 2
+        state, cells = alone(
+            experiments[k], rows.take(np.flatnonzero(inside)), labels[inside], part[inside, k] == 0, rounds=6
+        )
+        assert one.state.to_bytes() == state.to_bytes()
+        assert np.array_equal(one.cells, np.stack(cells))
+    with pytest.raises(BadInputError, match="test must say"):
+        next(sweep(rows, labels, experiments, test=part[:, :2] == 1, rounds=1))
+    with pytest.raises(BadInputError, match="test must say"):
+        Engine(rows, labels, experiments, test=part[:, :2] == 1)
+
+
 def test_a_classifier_has_the_same_model_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     X = rng.integers(0, 3, (90, 20))

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from secvm.estimator.engine.lane import LANES
 
 if TYPE_CHECKING:
+    from secvm.estimator.engine.collapsed import CollapsedRows, collapse
     from secvm.estimator.engine.engine import Engine, EngineReport
     from secvm.estimator.engine.sweeping import Swept, sweep
 
-__all__ = ["LANES", "Engine", "EngineReport", "Swept", "sweep"]
+__all__ = ["LANES", "CollapsedRows", "Engine", "EngineReport", "Swept", "collapse", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from secvm.estimator.engine import engine
 
         return getattr(engine, name)
+    if name in ("CollapsedRows", "collapse"):
+        from secvm.estimator.engine import collapsed
+
+        return getattr(collapsed, name)
     if name in ("Swept", "sweep"):
         from secvm.estimator.engine import sweeping
 

@@ -65,30 +65,35 @@ class Average:
     def __init__(self, people: LaidOutPeople) -> None:
         self._people = people
         self._lines: NDArray[np.int32] = people.lines(people.n_lines, np.int32)
-        self._expected: NDArray[np.float64] | None = None
+        #: By how many states are averaged.
+        self._expected: dict[int, NDArray[np.float64]] = {}
 
     def target(self, averaged: Averaged) -> Target:
-        """What is to be judged; the threshold is 0."""
-        most = averaged.greatest
-        expected = most if self._expected is None else np.minimum(most, _ROOM * self._expected)
+        """What is to be judged; the threshold is 0. It stands until the next one is asked for."""
+        most, n = averaged.greatest, len(averaged.steps)
+        expected = np.minimum(most, _ROOM * self._expected[n]) if n in self._expected else most
         units, largest = self._write(averaged, expected)
         if (largest > expected).any():
             units, largest = self._write(averaged, most)
-        self._expected = largest
+        self._expected[n] = largest
         misses = (0.5 + averaged.roundings / units) * (1 + _SLACK) + _SLACK
-        return Target(self._lines, np.zeros(self._people.width), misses)
+        return Target(self._lines, misses)
 
     def _write(self, averaged: Averaged, greatest: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
         """Lines in units in which everybody's sums fit if no entry is above ``greatest``; and what the greatest is."""
         people = self._people
         # 31 bits, for rounding may add half a unit for each of a person's.
         units = np.ldexp(1.0, np.frexp((greatest + 1) * people.most_units)[1] - 30)
-        factors = np.array([1 / (t * units) for t in averaged.steps]).ravel()
+        # As many as a power of two, the rest with factor 0: each number of states is compiled for itself.
+        missing = (1 << (len(averaged.steps) - 1).bit_length()) - len(averaged.steps)
+        states = averaged.states + averaged.states[:1] * missing
+        factors = np.zeros((len(states), people.width))
+        factors[: len(averaged.steps)] = [1 / (t * units) for t in averaged.steps]
         found: list[NDArray[np.float64]] = []
 
         def work(low: int, high: int) -> None:
             largest = np.zeros(people.width)
-            lane_steps.mean(averaged.states, factors, self._lines, largest, low, high, people.lanes)
+            lane_steps.mean(states, factors.ravel(), self._lines, largest, low, high, people.lanes)
             found.append(largest)
 
         people.over(people.n_lines, work)
@@ -102,26 +107,26 @@ def confusion(
     left_open: Bits,
     averaged: Averaged,
     evaluation: Callable[[int], Weights],
-    n_models: int,
+    n_lanes: int,
 ) -> NDArray[np.int64]:
-    """Models x true label x predicted label, from a first look and those it left open.
+    """Lanes x true label x predicted label, from a first look and those it left open.
 
     Args:
-        evaluation: a model's evaluation weights, for the third look.
+        evaluation: a lane's evaluation weights, line by line, for the third look.
     """
     positive = tests & ~negative & ~left_open
     chosen = np.flatnonzero(left_open)
     if len(chosen):
         chosen = _second_look(people, chosen, averaged, left_open, positive)
     if len(chosen):
-        _third_look(people, chosen, evaluation, n_models, left_open, positive)
-    out = np.zeros((n_models, 2, 2), np.int64)
+        _third_look(people, chosen, evaluation, n_lanes, left_open, positive)
+    out = np.zeros((n_lanes, 2, 2), np.int64)
     for label in (0, 1):
         here = tests & people.of_label[label]
         for predicted, bits in ((1, positive), (0, ~positive)):
             counts = np.zeros(people.width, np.int64)
             kernels.count_lanes(bits, here, counts)
-            out[:, label, predicted] = counts[:n_models]
+            out[:, label, predicted] = counts[:n_lanes]
     return out
 
 
@@ -147,18 +152,16 @@ def _third_look(
     people: LaidOutPeople,
     chosen: NDArray[np.int64],
     evaluation: Callable[[int], Weights],
-    n_models: int,
+    n_lanes: int,
     left_open: Bits,
     positive: Bits,
 ) -> None:
     lines = people.lines(people.n_lines, np.int64)
     table = lines.reshape(-1, people.width)
     wanted = np.bitwise_or.reduce(left_open[chosen])
-    for model in range(n_models):
-        if wanted >> model & 1:
-            mantissas = evaluation(model).mantissas[0]
-            table[people.prepared.slots, model] = mantissas[:-1]
-            table[-1, model] = mantissas[-1]
+    for lane in range(n_lanes):
+        if wanted >> lane & 1:
+            table[:, lane] = evaluation(lane).mantissas[0]
     scores = people.true_scores(lines, np.zeros(people.width, np.int64), chosen)
     _write(chosen, scores >= 0, np.zeros(scores.shape, np.bool_), left_open, positive)
 

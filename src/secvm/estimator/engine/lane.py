@@ -1,5 +1,8 @@
 """What one model of an engine needs besides people: its direction's exact factors and its threshold.
 
+Models whose sums are made in the same way (``Lane.way``) have the same sums as long as the same people violate: λ only
+moves the threshold, and the number of averaged vectors moves nothing. They can go on one lane until they part.
+
 Who trains does not change from round to round, so the factors do not either. ``why_not`` says in one sentence what the
 engine does not do; ``OfflineTraining`` does it all.
 """
@@ -14,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning.aggregate.descent import Pegasos
+from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.direction import direction
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import FIXED_BITS, MAX_STATE
@@ -46,6 +49,11 @@ class Lane:
     #: Whether its numbers are short enough for the quick rounding.
     quick: bool
 
+    @property
+    def way(self) -> tuple[object, ...]:
+        """How violators become the next sum; and where the threshold would be for λ = 1."""
+        return self.up, self.down, self.scale, self.experiment.loss
+
     def lower(self, unit: Fraction) -> int:
         """A person violates when sign * score is below this."""
         threshold = int(self.experiment.loss.thresholds(np.zeros(1, np.int64))[0])
@@ -60,15 +68,13 @@ def lanes_of(
     Args:
         most_in_bin: units of all people together in the fullest bin; no count is ever greater.
     """
-    if not 1 <= len(experiments) <= LANES:
-        raise BadInputError(f"an engine takes 1 to {LANES} models at a time")
+    if not experiments:
+        raise BadInputError("an engine needs at least one model")
     if most_in_bin >= _MAX_COUNT:
         raise BadInputError("a bin has more units than an engine can count; use OfflineTraining")
     first = experiments[0]
     if any(e.n_bins != first.n_bins or e.labels != first.labels for e in experiments):
         raise BadInputError("the models of an engine have the same bins and labels")
-    if len({e.rule.averaging for e in experiments if isinstance(e.rule, Pegasos)}) > 1:
-        raise BadInputError("the models of an engine average the same number of weight vectors")
     return tuple(_lane(experiment, participants[model], most_in_bin) for model, experiment in enumerate(experiments))
 
 
@@ -87,6 +93,23 @@ def why_not(experiment: Experiment) -> str | None:
         and not experiment.weighted_updates
     )
     return None if plain else "the engine knows no thinning, budget, cover or clipping; use OfflineTraining"
+
+
+def why_not_single(experiment: Experiment) -> str | None:
+    """What of this experiment ``SingleTraining`` cannot do; None: it can train it."""
+    plain = (
+        isinstance(experiment.rule, Swift)
+        and experiment.fixed_point_rows
+        and len(experiment.labels) == 2
+        and not experiment.loss.tosses_coins
+        and not experiment.loss.regression
+        and not experiment.thinning.active
+        and experiment.budget is None
+        and experiment.cover is None
+        and experiment.robust is None
+        and not experiment.weighted_updates
+    )
+    return None if plain else "a single training is for two labels by swift with fixed-point rows; use OfflineTraining"
 
 
 def _lane(experiment: Experiment, participants: NDArray[np.int64], most_in_bin: int) -> Lane:

@@ -12,12 +12,13 @@ person's new score is then known up to a proven bound (``_kernels.lane_bounds``)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.estimator.engine.people import Bits, LaidOutPeople
+from secvm.estimator.engine.people import Bits, LaidOutPeople, take_lanes
 
 #: References kept: three span the last weights and both directions of the swing, one more its change.
 _KEPT = 4
@@ -37,9 +38,35 @@ class Target:
     """Weights to be judged: int32 lines, and how to read their sums."""
 
     lines: NDArray[np.int32]
-    #: Per lane, in units of the lines: the threshold, and how far a true score may be from the sum for each unit.
-    lowers: NDArray[np.float64]
+    #: Per lane, in units of the lines: how far a true score may be from the sum for each unit.
     misses: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Who of some people is below thresholds? Several may be asked of the same sums."""
+
+    #: Per lane, in units of the target's lines.
+    lowers: NDArray[np.float64]
+    #: A bit for each person and lane that are meant.
+    wanted: Bits
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Bits of those whose signed score is surely below, and bits left open."""
+
+    below: Bits
+    left_open: Bits
+
+    @classmethod
+    def blank(cls, wanted: Bits) -> Answer:
+        return cls(np.zeros_like(wanted), np.zeros_like(wanted))
+
+
+def open_people(answers: Sequence[Answer]) -> NDArray[np.int64]:
+    """Who is left open in any of them."""
+    return np.flatnonzero(np.bitwise_or.reduce([answer.left_open for answer in answers]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +84,8 @@ class _Costs:
 
     passes: float = 1.0
     rounds: int = 1
-    last_side: float = 0.0
+    #: Of weights that no round uses, in the last round.
+    beside: float = 0.0
 
 
 @dataclass(repr=False)
@@ -74,101 +102,134 @@ class LazyScores:
     #: Where nothing is kept: the sums of the last time, to be written over.
     _room: NDArray[np.int32] | None = None
 
-    def judge(self, target: Target, signs: NDArray[np.int8], wanted: Bits) -> tuple[Bits, Bits]:
-        """Bits of people whose signed score is below the threshold, and bits that even their sums leave open.
+    def judge(self, target: Target, signs: NDArray[np.int8], questions: Sequence[Question]) -> list[Answer]:
+        """Answers that leave open only what even sums of everybody leave open.
 
         The weights of a round: they may become a reference.
         """
-        everybody = self.people.everybody
-        below, left_open = np.empty_like(wanted), np.empty_like(wanted)
-        if self.lazy and len(self._references) == _KEPT and self._guess(target, signs, wanted, below, left_open):
-            doubtful = np.flatnonzero(left_open)
-            share = len(doubtful) / max(1, len(wanted))
+        n = len(signs)
+        beside, self._costs.beside = self._costs.beside, 0.0
+        answers = self._guess(target, signs, questions) if self.lazy and len(self._references) == _KEPT else None
+        if answers is not None:
+            doubtful = open_people(answers)
+            share = len(doubtful) / max(1, n)
             costs = self._costs
-            if share + costs.last_side <= costs.passes / costs.rounds:
+            if share + beside <= costs.passes / costs.rounds:
                 costs.passes += share
                 costs.rounds += 1
-                self._score_some(target, signs, wanted, doubtful, below, left_open)
-                return below, left_open
+                self._score_some(target, signs, questions, doubtful, answers)
+                return answers
         sums = self._spare_sums()
         self.people.score(target.lines, sums)
         self.passes += 1
-        self._costs = _Costs(last_side=self._costs.last_side)
+        self._costs = _Costs()
         if self.lazy:
             self._references.insert(0, _Reference(target.lines.copy(), sums, self._sample(target.lines)))
         else:
             self._room = sums
-        self._decide(target, (sums,) * _KEPT, signs, wanted, everybody, below, left_open)
-        return below, left_open
+        answers = [Answer.blank(question.wanted) for question in questions]
+        self._decide(target, sums, signs, questions, self.people.everybody, answers)
+        return answers
 
-    def judge_beside(self, target: Target, signs: NDArray[np.int8], wanted: Bits) -> tuple[Bits, Bits]:
+    def judge_beside(self, target: Target, signs: NDArray[np.int8], question: Question) -> Answer:
         """As ``judge`` for weights that no round uses: only those in doubt are ever scored."""
-        below, left_open = np.empty_like(wanted), np.empty_like(wanted)
-        if self.lazy and self._references and self._guess(target, signs, wanted, below, left_open):
-            doubtful = np.flatnonzero(left_open)
-        else:
-            below[:] = 0
-            doubtful = np.flatnonzero(wanted)
-        self._score_some(target, signs, wanted, doubtful, below, left_open)
-        self._costs.last_side = len(doubtful) / max(1, len(wanted))
-        self._costs.passes += self._costs.last_side
-        return below, left_open
+        answers = self._guess(target, signs, [question]) if self.lazy and self._references else None
+        doubtful = np.flatnonzero(question.wanted) if answers is None else open_people(answers)
+        answers = answers or [Answer.blank(question.wanted)]
+        self._score_some(target, signs, [question], doubtful, answers)
+        share = len(doubtful) / max(1, len(signs))
+        self._costs.beside += share
+        self._costs.passes += share
+        return answers[0]
+
+    def take_lanes(self, sources: Sequence[int], before: int) -> None:
+        """Go on with lanes that were others; ``before`` is how many a line had."""
+        self._room = None
+        width = self.people.width
+        self._references = [
+            _Reference(lines, take_lanes(r.sums, sources, before, width), self._sample(lines))
+            for r in self._references
+            for lines in [take_lanes(r.lines, sources, before, width)]
+        ]
 
     def _score_some(
         self,
         target: Target,
         signs: NDArray[np.int8],
-        wanted: Bits,
+        questions: Sequence[Question],
         chosen: NDArray[np.int64],
-        below: Bits,
-        left_open: Bits,
+        answers: Sequence[Answer],
     ) -> None:
         """Score chosen people, and judge them by that."""
         if len(chosen):
             sums = self.people.score_some(target.lines, chosen)
-            self.passes += len(chosen) / len(wanted)
-            self._decide(target, (sums,) * _KEPT, signs, wanted, chosen, below, left_open)
+            self.passes += len(chosen) / len(signs)
+            self._decide(target, sums, signs, questions, chosen, answers)
 
     def _decide(
         self,
         target: Target,
-        sums: tuple[NDArray[np.int32], ...],
+        sums: NDArray[np.int32],
         signs: NDArray[np.int8],
-        wanted: Bits,
+        questions: Sequence[Question],
         chosen: NDArray[np.int64],
-        below: Bits,
-        left_open: Bits,
+        answers: Sequence[Answer],
     ) -> None:
         """From sums of the target itself."""
         coefficients = np.zeros((_KEPT, self.people.width))
         coefficients[0] = 1
-        constants = self._constants(target, coefficients, np.zeros(self.people.width))
-        self.people.judge(sums, coefficients, None, constants, signs, wanted, chosen, below, left_open)
+        nothing = np.zeros(self.people.width)
+        for question, answer in zip(questions, answers, strict=True):
+            constants = self._constants(target, question, coefficients, nothing)
+            self.people.judge(
+                target.lines,
+                (sums,) * _KEPT,
+                coefficients,
+                None,
+                constants,
+                signs,
+                question.wanted,
+                chosen,
+                answer.below,
+                answer.left_open,
+            )
 
-    def _guess(self, target: Target, signs: NDArray[np.int8], wanted: Bits, below: Bits, left_open: Bits) -> bool:
-        """From sums of references; False where they do not span the target at all."""
+    def _guess(self, target: Target, signs: NDArray[np.int8], questions: Sequence[Question]) -> list[Answer] | None:
+        """From sums of references; None where they do not span the target at all."""
         references = (self._references * _KEPT)[:_KEPT]
         coefficients = self._coefficients(target.lines)
         if coefficients is None:
-            return False
+            return None
         lines = tuple(r.lines for r in references)
         remainders = self.people.remainders(target.lines, lines, coefficients)
-        constants = self._constants(target, coefficients, np.full(self.people.width, _REMAINDER))
         sums = tuple(r.sums for r in references)
-        everybody = self.people.everybody
-        self.people.judge(sums, coefficients, remainders, constants, signs, wanted, everybody, below, left_open)
-        return True
+        answers = []
+        for question in questions:
+            answers.append(Answer.blank(question.wanted))
+            self.people.judge(
+                target.lines,
+                sums,
+                coefficients,
+                remainders,
+                self._constants(target, question, coefficients, np.full(self.people.width, _REMAINDER)),
+                signs,
+                question.wanted,
+                self.people.everybody,
+                answers[-1].below,
+                answers[-1].left_open,
+            )
+        return answers
 
     def _constants(
-        self, target: Target, coefficients: NDArray[np.float64], remainder: NDArray[np.float64]
+        self, target: Target, question: Question, coefficients: NDArray[np.float64], remainder: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Thresholds, misses for each unit, and what floats lose, as lines."""
         size = np.abs(coefficients).sum(axis=0) + 1
         return np.stack(
             [
-                target.lowers,
+                question.lowers,
                 target.misses + size * remainder,
-                size * _ROUNDED + np.abs(target.lowers) * 2.0**-48,
+                size * _ROUNDED + np.abs(question.lowers) * 2.0**-48,
             ]
         )
 

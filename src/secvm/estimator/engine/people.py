@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.estimator.engine.collapsed import CollapsedRows
 from secvm.learning._kernels import lane_bounds as bounds
 from secvm.learning._kernels import lanes as kernels
 from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PreparedRows
@@ -28,36 +29,58 @@ _ALL = 2**16 - 1
 #: Pieces below this are done faster than handed out.
 _WORTH_SHARING = 8
 _NO_NORMS = np.zeros((1, 1), np.float32)
+_NOBODY = np.zeros(0, np.int32)
 
 Bits = NDArray[np.uint16]
 
 
 class LaidOutPeople:
-    """The passes of an engine over people. Secret: it does not print itself."""
+    """The passes of an engine over people. Secret: it does not print itself.
 
-    def __init__(self, prepared: PreparedRows, labels: NDArray[np.int64], *, lanes: int, threads: int) -> None:
-        if len(labels) != prepared.n_people:
+    Lines are those of slots, then, where people's own words are collapsed, one for each person, and last the bias.
+    """
+
+    def __init__(self, rows: PreparedRows | CollapsedRows, labels: NDArray[np.int64], *, threads: int) -> None:
+        if len(labels) != rows.n_people:
             raise BadInputError("there must be a label for each person")
         if len(labels) and not (labels.min() >= 0 and labels.max() <= 1):
             raise BadInputError("the engine trains two labels")
-        self.prepared = prepared
-        self.lanes = (0,) * lanes
-        self.width = lanes
+        self.rows = rows
+        self.prepared = rows.prepared if isinstance(rows, CollapsedRows) else rows
+        #: How many own words each person has; empty: they are bins like others.
+        self.own = rows.own if isinstance(rows, CollapsedRows) else _NOBODY
+        self.set_width(1)
         self.threads = threads
         # Ended with the last reference to this object.
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-        self.n_lines = prepared.n_slots + 1
+        self.n_slots = self.prepared.n_slots
+        self.n_lines = self.n_slots + len(self.own) + 1
         self.labels = labels
         self.signs = np.where(labels == 1, 1, -1).astype(np.int8)
         self._sides = np.where(labels == 1, 0, 1).astype(np.int64)
         #: For each label all bits of the people who have it.
         self.of_label = tuple(np.where(labels == c, _ALL, 0).astype(np.uint16) for c in (0, 1))
         #: At least the units of each person: dummies count too, and the bias.
-        self.units = _unit_bounds(prepared)
+        self.units = 4 * self.prepared.group_counts.sum(axis=1, dtype=np.int64).ravel()[: len(labels)] + 1
+        if len(self.own):
+            self.units += self.own
+        in_slot = np.zeros(self.n_slots, np.int64)
+        kernels.cold_units(*self._cold, self.units, in_slot)
+        #: No bin has more units than this, all people together.
+        self.most_in_bin = MAX_REPEAT * len(labels) + int(in_slot.max(initial=0))
         #: Shortened sums fit 32 bits for people up to this.
         self.most_units = int(min(self.units.max(initial=1), _MANY * np.median(self.units))) if len(labels) else 1
         self.everybody = np.arange(len(labels))
-        self._dummies = prepared.first_slots[1:] - 1
+        self._dummies = self.prepared.first_slots[1:] - 1
+
+    def set_width(self, width: int) -> None:
+        """From now on lines have so many lanes."""
+        self.width = width
+        self.lanes = (0,) * width
+
+    @property
+    def n_bins(self) -> int:
+        return self.rows.n_bins
 
     @property
     def _layout(self) -> tuple[Any, ...]:
@@ -83,13 +106,8 @@ class LaidOutPeople:
         threads = self.threads if n >= _WORTH_SHARING else 1
         share_out(cut_range(n, threads * PIECES_PER_THREAD if threads > 1 else 1), take, threads, self._pool)
 
-    def most_in_bin(self) -> int:
-        """No bin has more units than this, all people together."""
-        cold = np.bincount(self.prepared.cold_slots, np.abs(self.prepared.cold_values.astype(np.int64)))
-        return MAX_REPEAT * self.prepared.n_people + int(cold.max(initial=0))
-
     def score(self, weights: NDArray[np.int32], sums: NDArray[np.int32]) -> None:
-        """Shortened sums of everybody."""
+        """Shortened sums of everybody, without own words."""
 
         def work(low: int, high: int) -> None:
             kernels.score_people(*self._layout, *self._cold, weights, sums, low, high, self.lanes)
@@ -97,7 +115,7 @@ class LaidOutPeople:
         self.over(len(self.prepared.starts), work)
 
     def score_some(self, weights: NDArray[np.int32], chosen: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Shortened sums of chosen people, in ascending order; a line each."""
+        """Shortened sums of chosen people, in ascending order, without own words; a line each."""
         sums = self.lines(len(chosen), np.int32)
         firsts = self._firsts(chosen)
 
@@ -129,6 +147,7 @@ class LaidOutPeople:
 
     def judge(
         self,
+        weights: NDArray[np.int32],
         sums: tuple[NDArray[np.int32], ...],
         coefficients: NDArray[np.float64],
         remainders: NDArray[np.float64] | None,
@@ -139,7 +158,10 @@ class LaidOutPeople:
         below: Bits,
         left_open: Bits,
     ) -> None:
-        """Write verdicts of chosen people; see ``lane_bounds.judge``. Without remainders the sums are the scores."""
+        """Write verdicts of chosen people under weights; see ``lane_bounds.judge``.
+
+        Without remainders the sums are the scores but for own words, which weights tell exactly in any case.
+        """
         # The trash of dummies is the last class, and is never looked at.
         n_classes = 0 if remainders is None else self.n_classes - 1
         far = np.zeros(1) if remainders is None else remainders
@@ -160,6 +182,9 @@ class LaidOutPeople:
                 chosen,
                 below,
                 left_open,
+                weights,
+                self.own,
+                self.n_slots,
                 low,
                 high,
                 self.lanes,
@@ -171,8 +196,12 @@ class LaidOutPeople:
     def norms(self) -> NDArray[np.float32]:
         """People x classes: the Euclidean norm of a person's values in each class of bins, rounded up."""
         n = len(self.labels)
-        squares = np.zeros((n, self.n_classes))
-        bounds.class_norms(*self._layout, *self._cold, self._classes, squares)
+        squares, classes = np.zeros((n, self.n_classes)), self._classes
+
+        def work(low: int, high: int) -> None:
+            bounds.class_norms(*self._layout, *self._cold, classes, squares, low, high)
+
+        self.over(len(self.prepared.starts), work)
         squares[:, -2] = 1  # the bias
         squares[:, -1] = 0  # dummies weigh nothing
         return (np.sqrt(squares) * (1 + _UP)).astype(np.float32) * np.float32(1 + 2.0**-22)
@@ -185,12 +214,13 @@ class LaidOutPeople:
         some = np.unique(np.linspace(0, len(self.prepared.starts) - 1, _LOOKED_AT).astype(np.int64))
         bounds.slot_units(*self._layout, some, counts)
         counts[self._dummies] = -1
-        counts[-1] = -1
+        counts[self.n_slots :] = -1
         order = np.argsort(-counts, kind="stable")
         edges = np.geomspace(_SMALLEST_CLASS, self.n_lines, self.n_classes - 2)
         classes = np.empty(self.n_lines, np.uint8)
         classes[order] = np.searchsorted(edges, np.arange(self.n_lines), side="right").clip(max=self.n_classes - 3)
         classes[self._dummies] = self.n_classes - 1
+        classes[self.n_slots : -1] = self.n_classes - 1  # own words are never guessed
         classes[-1] = self.n_classes - 2
         return classes
 
@@ -209,6 +239,8 @@ class LaidOutPeople:
 
         def work(low: int, high: int) -> None:
             kernels.true_scores(*self._layout, *self._cold, state, bits, chosen, out, low, high, self.lanes)
+            if len(self.own):
+                kernels.add_own_scores(self.own, self.n_slots, state, bits, chosen, out, low, high, self.lanes)
 
         self.over(len(chosen), work)
         return out.reshape(-1, self.width)
@@ -236,12 +268,37 @@ class LaidOutPeople:
 
         share_out(range(len(self.prepared.first_slots) - 1), work, self.threads, self._pool)
         kernels.count_cold(*self._cold, active, units, side, counts, half, self.width)
+        if len(self.own):
+            kernels.count_own(self.own, self.n_slots + side * half, active, units, counts, self.width)
         bias = units.reshape(-1, self.width).sum(axis=0, dtype=np.int32)
         counts.reshape(2, half, self.width)[side, -1] += bias
 
+    def by_bin(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """One lane's line numbers as a vector over bins and the bias."""
+        of_bins = column[self.prepared.slots]
+        if isinstance(self.rows, CollapsedRows):
+            return self.rows.expand(of_bins, column[self.n_slots : -1], int(column[-1]))
+        return np.append(of_bins, column[-1])
 
-def _unit_bounds(prepared: PreparedRows) -> NDArray[np.int64]:
-    n = prepared.n_people
-    groups = prepared.group_counts.sum(axis=1, dtype=np.int64).ravel()[:n]
-    cold = np.concatenate([[0], np.cumsum(np.abs(prepared.cold_values.astype(np.int64)))])
-    return np.asarray(4 * groups + np.diff(cold[prepared.cold_indptr]) + 1, dtype=np.int64)
+
+def take_lanes(flat: NDArray[Any], sources: Sequence[int], before: int, width: int) -> NDArray[Any]:
+    """Lines of ``width`` lanes out of lines of ``before``: lane k is what lane ``sources[k]`` was."""
+    out = kernels.lines(len(flat) // before, width, flat.dtype)
+    out.reshape(-1, width)[:, : len(sources)] = flat.reshape(-1, before)[:, list(sources)]
+    return out
+
+
+def take_bits(bits: Bits, sources: Sequence[int]) -> Bits:
+    """Bits of lanes that were others."""
+    out = np.zeros_like(bits)
+    for lane, source in enumerate(sources):
+        out |= (bits >> np.uint16(source) & np.uint16(1)) << np.uint16(lane)
+    return out
+
+
+def bits_of(table: NDArray[np.bool_]) -> Bits:
+    """People x lanes as one uint16 for each person."""
+    out = np.zeros(len(table), np.uint16)
+    for lane in range(table.shape[1]):
+        out |= table[:, lane].astype(np.uint16) << np.uint16(lane)
+    return out

@@ -16,7 +16,7 @@ _WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 880, 330, 20, 30, 26
 #: What the overview adds to the style of the demonstration's page.
 _STYLE = (
     ".wide{max-width:none}.name{font:13px system-ui,sans-serif;fill:var(--ink)}"
-    ".whisker{stroke-width:7;stroke-linecap:round;opacity:.28}.whisker-1{stroke:var(--c1)}.whisker-2{stroke:var(--c2)}"
+    ".whisker-1{stroke:var(--c1)}.whisker-2{stroke:var(--c2)}"
     ".hollow{fill:var(--card);stroke:var(--c2);stroke-width:2.5}"
     ".chance{stroke:var(--rule);stroke-width:1.6}"
     ".met{color:var(--good);font-weight:600}.missed{color:var(--bad);font-weight:600}"

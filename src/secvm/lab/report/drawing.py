@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from secvm.lab.report.legend import SAMPLE, Entry, beside, laid_out, wide
@@ -51,10 +51,13 @@ class _Box:
     left: float
     right: float
     bottom: float
+    #: Both ends of each axis: the figure looks at all its points to tell.
+    across: tuple[float, float]
+    up: tuple[float, float]
 
     def x(self, value: float) -> float:
         """Of a value across, at the edge if it lies beyond."""
-        low, high = self.figure.ends_across
+        low, high = self.across
         if self.figure.log_across:
             low, high, value = math.log10(low), math.log10(high), math.log10(max(value, 1e-300))
         share = min(1.0, max(0.0, (value - low) / (high - low)))
@@ -62,7 +65,7 @@ class _Box:
 
     def y(self, value: float) -> float:
         """Of a value up, at the edge if it lies beyond."""
-        low, high = self.figure.ends_up
+        low, high = self.up
         share = min(1.0, max(0.0, (value - low) / (high - low)))
         return round(self.bottom - share * (self.bottom - _TOP), 1)
 
@@ -76,11 +79,12 @@ def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
     """One drawing; ``alone`` brings its style with it."""
     entries = list(_entries(figure))
     left = _EDGE + _GAP + max((wide(tick.label) for tick in figure.ticks_up(size.up)), default=0.0)
-    box = _Box(figure, left, size.width - 2 * _GAP, size.height - _BOTTOM)
+    bottom = size.height - _BOTTOM
+    box = _Box(figure, left, size.width - 2 * _GAP, bottom, figure.ends_across, figure.ends_up)
     named = beside(entries, _ends(box), size.names)
     if named:
         room = max(wide(name.entry.name, bold=True) for name in named)
-        box = _Box(figure, left, size.width - room - 2 * _GAP, size.height - _BOTTOM)
+        box = replace(box, right=size.width - room - 2 * _GAP)
         entries = [entry for entry in entries if entry.kind == "shade"]
     parts = [_frame(box, size), *(_curve(box, curve) for curve in figure.curves)]
     for name in named:
@@ -91,10 +95,16 @@ def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
         parts += [_key(x + _EDGE, height + _ROW / 2, entry) for x, entry in row]
         height += _ROW
     height += _GAP if entries else 0.0
-    space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
-    style = f'<style>{DRAWING_STYLE}</style><rect class="sheet" width="100%" height="100%"/>' if alone else ""
+    space = style = ""
+    low, width = 0.0, size.width
+    if alone:
+        # A page has room around its drawings; a file brings its own.
+        low, width, height = -_ROW, size.width + 2 * _ROW, height + 2 * _ROW
+        space = ' xmlns="http://www.w3.org/2000/svg"'
+        sheet = f'<rect class="sheet" x="{low:g}" y="{low:g}" width="{width:g}" height="{height:g}"/>'
+        style = f"<style>{DRAWING_STYLE}</style>{sheet}"
     return (
-        f'<svg{space} class="{size.kind}" viewBox="0 0 {size.width:g} {height:g}" role="img">'
+        f'<svg{space} class="{size.kind}" viewBox="{low:g} {low:g} {width:g} {height:g}" role="img">'
         f"<title>{html.escape(figure.title)}</title><desc>{html.escape(figure.description)}</desc>"
         f"{style}{''.join(parts)}</svg>"
     )
@@ -133,13 +143,17 @@ def _frame(box: _Box, size: Size) -> str:
         parts.append(_line("grid", box.left, box.y(tick.value), box.right, box.y(tick.value)))
         parts.append(_text("tick", box.left - _GAP, box.y(tick.value) + 4.5, tick.label, anchor="end"))
     parts.append(_line("base", box.left, bottom, box.right, bottom))
+    marks = [box.x(mark) for mark in figure.marks_across()]
+    parts += [_line("base faint", x, bottom, x, bottom + 3) for x in marks]
+    free = 0.0
     for tick in figure.ticks_across(size.across):
-        x = box.x(tick.value)
-        parts.append(_line("base", x, bottom, x, bottom + 4))
-        # Half of a label must not stick out of the drawing.
-        half = wide(tick.label) / 2
+        x, half = box.x(tick.value), wide(tick.label) / 2
+        parts.append(_line("base", x, bottom, x, bottom + 5))
+        # Half of a label must not stick out of the drawing, nor reach into the one before.
         at = min(max(x, half), size.width - half)
-        parts.append(_text("tick", at, bottom + 18, tick.label, anchor="middle"))
+        if at - half >= free:
+            parts.append(_text("tick", at, bottom + 18, tick.label, anchor="middle"))
+            free = at + half + _EDGE
     parts.append(_text("axis", (box.left + box.right) / 2, bottom + 38, figure.across, anchor="middle"))
     # Words on their side are hard to read; above the axis there is room.
     parts.append(_text("axis", _EDGE, 16, figure.up))
@@ -158,6 +172,9 @@ def _curve(box: _Box, curve: Curve) -> str:
             upper = [f"{box.x(curve.x[i])},{box.y(high[i])}" for i in piece]
             lower = [f"{box.x(curve.x[i])},{box.y(low[i])}" for i in reversed(piece)]
             parts.append(f'<polygon class="band-{colour}" points="{" ".join(upper + lower)}"/>')
+            if len(piece) == 1:
+                x, alone = box.x(curve.x[piece[0]]), piece[0]
+                parts.append(_line(f"whisker series-{colour}", x, box.y(low[alone]), x, box.y(high[alone])))
     pieces = _pieces(curve.y)
     for piece in pieces:
         points = " ".join(f"{box.x(curve.x[i])},{box.y(curve.y[i])}" for i in piece)

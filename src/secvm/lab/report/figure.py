@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from secvm.errors import BadInputError
 from secvm.lab.report.drawing import document
 from secvm.lab.report.png import picture
-from secvm.lab.report.ticks import Tick, linear_ticks, log_ticks, span
+from secvm.lab.report.ticks import Tick, between_decades, linear_ticks, log_ticks, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ class Figure:
     highest: float | None = None
 
     def __post_init__(self) -> None:
+        for part in ("curves", "rules", "shades"):
+            object.__setattr__(self, part, tuple(getattr(self, part)))
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.name):
             raise BadInputError(f"{self.name!r} cannot be a figure's name: letters, digits, dots and dashes can")
         named = Counter([*(curve.name for curve in self.curves), *(rule.name for rule in self.rules)])
@@ -117,6 +119,10 @@ class Figure:
     def ticks_across(self, count: int = 8) -> list[Tick]:
         """Places of the horizontal axis that carry a number."""
         return (log_ticks if self.log_across else linear_ticks)(*self.ends_across, count)
+
+    def marks_across(self) -> list[float]:
+        """Places of a logarithmic axis that carry a small mark and no number."""
+        return between_decades(*self.ends_across) if self.log_across else []
 
     def ticks_up(self, count: int = 6) -> list[Tick]:
         """Places of the vertical axis that carry a number."""

@@ -102,9 +102,17 @@ def write_report(folder: Path, page: Page) -> Written:
     return Written(tuple(contents), note)
 
 
+#: What a verdict's first word says; any other leaves it open.
+_VERDICTS = {
+    **dict.fromkeys(("yes", "holds"), "holds"),
+    **dict.fromkeys(("no", "not", "fails"), "fails"),
+    **dict.fromkeys(("partly", "nearly", "mostly"), "partly"),
+}
+
+
 def _verdict(holds: str) -> str:
-    word = re.match(r"\w*", holds.lower())
-    return {"yes": "holds", "holds": "holds", "no": "fails", "not": "fails"}.get(word.group() if word else "", "partly")
+    first = re.match(r"\w*", holds.lower())
+    return _VERDICTS.get(first.group() if first else "", "open")
 
 
 def _numbers(figure: Figure) -> str:
@@ -113,11 +121,15 @@ def _numbers(figure: Figure) -> str:
     note = f"All numbers are in {figure.name}.csv."
     if every > 1:
         note = f"One row in {every} of {len(rows):,}; {note[0].lower()}{note[1:]}"
-    shown = [[_cell(value) for value in row] for row in rows[::every]]
+    # Counted from the end, so that the last one is there.
+    shown = [[_cell(value) for value in row] for row in rows[::-1][::every][::-1]]
     return numbers_behind(header, shown, caption=note)
 
 
 def _cell(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
+    if value.is_integer():
+        return f"{value:,.0f}"
+    # Shares with the same digits stand in a column.
+    return f"{value:.4f}" if 0.001 <= abs(value) < 1 else f"{value:.4g}"

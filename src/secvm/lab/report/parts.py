@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from secvm.lab.report.style import POLICY, STYLE
 
+#: Cells of so few letters stand in one line.
+_LINE, _SHORT = 12, ' class="short"'
+
 
 def percent(value: float, digits: int = 1) -> str:
     """A share as people write it; a dash where there is none."""
@@ -43,7 +46,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = 
     body = "".join(
         "<tr>"
         f'<th scope="row">{html.escape(row[0])}</th>'
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
+        + "".join(f"<td{_SHORT if len(cell) <= _LINE else ''}>{html.escape(cell)}</td>" for cell in row[1:])
         + "</tr>"
         for row in rows
     )

@@ -73,12 +73,14 @@ def _draw_axes(axes: Any, figure: Figure) -> None:
     axes.set_xticks([tick.value for tick in across], [tick.label for tick in across])
     axes.set_yticks([tick.value for tick in up], [tick.label for tick in up])
     axes.minorticks_off()
+    axes.set_xticks(figure.marks_across(), [""] * len(figure.marks_across()), minor=True)
     axes.set_xlim(*figure.ends_across)
     axes.set_ylim(*figure.ends_up)
     axes.grid(visible=True, axis="y", color=EDGE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(colors=SOFT, labelsize=10, length=3)
     axes.tick_params(axis="y", length=0)
+    axes.tick_params(which="minor", length=2, color=SOFT)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(SOFT)
@@ -98,6 +100,8 @@ def _draw_curve(axes: Any, curve: Curve, ends: tuple[float, float]) -> None:
     few = len(curve.x) < 25
     if curve.band is not None:
         axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)
+        if len(curve.x) == 1:
+            axes.vlines(curve.x, *curve.band, color=colour, alpha=0.28, linewidth=5)
     # Kept at the edge where it lies beyond, and not cut there, so that a curve along an edge keeps its whole width.
     inside = [min(ends[1], max(ends[0], value)) if math.isfinite(value) else math.nan for value in curve.y]
     axes.plot(

@@ -44,7 +44,7 @@ font-size:.86rem;color:var(--soft)}
 table{border-collapse:collapse;font-size:.92rem;margin:.6rem 0;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);padding:0 0 .3rem}
 th,td{text-align:left;padding:.32rem .9rem .32rem 0;border-bottom:1px solid var(--edge);vertical-align:top}
-thead th{color:var(--soft);font-weight:500}tbody th{font-weight:500}
+td.short{white-space:nowrap}thead th{color:var(--soft);font-weight:500}tbody th{font-weight:500}
 details{margin:.4rem 0 0}summary{cursor:pointer;color:var(--soft);font-size:.9rem}
 .checks{list-style:none;padding:0;margin:.6rem 0}.checks li{padding:.28rem 0}
 .yes::before,.no::before{display:inline-block;width:1.5rem;font-weight:700}
@@ -64,8 +64,8 @@ figure.plot{padding:.8rem .5rem .6rem}.plot .title,.plot figcaption{margin-left:
 border:1px solid var(--edge);border-radius:.7rem;padding:.8rem 1rem;margin:.7rem 0}
 .said p{margin:0;max-width:none}.said .who{display:block;color:var(--soft);font-size:.82rem;font-weight:400}
 .said .verdict{font-weight:600}
-.holds{color:var(--good)}.fails{color:var(--bad)}.partly{color:var(--fair)}
-figure.plot+.scroll{margin-top:1.4rem}
+.holds{color:var(--good)}.fails{color:var(--bad)}.partly{color:var(--fair)}.open{color:var(--soft)}
+figure.plot+.scroll,figure.plot+p{margin-top:1.4rem}
 @media (max-width:40rem){td{min-width:5.5rem}.said{grid-template-columns:1fr;gap:.6rem}}
 @media print{figure,.said{break-inside:avoid}}
 """
@@ -73,7 +73,8 @@ figure.plot+.scroll{margin-top:1.4rem}
 LEVELS = 3
 _DRAWING = """
 .tick,.axis,.label{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var(--soft)}
-.grid{stroke:var(--edge);stroke-width:1}.base{stroke:var(--soft);stroke-width:1}
+.grid{stroke:var(--edge);stroke-width:1}.base{stroke:var(--soft);stroke-width:1}.faint{opacity:.6}
+.whisker{stroke-width:7;stroke-linecap:round;opacity:.28}
 .series{fill:none;stroke-width:2.2;stroke-linejoin:round;stroke-linecap:round}
 .series.dashed{stroke-dasharray:5 4}.rule{stroke:var(--rule);stroke-width:1.4;stroke-dasharray:2 4}
 .rule-1{stroke:var(--c2);stroke-dasharray:8 4;stroke-width:1.8}

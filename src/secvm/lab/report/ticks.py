@@ -18,6 +18,10 @@ _MILLION, _BILLION = 10**6, 10**9
 _NARROW = 1e-9
 #: With so many decades a logarithmic axis carries whole powers alone.
 _DECADES = 2.5
+#: With less than so many it carries numbers as a common axis does.
+_SHORT = 0.75
+#: With more than so many there are no marks between.
+_FINE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,26 @@ def log_ticks(low: float, high: float, count: int = 7) -> list[Tick]:
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     exact = [Decimal(f).scaleb(e) for e in exponents if e % every == 0 for f in factors]
     exact = [value for value in exact if low <= float(value) <= high]
-    if len(exact) <= 1:
+    if len(exact) <= 1 or decades < _SHORT:
         return linear_ticks(low, high, count)
     plain = exact[0] >= Decimal("0.001") and exact[-1] < _MILLION
     labels = [f"{value:,f}" if plain else _power(value) for value in exact]
     return [Tick(float(value), label) for value, label in zip(exact, labels, strict=True)]
+
+
+def scientific(value: float) -> str:
+    """A number as a power of ten, with what stands before it."""
+    return _power(Decimal(repr(value)))
+
+
+def between_decades(low: float, high: float) -> list[float]:
+    """Twice to nine times each power of ten: small marks that show the scale is logarithmic. None over many decades."""
+    decades = math.log10(high) - math.log10(low)
+    if decades < 1 or decades > _FINE:
+        return []
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    marks = [float(Decimal(f).scaleb(e)) for e in exponents for f in range(2, 10)]
+    return [mark for mark in marks if low <= mark <= high]
 
 
 def _step(length: float, count: int) -> tuple[int, int]:

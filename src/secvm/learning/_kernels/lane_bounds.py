@@ -45,29 +45,32 @@ def slot_units(groups, group_counts, starts, first_slots, some, counts):
 
 
 @compiled
-def class_norms(groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values, classes, squares):
-    """Add each person's squared values to ``squares``, people x classes. ``classes`` has dummies in a class of their
-    own.
+def class_norms(
+    groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values, classes, squares, first, last
+):
+    """Add the squared values of people in blocks ``first`` to ``last`` to ``squares``, people x classes.
+
+    ``classes`` has dummies in a class of their own.
     """
     n_people = len(cold_indptr) - 1
-    for people in range(group_counts.shape[0]):
+    for people in range(first, last):
         low = people * PEOPLE
         high = min(n_people, low + PEOPLE)
         for block in range(group_counts.shape[1]):
             at = starts[people, block]
             for i in range(low, high):
-                last, run = np.int64(-1), 0
+                before, run = np.int64(-1), 0
                 for group in range(at, at + group_counts[people, block, i - low]):
                     four = groups[group]
                     for _ in range(4):
                         slot = first_slots[block] + np.int64(four & _LOCAL)
                         # A value of v is its slot said v times: 1 + 3 + … + (2v - 1) = v².
-                        run = run + 1 if slot == last else 0
+                        run = run + 1 if slot == before else 0
                         squares[i, classes[slot]] += 2 * run + 1
-                        last = slot
+                        before = slot
                         four >>= np.uint64(16)
                 at += group_counts[people, block, i - low]
-    for i in range(n_people):
+    for i in range(first * PEOPLE, min(n_people, last * PEOPLE)):
         for j in range(cold_indptr[i], cold_indptr[i + 1]):
             squares[i, classes[cold_slots[j]]] += np.float64(cold_values[j]) * np.float64(cold_values[j])
 
@@ -131,12 +134,26 @@ def remainder_squares(target, references, coefficients, classes, out, first, las
 
 @intrinsic
 def _verdict(
-    typing_context, sums, at, coefficients, norms, place, n_classes, remainders, units, constants, sign, lanes
+    typing_context,
+    sums,
+    at,
+    coefficients,
+    norms,
+    place,
+    n_classes,
+    remainders,
+    units,
+    constants,
+    sign,
+    weights,
+    own_at,
+    own,
+    lanes,
 ):
     """Bits of lanes that are surely below the threshold, and of those surely above, in one integer (below << 16)."""
 
     def generate(context, builder, signature, args):
-        width = signature.args[10].count
+        width = signature.args[13].count
         load, load_of, _ = _lines(context, builder, signature, args, width)
         floats = ir.VectorType(_F64, width)
         undefined = ir.Constant(floats, ir.Undefined)
@@ -147,6 +164,8 @@ def _verdict(
             return builder.shuffle_vector(one, undefined, mask)
 
         middle = _combined(builder, signature, args, 0, 2, args[1], width, load, load_of)
+        own_line = builder.sitofp(load(10, args[11], _I32), floats)
+        middle = builder.fadd(middle, builder.fmul(splat(args[12]), own_line))
         lowers, misses, slack = (load(8, _I64(row * width), _F64) for row in range(3))
         apart = builder.fsub(builder.fmul(splat(args[9]), middle), lowers)
         miss = builder.fadd(builder.fmul(splat(args[7]), misses), slack)
@@ -164,10 +183,8 @@ def _verdict(
         both = [builder.zext(builder.bitcast(b, ir.IntType(width)), _I32) for b in (below, above)]
         return builder.or_(builder.shl(both[0], _I32(16)), both[1])
 
-    return (
-        types.uint32(sums, at, coefficients, norms, place, n_classes, remainders, units, constants, sign, lanes),
-        generate,
-    )
+    given = (sums, at, coefficients, norms, place, n_classes, remainders, units, constants, sign, weights, own_at, own)
+    return types.uint32(*given, lanes), generate
 
 
 @compiled
@@ -185,6 +202,9 @@ def judge(
     chosen,
     below,
     left_open,
+    weights,
+    own,
+    own_first,
     first,
     last,
     lanes,
@@ -193,7 +213,8 @@ def judge(
 
     ``sums`` are one or more arrays of int32 lines, a line for each of ``chosen``; their combination is the score.
     ``norms``, people x classes, and ``remainders``, classes x lanes, bound what it misses; ``constants`` are lines of
-    thresholds, of what may be missed for each unit, and of what floats lose.
+    thresholds, of what may be missed for each unit, and of what floats lose. Sums are without people's own words:
+    ``own`` says how many each has (or is empty), and their line of ``weights``, counted from ``own_first``, is exact.
     """
     width = np.uint64(len(lanes))
     for c in range(first, last):
@@ -217,6 +238,9 @@ def judge(
             np.float64(units[i]),
             constants,
             np.float64(signs[i]),
+            weights,
+            np.uint64(own_first + i) * width if len(own) else np.uint64(0),
+            np.float64(own[i]) if len(own) else 0.0,
             lanes,
         )
         sure = both >> np.uint32(16)

@@ -233,6 +233,27 @@ def true_scores(
 
 
 @compiled
+def add_own_scores(own, first_line, state, bits, chosen, out, first, last, lanes):
+    """Add to true scores what people's own words weigh: their counter's mantissa, so many times."""
+    width = np.uint64(len(lanes))
+    for c in range(first, last):
+        i = chosen[c]
+        line = np.uint64(first_line + i) * width
+        add_mantissas(out, np.uint64(c) * width, state, line, bits, np.int64(own[i]), lanes)
+
+
+@compiled
+def count_own(own, first_line, active, units, counts, width):
+    """Add the units of active people to their own counters; once, however many own words there are."""
+    for a in range(len(active)):
+        i = active[a]
+        if own[i] > 0:
+            line = (first_line + i) * width
+            for k in range(width):
+                counts[line + k] += units[a * width + k]
+
+
+@compiled
 def settle(scores, chosen, signs, lowers, left_open, violates):
     """Write the verdicts that were left open, from true scores."""
     for c in range(len(chosen)):
@@ -287,6 +308,16 @@ def count_cold(cold_indptr, cold_slots, cold_values, active, units, side, counts
             line = (np.int64(cold_slots[j]) + (side if value > 0 else 1 - side) * half) * width
             for k in range(width):
                 counts[line + k] += np.int32(units[a * width + k] * abs(value))
+
+
+@compiled
+def cold_units(cold_indptr, cold_slots, cold_values, of_person, of_slot):
+    """Add the units of cold entries to each person's and each slot's."""
+    for i in range(len(cold_indptr) - 1):
+        for j in range(cold_indptr[i], cold_indptr[i + 1]):
+            units = abs(np.int64(cold_values[j]))
+            of_person[i] += units
+            of_slot[cold_slots[j]] += units
 
 
 @compiled

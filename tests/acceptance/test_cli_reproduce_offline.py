@@ -1,0 +1,152 @@
+"""`secvm reproduce offline` as people run it: figures, splits that others can use, and going on after a kill."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from secvm.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+PEOPLE = ROOT / "examples" / "people.jsonl"
+COMMAND = [sys.executable, "-P", "-m", "secvm.cli.main", "reproduce", "offline"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object) -> Done:
+    """In this process: what a kill leaves is the only thing that needs one of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main.run(["reproduce", "offline", *map(str, arguments)])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def told(*arguments: object) -> dict[str, Any]:
+    done = run(*arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path) -> None:
+    found = told("--data", PEOPLE, "--splits", 4, "--rounds", 12, "--folder", tmp_path / "out")
+    assert list(found) == [
+        *("data", "settings", "figure_1a", "figure_1b", "lambda", "hashes", "rules", "baselines", "statements"),
+        *("models", "folder", "seconds", "peak_rss_mb"),
+    ]
+    assert found["data"]["people"] == 600
+    assert found["data"]["labels"] == {"north": 355, "south": 245}
+    assert [one["bins"] for one in found["figure_1b"]] == [None, 9, 1]
+    entry = found["figure_1b"][0]
+    assert len(entry["accuracies"]) == 4
+    assert len(entry["curve"]["mean"]) == entry["rounds"] == 12
+    assert set(entry["recall"]) == {"north", "south"}
+    assert [one["averaging"] for one in found["figure_1a"]["curves"]] == [1, 2, 3, 5, 10]
+    assert len(found["figure_1a"]["choice"]) == 9
+    assert [one["n_hashes"] for one in found["hashes"]] == [1, 2, 3]
+    rules = found["rules"]["entries"]
+    assert [(one["rule"], one["rho"]) for one in rules] == [
+        *(("pegasos", None), ("swift", None), ("swift", "10"), ("swift", "3"), ("swift", "1"))
+    ]
+    assert rules[1]["curve"]["packages_per_person"] is None
+    assert rules[4]["curve"]["packages_per_person"][-1] < rules[0]["curve"]["packages_per_person"][-1]
+    ways = found["baselines"]["entries"]
+    assert {"LinearSVC", "federated averaging", "SecVM, Pegasos", "central DP, ε = 1"} <= {one["name"] for one in ways}
+    assert {one["verdict"] for one in found["statements"]} >= {"does not hold here"}
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    figures = ("figure_1a", "figure_1b", "lambda", "hashes", "rules_by_rounds", "rules_by_packages", "baselines")
+    assert names >= {"report.html", "results.json", *(f"{name}.csv" for name in figures)}
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "costs much here" in page
+    again = told("--data", PEOPLE, "--splits", 4, "--rounds", 12, "--folder", tmp_path / "out", "--figure", "lambda")
+    assert again["models"]["computed"] == 0
+
+
+def test_made_up_people_with_bins_are_fig_1b_alone(tmp_path: Path) -> None:
+    arguments = ["--people", "300", "--splits", "3", "--bins", "500", "--rounds", "5", "--folder", str(tmp_path)]
+    found = told(*arguments)
+    assert [key for key in found if key.startswith(("figure", "lambda", "hashes", "rules"))] == ["figure_1b"]
+    assert [one["bins"] for one in found["figure_1b"]] == [500]
+    text = run(*arguments).stdout
+    assert "300 made-up people" in text
+    assert "Fig. 1b" in text
+
+
+def test_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    arguments = ["--data", PEOPLE, "--splits", "24", "--bins", "none,40", "--rounds", "150", "--threads", "1"]
+    whole = told(*arguments, "--folder", tmp_path / "whole")
+    results = tmp_path / "killed" / "results"
+    command = [*COMMAND, *map(str, arguments), "--folder", str(tmp_path / "killed")]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        while process.returncode is None and not any(results.glob("*.json")):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.01)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    kept = len(list(results.glob("*.json")))
+    assert 0 < kept < 48
+    some = next(results.glob("*.json"))
+    some.write_bytes(some.read_bytes()[:-5])
+    resumed = run(*arguments, "--folder", tmp_path / "killed", "--format", "json")
+    assert "worked out anew" in resumed.stderr
+    found = json.loads(resumed.stdout)
+    assert found["models"] == {"asked": 48, "computed": 48 - kept + 1}
+    for times in ("seconds", "peak_rss_mb", "models", "folder"):
+        found.pop(times)
+        whole.pop(times)
+    assert found == whole
+    files = [(tmp_path / name / "results.json").read_bytes() for name in ("whole", "killed")]
+    assert files[0] == files[1]
+
+
+def test_splits_are_written_once_and_then_read(tmp_path: Path) -> None:
+    splits = tmp_path / "splits.json"
+    arguments = ["--data", PEOPLE, "--bins", "40", "--rounds", "3", "--split-file", splits, "--folder"]
+    first = told(*arguments, tmp_path / "one", "--splits", "3")
+    written = splits.read_bytes()
+    content = json.loads(written)
+    assert content["people"] == 600
+    assert [len(test) for test in content["splits"]] == [60, 60, 60]
+    assert {name: len(half["test"]) for name, half in content["halves"].items()} == {"A": 30, "B": 30}
+    # Another seed is another hash, and the same splits.
+    second = told(*arguments, tmp_path / "two", "--seed", "2")
+    assert splits.read_bytes() == written
+    assert second["settings"]["splits"] == 3
+    assert second["figure_1b"][0]["accuracies"] != first["figure_1b"][0]["accuracies"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--data", "PEOPLE", "--people", "100"], "--data and --people exclude each other"),
+        (["--data", "PEOPLE", "--split-file", "SPLITS"], "splits 7 people, and there are 600"),
+        (["--data", "PEOPLE", "--bins", "many"], "--bins takes whole numbers above zero, not 'many'"),
+        (["--data", "NOBODY"], "No such file or directory"),
+        (["--people", "100", "--engine", "dask"], "dask together with --scheduler"),
+        (["--people", "100", "--lambda", "big"], "--lambda must be a number"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    splits = tmp_path / "splits.json"
+    splits.write_text('{"people": 7, "splits": [[1]]}', encoding="utf-8")
+    places = {"PEOPLE": str(PEOPLE), "SPLITS": str(splits), "NOBODY": str(tmp_path / "nobody")}
+    done = run(*(places.get(word, word) for word in arguments), "--folder", tmp_path / "out")
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "out").exists()

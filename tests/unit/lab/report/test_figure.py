@@ -1,0 +1,174 @@
+"""Figures as values, and the numbers behind them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.errors import BadInputError
+from secvm.lab.report.drawing import LARGE, SMALL, draw
+from secvm.lab.report.figure import Curve, Figure, Rule, Shade
+from secvm.lab.report.legend import Entry, beside, laid_out, wide
+
+_SHARES = st.lists(st.floats(0, 1) | st.just(math.nan), min_size=1, max_size=30)
+
+
+def _figure(*curves: Curve, rules: tuple[Rule, ...] = (), log_across: bool = False) -> Figure:
+    return Figure("f", "A <title>", "What is & is not", "round", "share", curves, rules, log_across=log_across)
+
+
+def _texts(svg: str) -> list[str]:
+    return [text.text or "" for text in ET.fromstring(svg).iter("text")]
+
+
+def test_the_numbers_of_a_figure_are_a_row_for_every_place() -> None:
+    figure = _figure(
+        Curve("a", [1, 2, 3], [0.5, math.nan, 0.1 + 0.2], [0.4, 0.5, 0.6], [0.6, 0.7, 0.8]),
+        Curve("b, too", [2, 2.5], [7, 1e-9]),
+        rules=(Rule("level", 0.25),),
+    )
+    assert figure.csv() == (
+        'round,a,a low,a high,"b, too",level\n'
+        "1,0.5,0.4,0.6,,0.25\n"
+        "2,,0.5,0.7,7,0.25\n"
+        "2.5,,,,1e-09,0.25\n"
+        "3,0.30000000000000004,0.6,0.8,,0.25\n"
+    )
+
+
+def test_a_curve_that_stands_twice_at_a_place_has_two_rows() -> None:
+    assert _figure(Curve("a", [1, 1, 2], [5, 6, 7])).csv() == "round,a\n1,5\n1,6\n2,7\n"
+
+
+@given(st.lists(st.tuples(st.integers(-50, 50), st.floats(allow_nan=False, allow_infinity=False)), max_size=30))
+def test_the_numbers_come_back_exactly(points: list[tuple[int, float]]) -> None:
+    figure = _figure(Curve("a", [x for x, _ in points], [y for _, y in points]))
+    rows = list(csv.reader(io.StringIO(figure.csv())))[1:]
+    assert sorted((float(x), float(y)) for x, y in rows) == sorted((float(x), y) for x, y in points)
+
+
+@settings(deadline=None)
+@given(_SHARES, st.booleans(), st.booleans())
+def test_drawings_stay_inside_and_break_where_there_is_no_value(values: list[float], log: bool, dashed: bool) -> None:
+    x = [1.0 + i for i in range(len(values))]
+    figure = _figure(Curve("a", x, values, values, values, dashed=dashed), rules=(Rule("r", 0.4),), log_across=log)
+    for size in (LARGE, SMALL):
+        svg = draw(figure, size)
+        box = ET.fromstring(svg).get("viewBox")
+        assert box is not None
+        width, height = (float(part) for part in box.split()[2:])
+        for name, most in (("x", width), ("x1", width), ("x2", width), ("cx", width), ("y1", height), ("cy", height)):
+            assert all(0 <= float(value) <= most for value in re.findall(rf' {name}="([^"%]*)"', svg))
+        for points in re.findall(r'points="([^"]*)"', svg):
+            for point in points.split():
+                across, up = point.split(",")
+                assert 0 <= float(across) <= width
+                assert 0 <= float(up) <= height
+        there = [not math.isnan(value) for value in values]
+        runs = sum(here and not before for before, here in zip([False, *there], there, strict=False))
+        lines = svg.count("<polyline")
+        assert lines <= runs == svg.count("<polygon")
+        assert "nan" not in svg
+
+
+def test_names_stand_at_the_ends_of_curves_that_are_apart_and_else_in_a_legend() -> None:
+    apart = _figure(Curve("upper", [0, 1], [0, 0.9]), Curve("lower", [0, 1], [0, 0.1]))
+    close = _figure(Curve("upper", [0, 1], [0, 0.90]), *(Curve(f"n{i}", [0, 1], [1, 0.9 + i / 1e3]) for i in range(5)))
+    ends = ET.fromstring(draw(apart, LARGE))
+    named = [text for text in ends.iter("text") if text.text in ("upper", "lower")]
+    assert {text.get("class") for text in named} == {"label name-0"}
+    assert "name-0" not in draw(close, LARGE)
+    assert "name-0" not in draw(apart, SMALL)
+    for svg in (draw(apart, SMALL), draw(close, LARGE)):
+        assert "upper" in _texts(svg)
+
+
+@given(st.lists(st.text(alphabet="abcm iW%", min_size=1, max_size=30), min_size=1, max_size=9))
+def test_entries_of_a_legend_do_not_overlap(names: list[str]) -> None:
+    room = 360.0
+    rows = laid_out([Entry(name, "curve") for name in names], room)
+    assert [entry.name for row in rows for _, entry in row] == names
+    for row in rows:
+        ends = [x + 34 + wide(entry.name) for x, entry in row]
+        assert all(end <= x for end, (x, _) in zip(ends, row[1:], strict=False))
+        assert len(row) == 1 or ends[-1] <= room
+
+
+@given(st.lists(st.floats(0, 400), min_size=1, max_size=9))
+def test_names_beside_curves_do_not_overlap(places: list[float]) -> None:
+    entries = [Entry(str(i), "curve") for i in range(len(places))]
+    named = beside(entries, {str(i): place for i, place in enumerate(places)}, 100.0)
+    heights = sorted(one.placed for one in named)
+    assert all(lower - upper > 14 for upper, lower in pairwise(heights))
+    assert len(named) in (0, len(places))
+
+
+def test_the_band_of_a_point_alone_is_a_whisker() -> None:
+    svg = draw(_figure(Curve("a", [1, 2, 3], [0.5, math.nan, 0.5], [0.4, math.nan, 0.4], [0.6, math.nan, 0.6])), LARGE)
+    assert svg.count('class="whisker series-0"') == 2
+
+
+def test_a_logarithmic_axis_has_small_marks_between_its_numbers() -> None:
+    figure = _figure(Curve("a", [1, 100], [0, 1]), log_across=True)
+    assert figure.marks_across() == [*range(2, 10), *range(20, 100, 10)]
+    assert _figure(Curve("a", [1, 1e9], [0, 1]), log_across=True).marks_across() == []
+    assert _figure(Curve("a", [1, 100], [0, 1])).marks_across() == []
+
+
+@given(st.floats(-9, 9), st.floats(0.1, 12), st.booleans())
+def test_numbers_below_an_axis_do_not_overlap(start: float, decades: float, log: bool) -> None:
+    figure = _figure(Curve("a", [10.0**start, 10.0 ** (start + decades)], [0, 1]), log_across=log)
+    for size in (LARGE, SMALL):
+        ticks = [text for text in ET.fromstring(draw(figure, size)).iter("text") if text.get("text-anchor") == "middle"]
+        spans = [(float(t.get("x", "")), wide(t.text or "") / 2) for t in ticks if t.get("class") == "tick"]
+        assert spans
+        assert all(x + half < after - more for (x, half), (after, more) in pairwise(spans))
+
+
+def test_a_night_is_drawn_and_named_once() -> None:
+    nights = [Shade(2, 4, "night"), Shade(6, 8, "night")]
+    svg = Figure("f", "t", "d", "x", "y", [Curve("a", [0, 10], [0, 1])], shades=nights).svg()
+    assert svg.count('class="shade"') == 3
+    assert _texts_of_document(svg).count("night") == 1
+
+
+def _texts_of_document(svg: str) -> list[str]:
+    space = "{http://www.w3.org/2000/svg}"
+    return [text.text or "" for text in ET.fromstring(svg).iter(f"{space}text")]
+
+
+def test_levels_beyond_an_axis_that_was_given_are_kept_at_its_edge() -> None:
+    figure = Figure("f", "t", "d", "x", "y", [Curve("a", [0, 1], [-5, 5])], lowest=0.0, highest=1.0, percent=True)
+    assert figure.ends_up == (0.0, 1.0)
+    assert [tick.label for tick in figure.ticks_up()][-1] == "100\u00a0%"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Curve("a", [1, 2], [1]),
+        lambda: Curve("a", [1], [1], low=[0]),
+        lambda: Curve("a", [math.nan], [1]),
+        lambda: _figure(Curve("a", [1], [1]), Curve("a", [1], [1])),
+        lambda: _figure(Curve("a", [0], [1]), log_across=True),
+        lambda: Figure("../up", "t", "d", "x", "y", []),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_a_sentence(wrong: object) -> None:
+    assert callable(wrong)
+    with pytest.raises(BadInputError):
+        wrong()
+
+
+def test_a_figure_without_curves_is_an_empty_one() -> None:
+    empty = _figure()
+    ET.fromstring(draw(empty, LARGE))
+    assert empty.csv() == "round\n"

@@ -1,0 +1,205 @@
+"""Pages: every kind of part and figure, read by a parser; and the files that are written."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+import struct
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from secvm.errors import BadInputError
+from secvm.lab.attacks.report_page import page as attack_page
+from secvm.lab.demo.report import report_page
+from secvm.lab.report.figure import Curve, Figure, Rule, Shade
+from secvm.lab.report.page import Page, write_report
+from secvm.lab.report.style import DARK, LIGHT
+from tests.unit.lab.results import a_result
+
+_VOID = {"meta", "br", "link", "img", "input", "hr"}
+#: Everything by which a page could fetch, run or send something.
+_REFERENCES = {"src", "href", "srcset", "action", "data", "poster", "background", "xlink:href"}
+
+
+class _Reader(HTMLParser):
+    """Tags that open and close in order; ids, headings, references."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.headings: list[int] = []
+        self.attributes: set[str] = set()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def _read(page: str) -> _Reader:
+    reader = _Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def _figures() -> list[Figure]:
+    """Every kind that there is."""
+    many = list(range(400))
+    wave = [0.5 + 0.3 * math.sin(i / 30) for i in many]
+    night = [math.nan if 100 <= i < 120 else value for i, value in enumerate(wave)]
+    six = [Curve(f"rule {i}", [1.0 + x for x in many], [v / (1 + i) for v in wave], colour=i) for i in range(6)]
+    band = Curve("mean", [0.001, 1, 1000], [0.1, 0.2, 0.3], [0.0, 0.1, 0.2], [0.2, 0.3, 0.4], colour=9, dashed=True)
+    return [
+        Figure("six", "Six <rules>", "Six curves.", "round", "share", six, log_across=True),
+        Figure(
+            "nights", "Nights", "A gap.", "round", "recall", [Curve("r", many, night)], (), [Shade(50, 90, "night")]
+        ),
+        Figure("band", "A band", "Rises.", "λ", "accuracy", [band], [Rule("a", 0.2), Rule("b", 0.4)], log_across=True),
+        Figure("point", "A point", "One.", "x", "y", [Curve("p", [3], [0.4], [0.3], [0.5])], percent=True),
+        Figure("nothing", "Nothing", "No curve.", "x", "y", []),
+    ]
+
+
+def _page() -> Page:
+    page = Page("A <report> & more", "All kinds of parts.")
+    page.cards([("75 %", "accuracy"), ("3", "splits")])
+    page.heading("What the paper says")
+    page.statement("λ is marginal.", "Between 1e-7 & 1e-2 it is.", "yes, here")
+    page.statement("Hashing is free.", "It is not.", "no")
+    page.prose("One paragraph.\n\nAnother <b>one</b>.")
+    page.heading("Figures")
+    for figure in _figures():
+        page.figure(figure, f"Caption of {figure.name}.")
+    page.table(["way", "value"], [["a", "1"], ["b", "2"]], "A table.")
+    page.made_by("secvm reproduce <offline>", 61.2)
+    return page
+
+
+@pytest.mark.parametrize(
+    "text",
+    [_page().html(), report_page(a_result()), attack_page([], quick=True, seed=1)],
+    ids=["report", "demonstration", "attacks"],
+)
+def test_every_page_is_well_formed_and_fetches_nothing(text: str) -> None:
+    reader = _read(text)
+    assert not reader.attributes & _REFERENCES
+    assert not {name for name in reader.attributes if name.startswith("on") or name == "style"}
+    assert not {"script", "iframe", "object", "embed", "form", "link", "img"} & set(reader.tags)
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert "default-src 'none'" in text
+    assert len(set(reader.ids)) == len(reader.ids)
+    assert reader.headings[0] == 1
+    assert reader.headings.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(reader.headings, reader.headings[1:], strict=False))
+    assert reader.tags.count("svg") == reader.tags.count("desc")
+    assert "prefers-color-scheme:dark" in text
+
+
+def test_what_is_given_to_a_page_is_text_and_never_markup() -> None:
+    text = _page().html()
+    for written in (
+        "A &lt;report&gt; &amp; more",
+        "Another &lt;b&gt;one&lt;/b&gt;.",
+        "Six &lt;rules&gt;",
+        "&lt;offline&gt;",
+    ):
+        assert written in text
+    assert "<b>one" not in text
+
+
+def test_a_verdict_is_told_by_its_word_and_by_its_colour() -> None:
+    text = _page().html()
+    assert re.search('class="verdict holds">.*?yes, here<', text)
+    assert re.search('class="verdict fails">.*?>no<', text)
+    open_one = Page("t", "l")
+    open_one.statement("a", "b", "these are other people")
+    assert 'class="verdict open"' in open_one.html()
+
+
+def test_long_tables_behind_figures_are_thinned_and_say_so() -> None:
+    text = _page().html()
+    assert "One row in 10 of 400; all numbers are in six.csv." in text
+    assert '<th scope="row">400</th>' in text
+    assert len(text) < 400_000
+
+
+def test_a_page_has_no_two_figures_of_one_name() -> None:
+    page = _page()
+    with pytest.raises(BadInputError):
+        page.figure(_figures()[0], "again")
+
+
+def test_a_report_is_a_page_and_of_each_figure_its_numbers_and_its_picture(tmp_path: Path) -> None:
+    page = Page("Two", "figures")
+    figures = _figures()[1:3]
+    for figure in figures:
+        page.figure(figure, "")
+    written = write_report(tmp_path / "new" / "folder", page)
+    assert written.note == ""
+    assert sorted(path.name for path in written.paths) == sorted(p.name for p in (tmp_path / "new/folder").iterdir())
+    assert (tmp_path / "new/folder/report.html").read_text("utf-8") == page.html()
+    for figure in figures:
+        assert (tmp_path / f"new/folder/{figure.name}.csv").read_text("utf-8") == figure.csv()
+        picture = (tmp_path / f"new/folder/{figure.name}.png").read_bytes()
+        assert picture == figure.png()
+        assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+        assert struct.unpack(">II", picture[16:24]) == (1440, 810)
+        assert b"Software" not in picture
+
+
+def test_a_picture_is_drawn_of_every_kind_of_figure() -> None:
+    assert all(figure.png()[:4] == b"\x89PNG" for figure in _figures() if figure.name != "nights")
+
+
+def test_without_matplotlib_page_and_numbers_are_written_and_the_picture_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "matplotlib" else found(name))
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    written = write_report(tmp_path, _page())
+    assert "pip install 'secvm[plots]'" in written.note
+    assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".csv"}
+    with pytest.raises(BadInputError, match="matplotlib"):
+        _figures()[0].png()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", "utf-8")
+    with pytest.raises(BadInputError, match="cannot make the folder"):
+        write_report(tmp_path / "file" / "folder", Page("t", "l"))
+
+
+@pytest.mark.parametrize(("colours", "ground"), [(LIGHT, "#ffffff"), (DARK, "#1c2027")], ids=["light", "dark"])
+def test_every_colour_of_a_curve_is_seen_on_its_ground(colours: tuple[str, ...], ground: str) -> None:
+    assert len(set(colours)) == len(colours) >= 6
+    # 3 : 1 is what WCAG 2.2 asks of graphics; names at the ends of curves are text, of which it asks 4.5 : 1.
+    assert all(_contrast(colour, ground) >= 4.5 for colour in colours)
+
+
+def _contrast(one: str, other: str) -> float:
+    bright, dim = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

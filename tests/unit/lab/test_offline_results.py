@@ -1,0 +1,145 @@
+"""Numbers from trained models, and what they say about the paper's statements."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from secvm.lab.paper.offline.models import Trained
+from secvm.lab.paper.offline.results import difference, series, still_rises
+from secvm.lab.paper.offline.settings import AVERAGED, LAMBDAS
+from secvm.lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN, statements
+
+
+def trained(right: list[int], of: int = 100, spells: tuple[tuple[int, int], ...] = ()) -> Trained:
+    cells = [[[r // 2, of // 2 - r // 2], [of - of // 2 - (r - r // 2), r - r // 2]] for r in right]
+    return Trained(np.array(cells), spells)
+
+
+def test_series_tells_the_curve_its_best_round_and_its_end() -> None:
+    told = series([trained([50, 80, 60]), trained([50, 90, 70], spells=((2, 3),))], labels=("f", "m"), tested=200)
+    assert told["curve"]["mean"] == pytest.approx([0.5, 0.85, 0.65])
+    assert told["mean"] == pytest.approx(0.65)
+    assert told["std"] == pytest.approx(np.std([0.6, 0.7], ddof=1))
+    assert told["best"] == {"round": 2, "mean": pytest.approx(0.85)}
+    assert told["accuracies"] == pytest.approx([0.6, 0.7])
+    assert told["two_cycle"] == {"models": 1, "longest": 2, "latest_round": 3, "caught_at_the_end": 1}
+    assert told["recall"]["f"]["value"] == pytest.approx(0.65)
+
+
+def test_one_split_has_no_deviation() -> None:
+    told = series([trained([50, 60])], labels=("f", "m"), tested=100)
+    assert told["std"] is None
+    assert told["curve"]["std"] is None
+
+
+def test_testing_the_same_people_again_does_not_narrow_intervals() -> None:
+    once = series([trained([60])], labels=("f", "m"), tested=100)
+    often = series([trained([60])] * 10, labels=("f", "m"), tested=100)
+    others = series([trained([60])] * 10, labels=("f", "m"), tested=1000)
+    assert often["recall"] == once["recall"]
+    width = np.diff(once["recall"]["f"]["interval"])[0]
+    assert np.diff(others["recall"]["f"]["interval"])[0] < width / 2
+
+
+def test_rising_is_told_from_being_there() -> None:
+    assert still_rises(np.linspace(0.5, 0.7, 100))
+    assert not still_rises(np.concatenate([np.linspace(0.5, 0.7, 50), np.full(50, 0.7)]))
+    assert not still_rises(np.linspace(0.7, 0.5, 100))
+    assert not still_rises(np.array([0.5]))
+
+
+def test_difference_is_over_common_splits_and_corrected_for_their_overlap() -> None:
+    mean, error = difference([0.8, 0.7, 0.9], [0.7, 0.7], test_share=0.1)
+    assert mean == pytest.approx(0.05)
+    spread = np.std([0.1, 0.0], ddof=1)
+    assert error == pytest.approx(spread * np.sqrt(1 / 2 + 1 / 9))
+    assert difference([0.8], [0.7], test_share=0.1)[1] is None
+
+
+def point(accuracy: float, **more: Any) -> dict[str, Any]:
+    jitter = np.tile([0.001, -0.001], 10)
+    accuracies = (accuracy + jitter).tolist()
+    best = {"round": 1, "mean": accuracy}
+    return {"mean": accuracy, "best": best, "accuracies": accuracies, "splits": 20, "words_per_bin": 1000, **more}
+
+
+def verdicts(found: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["verdict"] for one in statements(found)}
+
+
+def hashing(unhashed: float, hashed: float) -> dict[str, Any]:
+    return {"figure_1b": [point(unhashed, bins=None, n_hashes=1), point(hashed, bins=96, n_hashes=1)]}
+
+
+@pytest.mark.parametrize(
+    ("unhashed", "hashed", "verdict", "much"),
+    [
+        (0.752, 0.747, HOLDS, False),
+        (0.75, 0.76, HOLDS, False),
+        (0.814, 0.698, FAILS, True),
+        (0.75, 0.742, FAILS, False),
+    ],
+)
+def test_cost_of_hashing_is_judged_by_what_was_found(
+    unhashed: float, hashed: float, verdict: str, *, much: bool
+) -> None:
+    (one,) = statements(hashing(unhashed, hashed))
+    assert one["verdict"] == verdict
+    assert one["costs_much"] == much
+    assert ("costs much here" in one["ours"]) == much
+    assert "75.2 % to 74.7 %" in one["paper"]
+
+
+def test_noise_is_no_verdict_on_half_a_point() -> None:
+    found = hashing(0.75, 0.745)
+    found["figure_1b"][1]["accuracies"] = [0.65, 0.84] * 10
+    assert list(verdicts(found).values()) == [UNKNOWN]
+
+
+def test_without_unhashed_models_accuracy_stands_beside_the_papers() -> None:
+    assert set(verdicts({"figure_1b": [point(0.75, bins=96, n_hashes=1)]}).values()) == {BESIDE}
+
+
+@pytest.mark.parametrize(("at_end", "verdict"), [(0.755, HOLDS), (0.6, FAILS)])
+def test_lambda_is_marginal_where_its_accuracies_are(at_end: float, verdict: str) -> None:
+    entries = [point(at_end if value == "1e-2" else 0.75, bins=9, **{"lambda": value}) for value in LAMBDAS]
+    assert list(verdicts({"lambda": entries}).values()) == [verdict]
+
+
+def test_lambda_outside_the_papers_range_does_not_count() -> None:
+    entries = [point(0.5 if value in ("1e-1", "1e-9") else 0.75, bins=9, **{"lambda": value}) for value in LAMBDAS]
+    assert list(verdicts({"lambda": entries}).values()) == [HOLDS]
+
+
+def figure_1a(two: np.ndarray[Any, Any]) -> dict[str, Any]:
+    rounds = np.arange(100)
+    rough = two - 0.03 * (rounds % 2) - 0.001
+    curves = {k: two if k == 2 else rough if k == 1 else np.concatenate([np.full(k, 0.5), two[:-k]]) for k in AVERAGED}
+    return {
+        "lambda": "1e-4",
+        "accuracy": float(two[-1]),
+        "test_people": 17_500,
+        "choice": [{"lambda": value, "mean": 0.75} for value in LAMBDAS],
+        "curves": [{"averaging": k, "curve": {"mean": curve.tolist()}} for k, curve in curves.items()],
+    }
+
+
+def test_averaging_is_judged_by_the_curves() -> None:
+    smooth = np.minimum(0.75, np.linspace(0.5, 0.8, 100))
+    told = verdicts({"figure_1a": figure_1a(smooth)})
+    assert told["unhashed"] == BESIDE
+    assert told["averaging two is nearly monotonic"] == HOLDS
+    assert told["averaging two beats none"] == HOLDS
+    assert told["averaging more is slower"] == HOLDS
+    falling = smooth.copy()
+    falling[60:65] = 0.6
+    assert verdicts({"figure_1a": figure_1a(falling)})["averaging two is nearly monotonic"] == FAILS
+
+
+def test_more_hashes_are_judged_by_their_difference() -> None:
+    def entry(hashes: int, over: float, error: float) -> dict[str, Any]:
+        return {"bins": 9, "n_hashes": hashes, "over_fewest_hashes": over, "over_fewest_hashes_error": error}
+
+    found = {"hashes": [entry(1, 0, 0), entry(2, -0.01, 0.002), entry(3, 0.01, 0.002), entry(4, -0.01, 0.02)]}
+    assert list(verdicts(found).values()) == [HOLDS, FAILS, UNKNOWN]
