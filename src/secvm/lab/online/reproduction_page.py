@@ -44,6 +44,12 @@ def _statements(made: Page, paper: Pair, minority: str) -> None:
         f"By day {recall:.1%}, where its share is {share:.1%}.",
         "yes" if recall > 2 * share else "no",
     )
+    majority = next(label for label in run.labels if label != minority)
+    made.statement(
+        "Recall for males is at around the same level as their baseline; recall for females is significantly worse.",
+        f"{majority} {day['recall'][majority]:.1%} (share {day['baseline'][majority]:.1%}), {minority} {recall:.1%}.",
+        _worse(day["recall"][majority] - recall),
+    )
     if night is not None:
         drop = run.night_drop
         made.statement(
@@ -65,6 +71,13 @@ def _statements(made: Page, paper: Pair, minority: str) -> None:
         ", ".join(f"{label} {precision[label]:.1%} (share {day['baseline'][label]:.1%})" for label in run.labels) + ".",
         "yes" if all(precision[label] > day["baseline"][label] for label in run.labels) else "no",
     )
+
+
+def _worse(by: float) -> str:
+    """How far one recall is below the other, as a verdict."""
+    if by > 0.05:
+        return "yes"
+    return f"partly: worse by {100 * by:.1f} points only" if by > 0 else "no: not worse here"
 
 
 def _pictures(made: Page, run: Run, of_recall: str, of_precision: str, words: str) -> None:
