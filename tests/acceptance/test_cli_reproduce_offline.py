@@ -1,15 +1,18 @@
 """`secvm reproduce offline` as people run it: figures, splits that others can use, and going on after a kill."""
 
 import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+
+from secvm.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PEOPLE = ROOT / "examples" / "people.jsonl"
@@ -17,10 +20,20 @@ COMMAND = [sys.executable, "-P", "-m", "secvm.cli.main", "reproduce", "offline"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, env=ENVIRONMENT
-    )
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object) -> Done:
+    """In this process: what a kill leaves is the only thing that needs one of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main.run(["reproduce", "offline", *map(str, arguments)])
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 def told(*arguments: object) -> dict[str, Any]:

@@ -48,6 +48,10 @@ class Crowd(Protocol):
         """Different words, counted or foretold: numbers of bins are shares of it."""
 
     @property
+    def n_entries(self) -> int:
+        """About how many words people have, all together."""
+
+    @property
     def label_names(self) -> tuple[str, str]:
         """The labels, in the order of their codes."""
 
@@ -125,6 +129,10 @@ class MadeUpCrowd:
         return round(PAPER_WORDS * expected(self.people)[0] / expected(self.people.with_people(PAPER_PEOPLE))[0])
 
     @property
+    def n_entries(self) -> int:
+        return round(self.n_people * self.people.words_per_person)
+
+    @property
     def unhashed_bins(self) -> int:
         return self.people.vocabulary
 
@@ -182,6 +190,7 @@ class FileCrowd:
     digest: str
     n_people: int
     n_words: int
+    n_entries: int
     label_names: tuple[str, str]
 
     @classmethod
@@ -192,7 +201,7 @@ class FileCrowd:
         if len(people.label_names) != 2:
             raise BadInputError(f"{path}: the evaluation tells two labels apart, and {_counted(people.label_names)}")
         low, high = people.label_names
-        return cls(str(place), digest, len(people), people.rows.n_bins, (low, high))
+        return cls(str(place), digest, len(people), people.rows.n_bins, len(people.rows.bins), (low, high))
 
     @property
     def unhashed_bins(self) -> int:

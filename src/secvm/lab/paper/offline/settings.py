@@ -31,8 +31,8 @@ FEW_SPLITS = 16
 FEWEST_BINS = 10
 #: With more bins than these a model of a large crowd takes minutes.
 MANY_BINS = 2**21
-#: Up to so many people another hash, or many bins, cost little.
-SMALL_CROWD = 50_000
+#: Up to so many words of people, all together (of 55,000 of the paper's), another hash, or many bins, cost little.
+SMALL_CROWD = 100_000_000
 SPLITS_PER_HASH = 4
 #: BLAKE2b personalisation.
 _SALT_TAG = b"secvm-lab-hashes"
@@ -84,7 +84,7 @@ class Settings:
 
     def splits_with(self, bins: int | None) -> int:
         """Splits of Fig. 1b: all, but for so many bins of a large crowd that nobody asked for by name."""
-        if self.asked_bins or self.crowd.n_people <= SMALL_CROWD or (bins is not None and bins <= MANY_BINS):
+        if self.asked_bins or self.crowd.n_entries <= SMALL_CROWD or (bins is not None and bins <= MANY_BINS):
             return self.n_splits
         return min(self.n_splits, FEW_SPLITS)
 
@@ -128,7 +128,7 @@ class Settings:
     @property
     def splits_per_hash(self) -> int:
         """Splits that share a hash: few. All of a large crowd, where layouts take long and one draw is like another."""
-        return SPLITS_PER_HASH if self.crowd.n_people <= SMALL_CROWD else self.n_splits
+        return SPLITS_PER_HASH if self.crowd.n_entries <= SMALL_CROWD else self.n_splits
 
     def salt_of(self, split: Split) -> bytes:
         """Every few splits have a hash of their own, so that a mean is over hashes too, and not over one draw of it."""
