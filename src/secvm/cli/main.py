@@ -56,6 +56,9 @@ COMMANDS: dict[str, Command] = {
     "attack": Command(
         "secvm.cli.attack:app", "Attack the system in every way that we know, without and with the defence."
     ),
+    "simulate": Command(
+        "secvm.cli.simulate_population:simulate", "Simulate a population of devices over days, with cover and attacks."
+    ),
     "reproduce": Command("secvm.cli.reproduce:app", "Make the paper's numbers and figures again."),
     "bench": Command("secvm.cli.bench:bench", "Run a benchmark, or list them."),
     "test": Command("secvm.cli.dev:run_tests", "Run all tests; further arguments go to pytest."),

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, progress
+from secvm.cli.reproduce_beyond import beyond
 from secvm.cli.reproduce_offline import offline
+from secvm.cli.reproduce_online import online
 
 if TYPE_CHECKING:
     from secvm.lab.paper.lemmas import Claim, Point
@@ -25,6 +27,8 @@ app = typer.Typer(
 
 
 app.command()(offline)
+app.command()(online)
+app.command()(beyond)
 
 
 @app.command()

@@ -97,7 +97,7 @@ class OfflineTraining:
         self._threads = min(threads, os.cpu_count() or 1)
         self._kernels: Kernels = kernels(kernel)
         self._floor = floor
-        self._prepared: _Prepared | None = None
+        self._prepared: PreparedPopulation | None = None
 
     def advance(self, people: Population, attendance: Attendance | None = None) -> RoundReport:
         """One round over these people."""
@@ -131,14 +131,14 @@ class OfflineTraining:
         """What reaches the coordinator, where these people sent this much. In a lab others send too."""
         return tally
 
-    def _prepare(self, people: Population) -> _Prepared:
+    def _prepare(self, people: Population) -> PreparedPopulation:
         if self._prepared is None or self._prepared.people is not people:
-            self._prepared = _Prepared(self.experiment, people, self._kernels, self._seed)
+            self._prepared = PreparedPopulation(self.experiment, people, self._kernels, self._seed)
         return self._prepared
 
 
-class _Prepared:
-    """What of a population does not change from round to round."""
+class PreparedPopulation:
+    """What of a population does not change from round to round, and the two halves of a round: verdicts and tally."""
 
     def __init__(self, experiment: Experiment, people: Population, kernel: Kernels, seed: bytes) -> None:
         if people.rows.n_bins != experiment.n_bins:

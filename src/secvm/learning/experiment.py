@@ -6,6 +6,7 @@ loss, thinning and normalisers from here, so that they cannot disagree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -141,6 +142,10 @@ class Experiment:
     def uncovered(self, tally: Tally) -> Tally:
         """The counts without the known mean of cover, where there is cover."""
         return tally if self.cover is None else self.cover.uncovered(tally)
+
+    def train_people(self, participants: Sequence[int]) -> Fraction:
+        """How many people trained, by the counts of train participants per label; with cover, about how many."""
+        return Fraction(sum(participants)) if self.cover is None else self.cover.people(participants)
 
     def step(self, state: State, tally: Tally) -> State:
         """State t = rule(state t-1, tally): the one place where a round becomes a model."""

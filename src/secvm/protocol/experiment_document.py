@@ -196,9 +196,7 @@ class ExperimentDocument:
 
         The floor is about people: where counts hold cover, it is compared with how many of them cover leaves.
         """
-        counts = tuple(participants)
-        cover = self.experiment.cover
-        return (sum(counts) if cover is None else cover.people(counts)) >= self.floor
+        return self.experiment.train_people(tuple(participants)) >= self.floor
 
     def check_seeded_dice(self) -> None:
         """Seeded dice may be thrown here, or this raises: who knows the seed knows every throw."""

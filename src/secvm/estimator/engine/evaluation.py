@@ -84,12 +84,16 @@ class Average:
         people = self._people
         # 31 bits, for rounding may add half a unit for each of a person's.
         units = np.ldexp(1.0, np.frexp((greatest + 1) * people.most_units)[1] - 30)
-        factors = np.array([1 / (t * units) for t in averaged.steps]).ravel()
+        # As many as a power of two, the rest with factor 0: each number of states is compiled for itself.
+        missing = (1 << (len(averaged.steps) - 1).bit_length()) - len(averaged.steps)
+        states = averaged.states + averaged.states[:1] * missing
+        factors = np.zeros((len(states), people.width))
+        factors[: len(averaged.steps)] = [1 / (t * units) for t in averaged.steps]
         found: list[NDArray[np.float64]] = []
 
         def work(low: int, high: int) -> None:
             largest = np.zeros(people.width)
-            lane_steps.mean(averaged.states, factors, self._lines, largest, low, high, people.lanes)
+            lane_steps.mean(states, factors.ravel(), self._lines, largest, low, high, people.lanes)
             found.append(largest)
 
         people.over(people.n_lines, work)

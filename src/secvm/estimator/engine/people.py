@@ -196,8 +196,12 @@ class LaidOutPeople:
     def norms(self) -> NDArray[np.float32]:
         """People x classes: the Euclidean norm of a person's values in each class of bins, rounded up."""
         n = len(self.labels)
-        squares = np.zeros((n, self.n_classes))
-        bounds.class_norms(*self._layout, *self._cold, self._classes, squares)
+        squares, classes = np.zeros((n, self.n_classes)), self._classes
+
+        def work(low: int, high: int) -> None:
+            bounds.class_norms(*self._layout, *self._cold, classes, squares, low, high)
+
+        self.over(len(self.prepared.starts), work)
         squares[:, -2] = 1  # the bias
         squares[:, -1] = 0  # dummies weigh nothing
         return (np.sqrt(squares) * (1 + _UP)).astype(np.float32) * np.float32(1 + 2.0**-22)

@@ -190,9 +190,10 @@ class SingleRows:
         if len(changed) > np.count_nonzero(now):
             self._counts[:] = 0
             changed = np.flatnonzero(now)
-        amounts = self._amounts * np.where(now != 0, 1, -1)
-        self._counts += self._count(changed, single.count_chosen, (self._label_signs, amounts))
-        self.count_passes += len(changed) / max(1, len(now))
+        if len(changed):
+            amounts = self._amounts * np.where(now != 0, 1, -1)
+            self._counts += self._count(changed, single.count_chosen, (self._label_signs, amounts))
+            self.count_passes += len(changed) / len(now)
         self._signs = now
         labels = self.people.labels
         participants = np.array([np.count_nonzero(here & (labels == c)) for c in (0, 1)], np.int64)

@@ -174,17 +174,21 @@ class _Poisoned(OfflineTraining):
         self._weights.append(np.float64(mantissas.unit) * mantissas.mantissas.astype(np.float64))
         public = PublicView(tuple(self._tallies), tuple(self._weights), tuple(self._participants))
         sent = plot(ParticipantView(public, self._quota))
-        devices = self._size.devices
-        if sent.packages > devices * (self._quota - 1) or min(sent.units.min(), sent.participations.min()) < 0:
-            raise ValueError("malicious devices send more than the relay lets through")
-        # They tell that they take part, as everybody does: half of them each label.
-        people = np.array([devices - devices // 2, devices // 2]) + sent.participations
-        return replace(
-            tally,
-            minus=tally.minus + sent.units[:, 0],
-            plus=tally.plus + sent.units[:, 1],
-            participants=tally.participants + people,
-        )
+        return poisoned(tally, sent, self._size.devices, self._quota)
+
+
+def poisoned(tally: Tally, sent: Sent, devices: int, quota: int) -> Tally:
+    """The tally with what so many malicious devices send on top, at most ``quota`` packages each."""
+    if sent.packages > devices * (quota - 1) or min(sent.units.min(), sent.participations.min()) < 0:
+        raise ValueError("malicious devices send more than the relay lets through")
+    # They tell that they take part, as everybody does: half of them each label.
+    people = np.array([devices - devices // 2, devices // 2]) + sent.participations
+    return replace(
+        tally,
+        minus=tally.minus + sent.units[:, 0],
+        plus=tally.plus + sent.units[:, 1],
+        participants=tally.participants + people,
+    )
 
 
 def _presence(bins: NDArray[np.int64], n_bins: int) -> BinnedRows:

@@ -12,11 +12,13 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from secvm.learning._kernels.compiling import compiled
+from secvm.learning._kernels.compiling import compiled, prefetch
 
 _ONE = np.uint64(1)
 _BITS = np.uint64(63)
 _SHIFT = np.uint64(6)
+#: Sets of hundreds of millions of bins are far away: words of so many entries ahead are asked for.
+_AHEAD = 24
 
 
 @intrinsic
@@ -33,6 +35,9 @@ def _ones(typing_context, word):
 def mark(bins, values, somebody, kept):
     """Enter people's bins into both sets; no row has a bin twice. Without values all are 1."""
     for j in range(len(bins)):
+        soon = np.uint64(bins[min(j + _AHEAD, len(bins) - 1)]) >> _SHIFT
+        prefetch(somebody, soon)
+        prefetch(kept, soon)
         bin_index = np.uint64(bins[j])
         word, bit = bin_index >> _SHIFT, _ONE << (bin_index & _BITS)
         if somebody[word] & bit or (len(values) and values[j] != 1):
@@ -74,6 +79,9 @@ def cut(indptr, bins, values, kept, firsts, new_indptr, new_bins, new_values, ow
     for i in range(len(indptr) - 1):
         before = own_at
         for j in range(indptr[i], indptr[i + 1]):
+            soon = np.uint64(bins[min(j + _AHEAD, len(bins) - 1)]) >> _SHIFT
+            prefetch(kept, soon)
+            prefetch(firsts, soon)
             bin_index = np.uint64(bins[j])
             word, bit = bin_index >> _SHIFT, _ONE << (bin_index & _BITS)
             if kept[word] & bit:

@@ -45,29 +45,32 @@ def slot_units(groups, group_counts, starts, first_slots, some, counts):
 
 
 @compiled
-def class_norms(groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values, classes, squares):
-    """Add each person's squared values to ``squares``, people x classes. ``classes`` has dummies in a class of their
-    own.
+def class_norms(
+    groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values, classes, squares, first, last
+):
+    """Add the squared values of people in blocks ``first`` to ``last`` to ``squares``, people x classes.
+
+    ``classes`` has dummies in a class of their own.
     """
     n_people = len(cold_indptr) - 1
-    for people in range(group_counts.shape[0]):
+    for people in range(first, last):
         low = people * PEOPLE
         high = min(n_people, low + PEOPLE)
         for block in range(group_counts.shape[1]):
             at = starts[people, block]
             for i in range(low, high):
-                last, run = np.int64(-1), 0
+                before, run = np.int64(-1), 0
                 for group in range(at, at + group_counts[people, block, i - low]):
                     four = groups[group]
                     for _ in range(4):
                         slot = first_slots[block] + np.int64(four & _LOCAL)
                         # A value of v is its slot said v times: 1 + 3 + … + (2v - 1) = v².
-                        run = run + 1 if slot == last else 0
+                        run = run + 1 if slot == before else 0
                         squares[i, classes[slot]] += 2 * run + 1
-                        last = slot
+                        before = slot
                         four >>= np.uint64(16)
                 at += group_counts[people, block, i - low]
-    for i in range(n_people):
+    for i in range(first * PEOPLE, min(n_people, last * PEOPLE)):
         for j in range(cold_indptr[i], cold_indptr[i + 1]):
             squares[i, classes[cold_slots[j]]] += np.float64(cold_values[j]) * np.float64(cold_values[j])
 

@@ -9,8 +9,6 @@ from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 #: Pieces of work per thread when the pieces can be chosen: a slow thread then holds up the rest less.
 PIECES_PER_THREAD = 4
 
@@ -46,5 +44,5 @@ def share_out(
 
 def cut_range(n: int, pieces: int) -> list[tuple[int, int]]:
     """0 to n cut into at most so many ranges of nearly one size, none of them empty."""
-    edges = np.linspace(0, n, max(1, min(pieces, n)) + 1).astype(np.int64).tolist()
-    return [(a, b) for a, b in pairwise(edges) if b > a]
+    pieces = max(1, min(pieces, n))
+    return [(a, b) for a, b in pairwise(n * k // pieces for k in range(pieces + 1)) if b > a]

@@ -1,0 +1,63 @@
+"""A simulated population beside a deployed one: the same people and dice, the same bytes after every round."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+from secvm.lab.online.day import Rhythm
+from secvm.lab.online.deployed import Cover, Deployment, attendance, simulated, small_crowd
+from secvm.lab.online.plan import Learning, Plan
+from secvm.lab.online.words import TitleWords
+from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.thinning import Thinning
+
+
+def held_to_the_deployment(folder: Path, plan: Plan, rounds: int, cover: Cover | None = None) -> tuple[int, set[int]]:
+    """Every round's state and counts; how many devices there were, and the different numbers of them in a round."""
+    people = small_crowd(plan)
+    present = attendance(people.plan, people, rounds)
+    deployment = Deployment(folder, people, rounds=rounds, hosts=1, cover=cover)
+    deployed = deployment.run(present)
+    expected = simulated(people, deployment.experiment, present)
+    assert len(deployed) == rounds
+    for number, (ours, theirs) in enumerate(zip(expected, deployed, strict=True), start=1):
+        assert theirs.tally is not None, number
+        assert ours.tally == theirs.tally, number
+        assert ours.state == theirs.state, number
+    assert len({one.state for one in deployed}) == rounds
+    return len(people), {int(one.here.sum()) for one in present}
+
+
+def test_two_hundred_participants_and_ten_rounds_have_the_bytes_of_the_deployment(tmp_path: Path) -> None:
+    # B is small, so that ten rounds of real sockets take seconds; some are cut by it.
+    plan = Plan(
+        people=188,
+        words=TitleWords(per_person=20, vocabulary=2**12),
+        rhythm=Rhythm(peak=1.0),
+        bins=50,
+        days=2,
+        begin=12,
+        floor=2,
+        budget=4,
+        learning=Learning(rule=Pegasos(lambda_=Fraction(1, 3)), thinning=Thinning(q=Fraction(1, 8))),
+    )
+    devices, there = held_to_the_deployment(tmp_path, plan, 10)
+    assert devices >= 200
+    # Not everybody is there in every round, and not the same ones.
+    assert max(there) < devices
+    assert len(there) > 3
+
+
+def test_with_cover_a_few_devices_have_the_bytes_of_the_deployment(tmp_path: Path) -> None:
+    plan = Plan(
+        people=20,
+        words=TitleWords(per_person=4, vocabulary=2**8),
+        rhythm=Rhythm(peak=1.0),
+        bins=6,
+        days=1,
+        begin=12,
+        floor=2,
+        learning=Learning(rule=Swift(step_size=Fraction(5)), thinning=Thinning(rho=Fraction(1))),
+    )
+    held_to_the_deployment(tmp_path, plan, 2, Cover(epsilon=8.0, delta=1e-3, gamma=0.5))

@@ -1,0 +1,191 @@
+"""One person's part of a network, its quick twin, and its gradient."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.errors import BadExperimentError, BadInputError
+from secvm.lab.beyond.crowds import Crowd, predict
+from secvm.lab.beyond.network import MOST, ONE, Bounds, Question, Shape, quantised
+from secvm.lab.beyond.on_device import entries, forward, packages
+from secvm.lab.beyond.real_valued import losses, mean_update, passes, unit_rows
+from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.dice import Purpose
+from secvm.learning.rows import BinnedRows
+from tests.unit.lab.beyond.networks import (
+    BINS,
+    package_by_package,
+    some_question,
+    some_rows,
+    some_weights,
+    vector,
+)
+
+# ── the quick twin ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.integers(0, 2**32), st.integers(2, 4), st.booleans(), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_the_quick_twin_counts_what_devices_send_also_on_margins_and_kinks(
+    seed: int, n_labels: int, coarse: bool, weighted: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    question = some_question(n_labels, weights=(3, *(1,) * (n_labels - 1)) if weighted else ())
+    rows, labels = some_rows(rng, 12, largest=2 if coarse else 9), rng.integers(0, n_labels, 12)
+    weights = some_weights(rng, question, coarse=coarse)
+    tally, _ = Crowd(question, rows, labels, seed=b"twins").tally(weights, 5, threads=1 + seed % 3)
+    slow = package_by_package(question, weights, rows, labels, b"twins", 5)
+    assert np.array_equal(tally.plus, slow.plus)
+    assert np.array_equal(tally.minus, slow.minus)
+
+
+def test_the_quick_twin_sees_the_same_scores_and_counts_clipped_entries() -> None:
+    rng = np.random.default_rng(3)
+    for n_labels in (2, 5):
+        question = some_question(n_labels)
+        rows, labels = some_rows(rng, 30), rng.integers(0, n_labels, 30)
+        weights = some_weights(rng, question)
+        slow = [forward(question, weights, vector(rows, i)).scores for i in range(30)]
+        models = question.shape.models
+        assert predict(question.shape, weights, rows).tolist() == models.predict(np.array(slow)).tolist()
+        _, seen = Crowd(question, rows, labels, seed=b"").tally(weights, 1)
+        every = [list(entries(question, weights, vector(rows, i), int(labels[i]))) for i in range(30)]
+        assert seen.violators == sum(bool(mine) for mine in every)
+        assert seen.entries == sum(map(len, every))
+        assert seen.clipped == sum(entry.clipped for mine in every for entry in mine) > 0
+        assert seen.people_clipped == sum(any(entry.clipped for entry in mine) for mine in every)
+
+
+def test_exactly_on_margin_and_kink_nothing_is_sent() -> None:
+    question = Question(Shape(1, 1), Bounds())
+    person = BinnedVector({0: 1}, 1)
+    weights = np.array([ONE, 0, ONE, 0], dtype=np.int32)  # z = 1, s = 1: on the margin
+    assert list(entries(question, weights, person, 1)) == []
+    weights[2] -= 1
+    assert len(list(entries(question, weights, person, 1))) == 4
+    weights[0] = 0  # z = 0: on the kink, only the output bias moves
+    assert [entry.parameter for entry in entries(question, weights, person, 1)] == [3]
+
+
+# ── ternarisation ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Enumerated:
+    """Dice whose words are given, one for each (model, index)."""
+
+    def __init__(self, words: dict[tuple[int, int], int]) -> None:
+        self._words = words
+
+    def words(self, purpose: Purpose, round_number: int, model: int, count: int) -> list[int]:
+        return [self._words.get((model, i), 0) for i in range(count)]
+
+
+def test_ternarised_entries_are_exactly_right_on_average() -> None:
+    """All outcomes of coins with eight sides, in a network whose chances are multiples of an eighth."""
+    question = Question(Shape(1, 1), Bounds(words=1.0, hidden_biases=2.0, outputs=4.0, output_biases=1.0))
+    weights = quantised(np.array([1.5, 0.0, -0.5, 0.25]))  # z = 1.5, s = -0.5: violates as label 1
+    person = BinnedVector({0: 1}, 1)
+    meant = {entry.parameter: Fraction(entry.value) for entry in entries(question, weights, person, 1)}
+    assert meant == {0: Fraction(-1, 2), 1: Fraction(-1, 2), 2: Fraction(3, 2), 3: Fraction(1)}
+    places = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    totals = dict.fromkeys(meant, 0)
+    for sides in itertools.product(range(8), repeat=4):
+        dice = Enumerated({place: side << 61 for place, side in zip(places, sides, strict=True)})
+        for package in packages(question, weights, person, 1, dice=dice, round_number=1):
+            totals[package.bin_index] += package.sign
+    means = {p: Fraction(question.bounds.each[p]) * Fraction(total, 8**4) for p, total in totals.items()}
+    assert means == meant
+
+
+def test_a_person_names_a_parameter_once_at_most() -> None:
+    rng = np.random.default_rng(8)
+    question = some_question(3)
+    rows, weights = some_rows(rng, 1, largest=9, empty=False), some_weights(rng, question)
+    tally, _ = Crowd(question, rows, np.array([1]), seed=b"once").tally(weights, 1)
+    both = tally.plus + tally.minus
+    assert 0 < both.sum() <= question.shape.touched(len(rows.bins))
+    assert both.max() == 1
+
+
+# ── the gradient ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("n_labels", [2, 4])
+def test_the_update_is_minus_the_gradient_by_finite_differences(n_labels: int) -> None:
+    rng = np.random.default_rng(n_labels)
+    question = some_question(n_labels, weights=(2, *(1,) * (n_labels - 1)))
+    rows, labels = some_rows(rng, 40, empty=False), rng.integers(0, n_labels, 40)
+    x = unit_rows(rows)
+    parameters = rng.normal(0.0, 0.7, question.shape.n_parameters)
+    z, _ = passes(question.shape, parameters, x)
+    nearest = np.sort(np.abs(losses(question, parameters, x, labels) - 0.0))
+    assert np.abs(z).min() > 1e-4  # nobody near a kink …
+    assert not np.any((nearest > 0) & (nearest < 1e-4))  # … or a margin
+    found = mean_update(question, parameters, x, labels)
+    total = question.weights_of_labels[labels].sum()
+    for p in range(question.shape.n_parameters):
+        moved = np.zeros_like(parameters)
+        moved[p] = 1e-6
+        above, below = (losses(question, parameters + side * moved, x, labels).sum() for side in (1, -1))
+        assert found[p] == pytest.approx(-(above - below) / 2e-6 / total, abs=1e-6)
+
+
+@pytest.mark.parametrize("n_labels", [2, 4])
+def test_a_device_in_integers_computes_that_update(n_labels: int) -> None:
+    rng = np.random.default_rng(10 + n_labels)
+    question = some_question(n_labels)
+    rows, labels = some_rows(rng, 20, empty=False), rng.integers(0, n_labels, 20)
+    weights = some_weights(rng, question)
+    total = np.zeros(question.shape.n_parameters)
+    for i in range(20):
+        for entry in entries(question, weights, vector(rows, i), int(labels[i])):
+            total[entry.parameter] += entry.value
+    real = mean_update(question, weights / ONE, unit_rows(rows), labels)
+    assert total / 20 == pytest.approx(real, abs=1e-4)  # activations are floored to 2^-16
+
+
+# ── shapes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_parameter_has_one_number() -> None:
+    shape = Shape(BINS, 3, 4)
+    blocks = shape.blocks(np.arange(shape.n_parameters))
+    assert [block.shape for block in blocks] == [(BINS, 3), (3,), (3, 4), (4,)]
+    assert np.concatenate([block.ravel() for block in blocks]).tolist() == list(range(shape.n_parameters))
+    assert Bounds(1.0, 2.0, 3.0, 4.0).per_parameter(shape).tolist() == [1.0] * 36 + [2.0] * 3 + [3.0] * 12 + [4.0] * 4
+
+
+def test_served_weights_stay_in_range_and_round_half_to_even() -> None:
+    assert quantised(np.array([99.0, -99.0, 0.5 / ONE, 1.5 / ONE])).tolist() == [MOST, -MOST, 0, 2]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(BadExperimentError, match="hidden units"):
+        Shape(10, 0)
+    with pytest.raises(BadExperimentError, match="bounds"):
+        Bounds(words=0.0)
+    with pytest.raises(BadExperimentError, match="as many class weights"):
+        some_question(2, weights=(1,))
+    rows = some_rows(np.random.default_rng(0), 3)
+    with pytest.raises(BadInputError, match="does not know"):
+        Crowd(some_question(2), rows, np.array([0, 1, 2]), seed=b"")
+
+
+def test_the_quick_twin_refuses_what_64_bits_cannot_hold_and_is_right_just_below() -> None:
+    question = some_question(2)
+    weights = some_weights(np.random.default_rng(1), question)
+
+    def person(value: int) -> BinnedRows:
+        return BinnedRows(np.array([0, 1]), np.array([3], np.int32), np.array([value], np.int32), BINS)
+
+    with pytest.raises(BadInputError, match="too large"):
+        Crowd(question, person(1 << 15), np.array([1]), seed=b"")
+    large = person((1 << 15) - 1)
+    tally, _ = Crowd(question, large, np.array([1]), seed=b"").tally(weights, 1)
+    slow = package_by_package(question, weights, large, np.array([1]), b"", 1)
+    assert np.array_equal(tally.plus, slow.plus)
+    assert np.array_equal(tally.minus, slow.minus)

@@ -1,0 +1,144 @@
+"""A network over rounds: what the tallies decide, what is counted, and what is learnt."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from secvm.errors import BadInputError
+from secvm.lab.beyond import descent, problems, trial
+from secvm.lab.beyond.crowds import Crowd
+from secvm.lab.beyond.problems import InteractingPeople, Parts
+from secvm.lab.beyond.ways import KINDS, LINEAR, NETWORK, ByPackages
+from secvm.learning.aggregate.tally import Tally
+from tests.unit.lab.beyond.networks import some_question, some_rows, some_weights
+
+ROUNDS = 4
+
+
+def trained(seed: bytes = b"seed") -> tuple[ByPackages, list[int]]:
+    rows, labels = InteractingPeople(n_people=60).made(1)
+    way = ByPackages(rows, labels, 2, 4, seed, bound=0.5)
+    return way, [way.advance() for _ in range(ROUNDS)]
+
+
+def test_replaying_the_tallies_gives_the_same_bytes() -> None:
+    way, _ = trained()
+    again = descent.replay(way.question, way.rule, b"seed", way.tallies)
+    assert again.to_bytes() == way.state.to_bytes()
+    shorter = descent.replay(way.question, way.rule, b"seed", way.tallies[:-1])
+    assert shorter.to_bytes() != way.state.to_bytes()
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not() -> None:
+    first, second, other = trained()[0], trained()[0], trained(b"other")[0]
+    assert first.state.to_bytes() == second.state.to_bytes()
+    assert all(mine == theirs for mine, theirs in zip(first.tallies, second.tallies, strict=True))
+    assert first.state.to_bytes() != other.state.to_bytes()
+
+
+def test_packages_counted_are_the_sum_of_the_tallies_and_participants_are_everybody() -> None:
+    way, sent = trained()
+    assert sent == [int(tally.plus.sum() + tally.minus.sum()) for tally in way.tallies]
+    assert min(sent) > 0
+    assert all(tally.participants.sum() == 60 for tally in way.tallies)
+
+
+def test_threads_and_pieces_of_the_crowd_do_not_show_in_the_tally() -> None:
+    rng = np.random.default_rng(5)
+    question = some_question(3)
+    rows, labels = some_rows(rng, 40), rng.integers(0, 3, 40)
+    weights = some_weights(rng, question)
+    crowd = Crowd(question, rows, labels, seed=b"pieces")
+    one, three = (crowd.tally(weights, 2, threads=threads) for threads in (1, 3))
+    assert one == three
+
+
+def test_a_label_that_weighs_twice_counts_as_two_people_in_the_normaliser() -> None:
+    plain, weighted = some_question(2), some_question(2, weights=(2, 1))
+    n = plain.shape.n_parameters
+    tally = Tally(
+        plus=np.full((1, n), 12),
+        minus=np.zeros((1, n), np.int64),
+        participants=np.array([4, 4]),
+        cells=np.zeros((2, 2), np.int64),
+    )
+    bounds = plain.bounds.per_parameter(plain.shape)
+    assert descent.direction(plain, tally) == pytest.approx(12 * bounds / 8)
+    assert descent.direction(weighted, tally) == pytest.approx(12 * bounds / 12)
+    nobody = Tally.empty(n_models=1, n_bins=n - 1, n_labels=2)
+    with pytest.raises(BadInputError, match="nobody"):
+        descent.direction(plain, nobody)
+
+
+STEPS = """
+import hashlib
+import numpy as np
+from secvm.lab.beyond import descent
+from secvm.lab.beyond.network import Question, Shape
+question, rule = Question(Shape(50, 7)), descent.Step()
+state = descent.start(question, rule, b"cpu")
+for t in range(30):
+    state = descent.step(rule, state, np.sin(np.arange(question.shape.n_parameters) * (t + 1.0)).round(3))
+print(hashlib.sha256(state.to_bytes()).hexdigest())
+"""
+
+
+def test_steps_do_not_depend_on_what_the_cpu_can_do() -> None:
+    source = Path(descent.__file__).parents[3]
+    found = set()
+    for disabled in ("", "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX"):
+        environment = {**os.environ, "PYTHONPATH": str(source), "NPY_DISABLE_CPU_FEATURES": disabled}
+        code = [sys.executable, "-P", "-W", "ignore", "-c", STEPS]
+        found.add(subprocess.run(code, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(found) == 1
+    assert len(found.pop().strip()) == 2 * hashlib.sha256().digest_size
+
+
+def test_a_network_learns_an_interaction_that_no_linear_model_can() -> None:
+    problem = problems.interactions(1500, 3)
+    linear, network = trial.compare(problem, splits=1, rounds=40, seed=2, kinds=(LINEAR, NETWORK))
+    assert linear.accuracy.value < 0.58
+    assert network.accuracy.value > 0.8
+    assert network.packages is not None
+    assert network.packages.value == network.runs[0].packages[network.runs[0].chosen - 1] > 0
+
+
+def test_a_trial_tells_every_way_beside_the_linear_one() -> None:
+    problem = problems.words(200, 1)
+    done: list[int] = []
+    outcomes = trial.compare(problem, splits=2, rounds=3, seed=1, advance=done.append)
+    told = trial.told(problem, outcomes)
+    assert sum(done) == 2 * len(KINDS)
+    ways = told["ways"]
+    assert isinstance(ways, dict)
+    assert list(ways) == [kind.name for kind in KINDS]
+    assert ways["linear"]["ahead_of_linear"] is None
+    assert ways["network, real-valued"]["packages_per_person"] is None
+    assert len(ways["network, packages"]["curve"]) == 3
+
+
+def test_nobody_who_chooses_or_tests_trains() -> None:
+    parts = Parts.drawn(100, b"parts")
+    everybody = np.concatenate([parts.train, parts.choose, parts.test])
+    assert [len(parts.train), len(parts.choose), len(parts.test)] == [60, 20, 20]
+    assert sorted(everybody.tolist()) == list(range(100))
+
+
+def test_interacting_people_say_nothing_with_one_word_alone() -> None:
+    """False-alarm rate 1e-3: of 120 words the largest difference of shares stays below 4.3 standard deviations."""
+    people = InteractingPeople(n_people=4000, label_noise=0.0)
+    rows, labels = people.made(4)
+    dense = np.zeros((4000, people.n_words))
+    dense[np.repeat(np.arange(4000), np.diff(rows.indptr)), rows.bins] = 1
+    telling = dense[:, : 4 * people.half]
+    gap = telling[labels == 1].mean(axis=0) - telling[labels == 0].mean(axis=0)
+    share = telling.mean(axis=0)
+    limit = 4.3 * np.sqrt(share * (1 - share) * (1 / (labels == 1).sum() + 1 / (labels == 0).sum()))
+    assert np.all(np.abs(gap) < limit)
+    first, second = dense[:, : people.half].any(axis=1), dense[:, 2 * people.half : 3 * people.half].any(axis=1)
+    assert np.array_equal(first ^ second, labels == 1)

@@ -1,0 +1,92 @@
+"""Small populations for tests, and their rounds played package by package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from secvm.lab.online.attendance import Attendance, Present
+from secvm.lab.online.calendar import openings
+from secvm.lab.online.crowd import Crowd
+from secvm.lab.online.day import Rhythm
+from secvm.lab.online.dice import LabDice
+from secvm.lab.online.plan import Learning, Plan
+from secvm.lab.online.stragglers import arrived, individual
+from secvm.lab.online.words import TitleWords
+from secvm.learning.aggregate.descent import Pegasos, State
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.contribution import contribute
+from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.package import Cohort, Package
+
+SMALL: dict[str, Any] = {
+    "people": 60,
+    "words": TitleWords(per_person=12, vocabulary=2**10),
+    "rhythm": Rhythm(peak=1.0),
+    "days": 2,
+    "begin": 12,
+    "bins": 30,
+    "floor": 2,
+    "learning": Learning(rule=Pegasos(lambda_=Fraction(1, 3))),
+}
+
+
+def small(**changes: Any) -> Plan:
+    """A plan of few people, most of whom are there at noon."""
+    return Plan(**{**SMALL, **changes})
+
+
+def present(plan: Plan, people: Crowd, rounds: int) -> list[Present]:
+    """Who is there in the first rounds."""
+    attendance = Attendance(plan, people.people)
+    return [attendance.round(opening) for opening in openings(plan)[:rounds]]
+
+
+@dataclass(frozen=True, eq=False)
+class ByPackages:
+    """A round as its packages make it."""
+
+    tally: Tally
+    state: bytes
+    packages: int
+
+
+def by_packages(people: Crowd, experiment: Experiment, rounds: Sequence[Present]) -> list[ByPackages]:
+    """Every device makes its packages, and those that arrive are counted one by one."""
+    state: State = experiment.start()
+    plan, times = people.plan, LabDice(people.plan.seed, "times")
+    place = np.zeros(len(people), dtype=np.int64)
+    for numbers in (people.trainers, people.testers):
+        place[numbers] = np.arange(len(numbers))
+    found = []
+    for number, one in enumerate(rounds, start=1):
+        packages: list[Package] = []
+        for device in np.flatnonzero(one.here).tolist():
+            trains = bool(people.train[device])
+            person = individual(
+                people.train_rows if trains else people.test_rows,
+                int(place[device]),
+                int(people.people.labels[device]),
+                Cohort.TRAIN if trains else Cohort.TEST,
+            )
+            sent = contribute(
+                person,
+                experiment=experiment,
+                training=experiment.rule.training_weights(state),
+                evaluation=experiment.rule.evaluation_weights(state),
+                dice=UnsafeSeededDice(plan.device_seed, device),
+                round_number=number,
+            )
+            if one.straggle[device]:
+                sent = arrived(sent, device, number, int(one.stays[device]), times)
+            packages += sent
+        tally = experiment.empty_tally().count(packages)
+        if experiment.train_people(tally.participants.tolist()) >= plan.floor:
+            state = experiment.step(state, tally)
+        found.append(ByPackages(tally, state.to_bytes(), len(packages)))
+    return found

@@ -1,0 +1,152 @@
+"""The laws of a population: hours, coming and going, who is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.errors import BadInputError
+from secvm.lab.online.attendance import Attendance
+from secvm.lab.online.calendar import Opening, openings
+from secvm.lab.online.crowd import crowd
+from secvm.lab.online.day import NIGHT, Rhythm
+from secvm.lab.online.dice import ONE, LabDice
+from secvm.lab.online.plan import Plan, daytime
+from secvm.lab.online.residents import DAY_MS, residents
+from secvm.lab.online.words import TitleWords
+from secvm.learning.individual.cohort import draw_cohort, draw_cohorts
+from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.package import Cohort
+from tests.unit.lab.online.people import small
+
+
+def test_three_days_of_eleven_minutes_are_393_rounds_and_nights_lie_where_the_paper_saw_them() -> None:
+    found = openings(Plan())
+    assert len(found) == 393
+    assert [one.number for one in found] == list(range(1, 394))
+    nights = [one.number for one in found if one.night]
+    assert {150, 290} <= set(nights)
+    assert not {90, 220, 360} & set(nights)
+
+
+def test_by_day_rounds_open_in_the_hours_asked_for_only() -> None:
+    found = openings(daytime(Plan()))
+    assert {8 <= one.hour < 20 for one in found} == {True}
+    assert not any(one.night for one in found)
+    assert {one.day for one in found} == {0, 1}
+
+
+@given(st.floats(0.02, 0.5), st.floats(0.1, 1.0))
+def test_the_minority_has_its_share_by_day_and_at_night_at_every_hour(day: float, ratio: float) -> None:
+    rhythm = Rhythm(0.3, day, day * ratio)
+    for hour, share in ((12.0, day), (3.0, day * ratio)):
+        majority = (1 - day) * rhythm.activity(np.array([hour]))[0]
+        minority = majority * rhythm.minority_factor(np.array([hour]))[0] * day / (1 - day)
+        assert minority / (majority + minority) == pytest.approx(share)
+
+
+@given(st.floats(0, 24))
+def test_the_minority_is_never_there_more_often_than_by_day_nor_less_than_at_night(hour: float) -> None:
+    factor = float(Rhythm().minority_factor(np.array([hour]))[0])
+    assert Rhythm().night_factor - 1e-12 <= factor <= 1
+
+
+def test_the_night_goes_over_midnight() -> None:
+    begins, ends = NIGHT
+    hours = {begins - 0.5: False, begins: True, 0.0: True, ends - 0.1: True, ends: False}
+    for hour, night in hours.items():
+        assert Opening(1, 0, (float(hour),)).night is night
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 60), st.floats(0, 0.9), st.integers(1, 5), st.integers(0, 100))
+def test_whoever_leaves_somebody_comes_so_that_their_number_is_the_same_at_any_time(
+    people: int, churn: float, days: int, seed: int
+) -> None:
+    plan = small(people=people, churn=churn, days=days, seed=seed)
+    found = residents(plan, days)
+    for at in np.linspace(0, days * DAY_MS - 1, 17).astype(int).tolist():
+        there = found.present(at)
+        assert there.sum() == people
+        assert np.array_equal(np.sort(found.places[there]), np.arange(people))
+    assert np.all(found.came <= found.left)
+
+
+def test_without_churn_nobody_leaves() -> None:
+    assert len(residents(small(churn=0.0), 3)) == small().people
+
+
+def test_a_population_is_the_same_whatever_the_threads_and_another_with_another_seed() -> None:
+    one, other, third = (crowd(small(threads=n, seed=s), 2) for n, s in ((1, 1), (3, 1), (1, 2)))
+    assert np.array_equal(one.train_rows.bins, other.train_rows.bins)
+    assert np.array_equal(one.test_rows.values, other.test_rows.values)
+    assert np.array_equal(one.people.labels, other.people.labels)
+    assert not np.array_equal(one.train_rows.bins[:100], third.train_rows.bins[:100])
+
+
+def test_a_device_is_the_same_among_few_days_and_many() -> None:
+    few, many = (crowd(small(churn=0.2, days=d), d) for d in (1, 3))
+    n = small().people
+    assert np.array_equal(few.people.labels[:n], many.people.labels[:n])
+    mine = few.train_rows.indptr[int(few.train[:n].sum())]
+    assert np.array_equal(few.train_rows.bins[:mine], many.train_rows.bins[:mine])
+
+
+def test_everybody_has_so_many_different_words() -> None:
+    words = TitleWords(per_person=50, vocabulary=2**9)
+    for _, found in words.chunks(np.array([0, 1, 1, 0]), 3):
+        assert found.shape == (4, 50)
+        assert all(len(set(row)) == 50 for row in found.tolist())
+
+
+def test_who_is_not_of_the_population_is_never_there_and_who_stays_sends_everything() -> None:
+    plan = small(churn=0.5, stragglers=0.3)
+    people = residents(plan, 2)
+    attendance = Attendance(plan, people)
+    for opening in openings(plan)[::20]:
+        found = attendance.round(opening)
+        assert not (found.here & ~people.present(opening.at_ms)).any()
+        assert np.array_equal(found.here, found.finish | found.straggle)
+        assert not (found.finish & found.straggle).any()
+        assert np.all(found.stays[~found.straggle] == ONE)
+
+
+def test_who_is_there_is_mostly_there_eleven_minutes_later_too() -> None:
+    plan = small(people=3_000, rhythm=Rhythm(0.36), churn=0.0)
+    attendance = Attendance(plan, residents(plan, 2))
+    first, second = (attendance.round(opening).here for opening in openings(plan)[5:7])
+    assert (first & second).sum() > 0.7 * first.sum()
+
+
+def test_cohorts_of_many_are_those_that_each_device_draws() -> None:
+    plan = small()
+    many = draw_cohorts(plan.train_share, plan.device_seed, np.arange(200))
+    single = [draw_cohort(plan.train_share, UnsafeSeededDice(plan.device_seed, i)) is Cohort.TRAIN for i in range(200)]
+    assert many.tolist() == single
+
+
+@given(st.integers(0, 2**24 - 1), st.integers(0, 2**20 - 1))
+def test_a_throw_depends_on_nothing_but_its_own_numbers(device: int, number: int) -> None:
+    dice = LabDice(1, "a purpose")
+    alone = dice.throw(np.array([device]), number)
+    among = dice.throw(np.array([3, device, 5]), number)
+    assert alone[0] == among[1]
+    assert 0 <= alone[0] < ONE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"churn": 1.0},
+        {"hours": (20, 8)},
+        {"zones": (("Europe/Berlin", 0.5),)},
+        {"people": 0},
+        {"stragglers": -0.1},
+        {"days": 0},
+    ],
+)
+def test_what_cannot_be_is_one_sentence(changes: dict[str, object]) -> None:
+    with pytest.raises(BadInputError):
+        small(**changes)

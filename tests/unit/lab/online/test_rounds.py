@@ -1,0 +1,133 @@
+"""Packages counted, and packages made: the same tallies and the same states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from secvm.errors import BadInputError
+from secvm.lab.online.attendance import Present
+from secvm.lab.online.crowd import Crowd, crowd
+from secvm.lab.online.dice import ONE
+from secvm.lab.online.malice import Malicious
+from secvm.lab.online.plan import Learning, Plan
+from secvm.lab.online.rounds import OnlineRounds
+from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.aggregate.robust import Robust
+from secvm.learning.experiment import Experiment
+from secvm.learning.thinning import Thinning
+from secvm.privacy.shuffle_dp import plan as plan_cover
+from secvm.protocol.round_state import RoundState
+from tests.unit.lab.online.people import by_packages, present, small
+
+ROUNDS = 4
+LEARNINGS = {
+    "pegasos": Learning(rule=Pegasos(lambda_=Fraction(1, 3))),
+    "thinned by q": Learning(rule=Pegasos(lambda_=Fraction(1, 3)), thinning=Thinning(q=Fraction(1, 3))),
+    "swift": Learning(rule=Swift(step_size=Fraction(5)), thinning=Thinning(rho=Fraction(3, 2))),
+    "clipped": Learning(rule=Pegasos(lambda_=Fraction(1, 3)), robust=Robust(clip=Fraction(1))),
+}
+
+
+def played(people: Crowd, experiment: Experiment, rounds: list[Present]) -> None:
+    """Hold every round to its packages."""
+    online = OnlineRounds(experiment, people, floor=people.plan.floor)
+    for one, expected in zip(rounds, by_packages(people, experiment, rounds), strict=True):
+        found = online.play(one)
+        assert found.tally == expected.tally
+        assert online.state.to_bytes() == expected.state
+
+
+@pytest.mark.parametrize("learning", LEARNINGS.values(), ids=LEARNINGS)
+@pytest.mark.parametrize("stragglers", [0.0, 0.4])
+def test_counts_and_states_are_those_of_the_packages(learning: Learning, stragglers: float) -> None:
+    plan = small(learning=learning, stragglers=stragglers)
+    people = crowd(plan, plan.days)
+    rounds = present(plan, people, ROUNDS)
+    assert any(one.straggle.any() for one in rounds) == bool(stragglers)
+    played(people, plan.experiment(), rounds)
+
+
+@pytest.mark.parametrize("learning", [LEARNINGS["thinned by q"], LEARNINGS["swift"]])
+def test_who_is_above_the_budget_is_cut_by_its_own_dice_whether_it_stays_or_goes(learning: Learning) -> None:
+    plan = small(learning=learning, stragglers=0.4, budget=4)
+    people = crowd(plan, plan.days)
+    played(people, plan.experiment(), present(plan, people, ROUNDS))
+
+
+def covered(plan: Plan) -> Experiment:
+    """The plan's question with cover for a generous promise."""
+    plain = plan.experiment()
+    made = plan_cover(
+        epsilon=8.0,
+        delta=1e-3,
+        rounds=2,
+        features=plan.words.per_person,
+        bins=plan.bins,
+        thinning=plain.thinning,
+        participants=plan.people,
+        labels=2,
+        train_share=plan.train_share,
+    )
+    return replace(plain, cover=made.cover, budget=made.cover.budget)
+
+
+def test_with_cover_everybody_who_is_there_adds_it_and_what_goes_away_takes_its_own_along() -> None:
+    plan = small(people=24, bins=8, learning=LEARNINGS["swift"], stragglers=0.3)
+    people = crowd(plan, plan.days).one_per_bin()
+    played(people, covered(plan), present(plan, people, 2))
+
+
+def test_below_the_floor_a_round_is_abandoned_and_the_state_stays() -> None:
+    plan = small(floor=10_000)
+    people = crowd(plan, plan.days)
+    online = OnlineRounds(plan.experiment(), people, floor=plan.floor)
+    before = online.state.to_bytes()
+    found = online.play(present(plan, people, 1)[0])
+    assert found.ended is RoundState.ABANDONED
+    assert online.state.to_bytes() == before
+    assert online.number == 1
+
+
+def test_a_round_with_nobody_is_abandoned() -> None:
+    plan = small()
+    people = crowd(plan, plan.days)
+    nobody = Present(np.zeros(len(people), dtype=np.bool_), np.full(len(people), ONE, dtype=np.int64))
+    assert OnlineRounds(plan.experiment(), people, floor=1).play(nobody).ended is RoundState.ABANDONED
+
+
+def test_packages_that_say_something_are_counted_and_nulls_are_not() -> None:
+    plan = small(stragglers=0.0)
+    people = crowd(plan, plan.days)
+    one = present(plan, people, 1)[0]
+    found = OnlineRounds(plan.experiment(), people, floor=2).play(one)
+    trained, tested = int((one.here & people.train).sum()), int((one.here & ~people.train).sum())
+    # In the first round every train person sends all of its twelve words and the bias.
+    assert found.packages == trained * (1 + 13) + 2 * tested
+
+
+def test_malicious_devices_send_within_the_quota_and_nothing_of_their_own() -> None:
+    plan = small(stragglers=0.0)
+    people = crowd(plan, plan.days)
+    experiment = plan.experiment()
+    assert experiment.budget is not None
+    malicious = Malicious(people, plot="bias", share=0.2, quota=experiment.budget)
+    one = present(plan, people, 1)[0]
+    honest = OnlineRounds(experiment, people, floor=2).play(malicious.without(one)).tally
+    poisoned = OnlineRounds(experiment, people, floor=2, malicious=malicious).play(one).tally
+    there = int((one.here & malicious.who).sum())
+    assert there > 0
+    assert poisoned.plus[0, -1] - honest.plus[0, -1] == there * (experiment.budget - 1)
+    assert np.array_equal(poisoned.minus, honest.minus)
+    assert np.array_equal(poisoned.cells, honest.cells)
+    assert poisoned.participants.sum() - honest.participants.sum() == there
+
+
+def test_an_unknown_plot_is_one_sentence() -> None:
+    plan = small()
+    people = crowd(plan, plan.days)
+    with pytest.raises(BadInputError, match="label flip"):
+        Malicious(people, plot="nothing", share=0.1, quota=5)
