@@ -126,7 +126,7 @@ class MadeUpCrowd:
     @cached_property
     def n_words(self) -> int:
         """The paper's number, scaled by what the law foretells for so many people."""
-        return round(PAPER_WORDS * expected(self.people)[0] / expected(self.people.with_people(PAPER_PEOPLE))[0])
+        return round(PAPER_WORDS * _foretold(self.people) / _foretold(self.people.with_people(PAPER_PEOPLE)))
 
     @property
     def n_entries(self) -> int:
@@ -243,6 +243,12 @@ def _read(path: str, digest: str) -> People:
     if _digest(Path(path)) != digest:
         raise BadInputError(f"{path} is not the file that was read first")
     return read_people(path, None)
+
+
+@lru_cache(maxsize=8)
+def _foretold(people: TwitterPeople) -> float:
+    """Different words that so many people use."""
+    return expected(people)[0]
 
 
 def _counted(labels: tuple[str, ...]) -> str:

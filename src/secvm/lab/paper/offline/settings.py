@@ -33,6 +33,7 @@ FEWEST_BINS = 10
 MANY_BINS = 2**21
 #: Up to so many words of people, all together (of 55,000 of the paper's), another hash, or many bins, cost little.
 SMALL_CROWD = 100_000_000
+TINY_CROWD = 8_000_000
 SPLITS_PER_HASH = 4
 #: BLAKE2b personalisation.
 _SALT_TAG = b"secvm-lab-hashes"
@@ -127,8 +128,10 @@ class Settings:
 
     @property
     def splits_per_hash(self) -> int:
-        """Splits that share a hash: few. All of a large crowd, where layouts take long and one draw is like another."""
-        return SPLITS_PER_HASH if self.crowd.n_entries <= SMALL_CROWD else self.n_splits
+        """Splits that share a hash: as few as time allows. In a large crowd one draw of the hash is like another."""
+        if self.crowd.n_entries > SMALL_CROWD:
+            return self.n_splits
+        return SPLITS_PER_HASH if self.crowd.n_entries > TINY_CROWD else 1
 
     def salt_of(self, split: Split) -> bytes:
         """Every few splits have a hash of their own, so that a mean is over hashes too, and not over one draw of it."""
