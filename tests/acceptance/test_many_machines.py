@@ -89,9 +89,8 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     try:
         scheduler = machines.start("scheduler", "--port", "0", "--protocol", "tls")
         machines.address = read_until(scheduler, r"Scheduler at:\s+(tls://127\.0\.0\.1:\d+)")
-        for _ in range(2):
-            worker = ["worker", machines.address, "--nthreads", "1", "--no-nanny"]
-            machines.start(*worker, "--local-directory", str(folder))
+        worker = ["worker", machines.address, "--nthreads", "1", "--no-nanny"]
+        machines.start(*worker, "--local-directory", str(folder))
         yield machines
     finally:
         machines.stop()

@@ -7,7 +7,7 @@ import os
 import pickle
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -319,8 +319,9 @@ def test_nonsense_is_refused_before_anything_is_sent(client: Client, wrong: Any,
     assert str(there.value) == str(here.value)
 
 
-@pytest.mark.parametrize("rows", [prepare(ROWS), collapse(ROWS)], ids=["laid out", "collapsed"])
-def test_repro_arrays_that_dask_packed_at_odd_addresses_were_compiled_for_anew(rows: Any) -> None:
+@pytest.mark.parametrize("lay_out", [prepare, collapse])
+def test_repro_arrays_that_dask_packed_at_odd_addresses_were_compiled_for_anew(lay_out: Callable[..., Any]) -> None:
+    rows = lay_out(ROWS)
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(SentRows(rows), protocol=5, buffer_callback=buffers.append)
     odd = [memoryview(bytearray(b"." + buffer.raw()))[1:] for buffer in buffers]
