@@ -139,6 +139,7 @@ def test_splits_are_written_once_and_then_read(tmp_path: Path) -> None:
         (["--data", "NOBODY"], "No such file or directory"),
         (["--people", "100", "--engine", "dask"], "dask together with --scheduler"),
         (["--people", "100", "--lambda", "big"], "--lambda must be a number"),
+        (["--data", "PEOPLE", "--bins", ","], "--bins names no number"),
     ],
 )
 def test_bad_input_is_one_sentence(tmp_path: Path, arguments: list[str], sentence: str) -> None:
@@ -150,3 +151,26 @@ def test_bad_input_is_one_sentence(tmp_path: Path, arguments: list[str], sentenc
     assert sentence in done.stderr
     assert done.stdout == ""
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--bins", "99999999999"], "the number of bins must lie between 1 and 16777216"),
+        (["--bins", "9", "--hashes", "17"], "the number of hashes must lie between 1 and 16"),
+        (["--hashes", "17"], "the number of hashes must lie between 1 and 16"),
+        (["--lambda", "0"], "lambda must lie between"),
+        (["--folder", "FILE"], "cannot write into"),
+        (["--seed", str(2**64)], "invalid value for '--seed'"),
+    ],
+)
+def test_repro_bad_input_leaves_neither_folder_nor_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
+) -> None:
+    """Bins, hashes and λ were looked at after both had been written; a seed of more than 64 bits at the very end."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FILE").write_bytes(b"")
+    done = run("--data", PEOPLE, "--splits", 2, "--rounds", 2, "--split-file", "splits.json", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["FILE"]

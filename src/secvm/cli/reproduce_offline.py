@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_PEOPLE = 5_000
 #: The paper's number of splits.
 DEFAULT_SPLITS = 141
+#: Seeds stand in JSON, where integers have 64 bits.
+MAX_SEED = 2**63 - 1
 
 
 class Figure(StrEnum):
@@ -81,7 +83,7 @@ def offline(
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 2,
     engine: Annotated[str, typer.Option(help="local, or dask: on many machines.")] = "local",
     scheduler: Annotated[str | None, typer.Option(help="Address of dask's scheduler.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of people, splits, hash and dice.", min=0)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of people, splits, hash and dice.", min=0, max=MAX_SEED)] = 1,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make the paper's offline evaluation again: Fig. 1, the sweep of lambda, hashes, rules of descent.
@@ -101,8 +103,8 @@ def offline(
         raise BadInputError("--data and --people exclude each other")
     if (engine == "dask") != (scheduler is not None) or engine not in ("local", "dask"):
         raise BadInputError("--engine is local, or dask together with --scheduler ADDRESS")
-    asked_bins = tuple(None if word == "none" else _whole(word, "--bins") for word in _words(bins))
-    asked_hashes = tuple(_whole(word, "--hashes") for word in _words(hashes))
+    asked_bins = tuple(None if word == "none" else _whole(word, "--bins") for word in _words(bins, "--bins"))
+    asked_hashes = tuple(_whole(word, "--hashes") for word in _words(hashes, "--hashes"))
     options.number(lambda_, "--lambda")
 
     from secvm.lab.paper.offline.report import write
@@ -127,10 +129,14 @@ def offline(
         threads=threads,
     )
     place = folder if folder is not None else Path(f"offline-{settings.name}")
-    stored = Stored(place, note)
-    note(f"finished work is kept in {place}")
     with contextlib.ExitStack() as stack:
-        trainer = Trainer(crowd, drawn, stored, _sweeper(scheduler, stack), threads)
+        # Nothing is written before everything that was asked for is known to make sense.
+        sweeper = _sweeper(scheduler, stack)
+        stored = Stored(place, note)
+        if split_file is not None and not split_file.exists():
+            drawn.write(split_file)
+        note(f"finished work is kept in {place}")
+        trainer = Trainer(crowd, drawn, stored, sweeper, threads)
         evaluation = Evaluation(settings, trainer)
         advance = stack.enter_context(progress("rounds", evaluation.work()))
         found = evaluation.run(advance)
@@ -146,8 +152,11 @@ def offline(
     emit(found | told, output_format, text="\n".join(lines(found | told)))
 
 
-def _words(given: Sequence[str] | None) -> list[str]:
-    return [word for item in given or () for word in item.split(",") if word]
+def _words(given: Sequence[str] | None, option: str) -> list[str]:
+    words = [word for item in given or () for word in item.split(",") if word]
+    if given and not words:
+        raise BadInputError(f"{option} names no number")
+    return words
 
 
 def _whole(word: str, option: str) -> int:
@@ -182,9 +191,7 @@ def _splits(n_people: int, asked: int | None, path: Path | None, seed: int) -> S
         return Splits.draw(n_people, asked or DEFAULT_SPLITS, seed)
     if not path.exists():
         options.check_writable(path, "--split-file")
-        drawn = Splits.draw(n_people, asked or DEFAULT_SPLITS, seed)
-        drawn.write(path)
-        return drawn
+        return Splits.draw(n_people, asked or DEFAULT_SPLITS, seed)
     found = Splits.read(path, n_people)
     if asked is not None and asked > len(found.tests):
         raise BadInputError(f"{path} has {len(found.tests)} splits, and --splits asks for {asked}")

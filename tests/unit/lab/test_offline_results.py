@@ -49,6 +49,14 @@ def test_rising_is_told_from_being_there() -> None:
     assert not still_rises(np.array([0.5]))
 
 
+def test_repro_going_up_and_down_every_other_round_is_no_rise() -> None:
+    """A tenth of 30 rounds are three: two high ones and a low one, against two low ones and a high one."""
+    swinging = np.tile([0.5, 0.6], 15)
+    assert not still_rises(swinging)
+    assert not still_rises(swinging[:12])
+    assert still_rises(swinging + np.linspace(0, 0.1, 30))
+
+
 def test_difference_is_over_common_splits_and_corrected_for_their_overlap() -> None:
     mean, error = difference([0.8, 0.7, 0.9], [0.7, 0.7], test_share=0.1)
     assert mean == pytest.approx(0.05)
@@ -65,11 +73,12 @@ def point(accuracy: float, **more: Any) -> dict[str, Any]:
 
 
 def verdicts(found: dict[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["verdict"] for one in statements(found)}
+    return {one["name"]: one["verdict"] for one in statements({"settings": {"test_share": 0.1}, **found})}
 
 
 def hashing(unhashed: float, hashed: float) -> dict[str, Any]:
-    return {"figure_1b": [point(unhashed, bins=None, n_hashes=1), point(hashed, bins=96, n_hashes=1)]}
+    entries = [point(unhashed, bins=None, n_hashes=1), point(hashed, bins=96, n_hashes=1)]
+    return {"settings": {"test_share": 0.1}, "figure_1b": entries}
 
 
 @pytest.mark.parametrize(
@@ -95,6 +104,31 @@ def test_noise_is_no_verdict_on_half_a_point() -> None:
     found = hashing(0.75, 0.745)
     found["figure_1b"][1]["accuracies"] = [0.65, 0.84] * 10
     assert list(verdicts(found).values()) == [UNKNOWN]
+
+
+def test_repro_a_cost_above_the_papers_is_no_proof_that_hashing_is_cheap() -> None:
+    """1.2 points with a standard error of .4: two errors below lie less than half a point, and it was said to hold."""
+    found = hashing(0.75, 0.738)
+    jitter = 0.012 * np.tile([1.0, -1.0], 10)
+    found["figure_1b"][1]["accuracies"] = (0.738 + jitter).tolist()
+    (one,) = statements(found)
+    assert 0.003 < one["standard_error"] < 0.005
+    assert one["cost"] == pytest.approx(0.012)
+    assert one["verdict"] == UNKNOWN
+
+
+def test_repro_errors_follow_the_share_of_test_people_in_the_file_of_splits() -> None:
+    """Half the people test: train and test people overlap far more between splits than with a tenth."""
+    found = hashing(0.75, 0.74)
+    found["figure_1b"][1]["accuracies"] = [0.73, 0.75] * 10
+    (tenth,) = statements(found)
+    (half,) = statements({**found, "settings": {"test_share": 0.5}})
+    assert half["standard_error"] / tenth["standard_error"] == pytest.approx(np.sqrt((1 / 20 + 1) / (1 / 20 + 1 / 9)))
+
+
+def test_repro_25_words_in_a_bin_are_not_a_thousand() -> None:
+    (one,) = statements({**hashing(0, 0), "figure_1b": [point(0.75, bins=96, n_hashes=1, words_per_bin=25)]})
+    assert "thousand" not in one["paper"]
 
 
 def test_without_unhashed_models_accuracy_stands_beside_the_papers() -> None:
@@ -135,6 +169,19 @@ def test_averaging_is_judged_by_the_curves() -> None:
     falling = smooth.copy()
     falling[60:65] = 0.6
     assert verdicts({"figure_1a": figure_1a(falling)})["averaging two is nearly monotonic"] == FAILS
+
+
+def test_repro_a_few_test_people_do_not_refute_what_the_paper_says_of_averaging() -> None:
+    """Of fifty test people one is two points: which curve is first within a point is a matter of chance."""
+    found = figure_1a(np.minimum(0.75, np.linspace(0.5, 0.8, 100)))
+    for one in found["curves"]:
+        one["curve"]["mean"] = found["curves"][1]["curve"]["mean"]
+    names = ("averaging two beats none", "averaging more is slower")
+    many, few = (verdicts({"figure_1a": {**found, "test_people": n}}) for n in (17_500, 50))
+    assert [many[name] for name in names] == [FAILS, FAILS]
+    assert [few[name] for name in names] == [UNKNOWN, UNKNOWN]
+    found["curves"][0]["curve"]["mean"] = [1.0] * 100
+    assert verdicts({"figure_1a": {**found, "test_people": 50}})[names[0]] == FAILS
 
 
 def test_more_hashes_are_judged_by_their_difference() -> None:

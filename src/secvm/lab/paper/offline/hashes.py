@@ -8,7 +8,6 @@ from typing import Any
 from secvm.lab.paper.offline.models import Model, Trained
 from secvm.lab.paper.offline.results import difference, series
 from secvm.lab.paper.offline.settings import Settings
-from secvm.lab.paper.offline.splits import TEST_SHARE
 
 
 def bins_of(settings: Settings) -> tuple[int, ...]:
@@ -35,7 +34,7 @@ def result(settings: Settings, trained: Mapping[Model, Trained]) -> list[dict[st
             each = [trained[settings.model(split, bins, hashes=hashes)] for split in range(splits)]
             point = series(each, labels=settings.crowd.label_names, tested=tested)
             first = first or point
-            over, error = difference(point["accuracies"], first["accuracies"], test_share=1 / TEST_SHARE)
+            over, error = difference(point["accuracies"], first["accuracies"], test_share=settings.splits.test_share)
             more = {"over_fewest_hashes": over, "over_fewest_hashes_error": error}
             found.append({"bins": bins, "n_hashes": hashes, **more, **point})
     return found

@@ -64,9 +64,12 @@ def best(mean: Floats) -> dict[str, float]:
 
 
 def still_rises(mean: Floats) -> bool:
-    """Whether more rounds would help: the last tenth of the curve against the tenth before."""
-    n = max(1, len(mean) // _TENTH)
-    return len(mean) > n and bool(mean[-n:].mean() - mean[-2 * n : -n].mean() > RISING)
+    """Whether more rounds would help: the last tenth of the curve against the tenth before.
+
+    Both are of an even number of rounds, for accuracy may go up and down with every other round.
+    """
+    n = 2 * max(1, len(mean) // (2 * _TENTH))
+    return len(mean) >= 2 * n and bool(mean[-n:].mean() - mean[-2 * n : -n].mean() > RISING)
 
 
 def two_cycle(models: Sequence[Trained]) -> dict[str, Any]:

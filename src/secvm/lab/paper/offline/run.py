@@ -100,6 +100,7 @@ class Evaluation:
             "lambda": settings.lambda_,
             "splits": settings.n_splits,
             "split_seed": settings.splits.seed,
+            "test_share": settings.splits.test_share,
             "splits_per_hash": settings.splits_per_hash,
             "salts": settings.salts,
         }

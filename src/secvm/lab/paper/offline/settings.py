@@ -12,7 +12,9 @@ from secvm.errors import BadInputError
 from secvm.lab.paper.offline.crowd import Crowd
 from secvm.lab.paper.offline.models import Model, digest
 from secvm.lab.paper.offline.splits import Split, Splits
-from secvm.learning.individual.binning import MAX_BINS
+from secvm.learning.aggregate.descent import Pegasos
+from secvm.learning.arithmetic import exact
+from secvm.learning.individual.binning import MAX_BINS, HashBinning
 
 #: The figures, in the order of the report.
 FIGURES = ("1a", "1b", "lambda", "hashes", "rules", "baselines")
@@ -67,6 +69,11 @@ class Settings:
             self.splits.half("A")
         if self.rounds < 1:
             raise BadInputError("a training needs at least one round")
+        # Each says itself what it cannot be: better now than when others are trained already.
+        Pegasos(exact(self.lambda_), AVERAGING)
+        for bins in self.asked_bins or (None,):
+            for hashes in self.asked_hashes or (1,):
+                HashBinning(bins or 1, bytes(16), hashes)
 
     @property
     def bins(self) -> tuple[int | None, ...]:

@@ -105,6 +105,11 @@ class Splits:
         }
         write_atomically(path, orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE))
 
+    @property
+    def test_share(self) -> float:
+        """Share of the people who test, on average over the splits: a file may have any."""
+        return sum(map(len, self.tests)) / (len(self.tests) * self.n_people)
+
     def first(self, n_splits: int) -> Splits:
         """The first so many."""
         return Splits(self.n_people, self.seed, self.tests[:n_splits], self.halves)
