@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -68,11 +69,16 @@ def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path) -> None:
     ways = found["baselines"]["entries"]
     assert {"LinearSVC", "federated averaging", "SecVM, Pegasos", "central DP, ε = 1"} <= {one["name"] for one in ways}
     assert {one["verdict"] for one in found["statements"]} >= {"does not hold here"}
+    documented = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "offline.md").read_text(encoding="utf-8")))
+    points = [found["figure_1a"]["choice"][0], found["figure_1a"]["curves"][0], found["lambda"][0], found["hashes"][0]]
+    for some in (found, found["settings"], entry, entry["curve"], entry["two_cycle"], rules[0], ways[0], *points):
+        assert set(some) <= documented
     names = {path.name for path in (tmp_path / "out").iterdir()}
     figures = ("figure_1a", "figure_1b", "lambda", "hashes", "rules_by_rounds", "rules_by_packages", "baselines")
     assert names >= {"report.html", "results.json", *(f"{name}.csv" for name in figures)}
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "costs much here" in page
+    assert "59.2 % of them north" in page
     again = told("--data", PEOPLE, "--splits", 4, "--rounds", 12, "--folder", tmp_path / "out", "--figure", "lambda")
     assert again["models"]["computed"] == 0
 
@@ -82,9 +88,11 @@ def test_made_up_people_with_bins_are_fig_1b_alone(tmp_path: Path) -> None:
     found = told(*arguments)
     assert [key for key in found if key.startswith(("figure", "lambda", "hashes", "rules"))] == ["figure_1b"]
     assert [one["bins"] for one in found["figure_1b"]] == [500]
-    text = run(*arguments).stdout
-    assert "300 made-up people" in text
-    assert "Fig. 1b" in text
+    (tmp_path / "lambda.csv").write_bytes(b"of another run")
+    done = run(*arguments)
+    assert "300 made-up people" in done.stdout
+    assert "Fig. 1b" in done.stdout
+    assert "Of an earlier run, and not in this report: lambda (CSV, PNG)" in done.stderr
 
 
 def test_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -117,6 +117,12 @@ def test_repro_a_cost_above_the_papers_is_no_proof_that_hashing_is_cheap() -> No
     assert one["verdict"] == UNKNOWN
 
 
+def test_a_gain_is_not_called_a_cost() -> None:
+    (one,) = statements(hashing(0.75, 0.77))
+    assert one["verdict"] == HOLDS
+    assert "win 2.0 points" in one["ours"]
+
+
 def test_repro_errors_follow_the_share_of_test_people_in_the_file_of_splits() -> None:
     """Half the people test: train and test people overlap far more between splits than with a tenth."""
     found = hashing(0.75, 0.74)
@@ -190,3 +196,7 @@ def test_more_hashes_are_judged_by_their_difference() -> None:
 
     found = {"hashes": [entry(1, 0, 0), entry(2, -0.01, 0.002), entry(3, 0.01, 0.002), entry(4, -0.01, 0.02)]}
     assert list(verdicts(found).values()) == [HOLDS, FAILS, UNKNOWN]
+    # Twelve points are not a slight loss.
+    (one,) = statements({"hashes": [entry(1, 0, 0), entry(3, -0.12, 0.02)]})
+    assert one["verdict"] == FAILS
+    assert one["ours"].startswith("Much, not slightly: ")

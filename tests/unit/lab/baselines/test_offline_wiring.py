@@ -53,8 +53,8 @@ def test_some_people_and_splits_are_taken_and_it_is_said(tmp_path: Path) -> None
     assert list(found["entries"][0]["recall"]) == ["0", "1"]
     assert part.work(settings, Stored(tmp_path)) == 0
     whole = {
-        "data": {**settings.crowd.identity(), "people": 200, "words": 5, "labels": {}},
-        "settings": {"splits": 5, "rounds": 5, "lambda": "1e-4"},
+        "data": {**settings.crowd.identity(), "people": 200, "words": 5, "labels": {"0": 99, "1": 101}},
+        "settings": {"splits": 5, "rounds": 5, "lambda": "1e-4", "test_share": 0.1},
         "statements": [],
         "baselines": found,
         "models": {"computed": 0, "asked": 0},

@@ -8,6 +8,11 @@ from typing import Any
 from secvm.lab.paper.offline.statements import PAPER_HASHED, PAPER_UNHASHED
 from secvm.lab.report.figure import Curve, Figure, Rule
 
+#: Names of all figures there can be.
+NAMES = (
+    *("figure_1a", "lambda_on_a", "figure_1b", "figure_1b_rounds", "lambda", "hashes", "rules_by_rounds"),
+    *("rules_by_packages", "baselines"),
+)
 _RIGHT = "right predictions of test people"
 
 

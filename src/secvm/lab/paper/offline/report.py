@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from secvm.files import write_atomically
-from secvm.lab.paper.offline.figures import bins_name, figures, rule_name
+from secvm.lab.paper.offline.figures import NAMES, bins_name, figures, rule_name
+from secvm.lab.paper.offline.results import majority
 from secvm.lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN
 from secvm.lab.paper.offline_baselines_page import add
 from secvm.lab.report.page import Page, write_report
@@ -24,9 +25,14 @@ _TITLES = {
 
 
 def write(folder: Path, found: dict[str, Any]) -> str:
-    """Write all of them into the folder; a sentence where something is missing, else empty."""
+    """Write all of them into the folder; sentences where something is missing or was there before, else empty."""
+    made = page(found)
     write_atomically(folder / "results.json", orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))
-    return write_report(folder, page(found)).note
+    missing = write_report(folder, made).note
+    drawn = {figure.name for figure in made.figures}
+    older = [name for name in NAMES if name not in drawn and (folder / f"{name}.csv").exists()]
+    stale = f"Of an earlier run, and not in this report: {', '.join(older)} (CSV, PNG) in {folder}." if older else ""
+    return " ".join(filter(None, (missing, stale)))
 
 
 def page(found: dict[str, Any]) -> Page:
@@ -34,8 +40,8 @@ def page(found: dict[str, Any]) -> Page:
     data, settings = found["data"], found["settings"]
     made_up = data["kind"] != "file"
     lead = (
-        f"{data['people']:,} people with {data['words']:,} different words, {settings['splits']} random splits, "
-        f"{settings['rounds']} rounds of full-batch Pegasos."
+        f"{data['people']:,} people with {data['words']:,} different words, {majority(data)}; "
+        f"{settings['splits']} random splits, {settings['rounds']} rounds of full-batch Pegasos."
     )
     out = Page("The paper's offline evaluation, made again", lead)
     if made_up:
@@ -67,12 +73,12 @@ def page(found: dict[str, Any]) -> Page:
 def _how(found: dict[str, Any]) -> str:
     settings = found["settings"]
     return (
-        f"{100 * settings['test_share']:.3g} % of the people test, the others train. λ = {settings['lambda']} unless a figure varies it; the step "
-        "is 1/(λt); evaluation averages two weight vectors unless a figure varies that. Standard deviations are over "
-        "splits. Intervals of recall and precision are 95 % (Wilson), as if each tested person were tested once. A "
-        "curve still rises when its last tenth lies more than a tenth of a point above the tenth before. Best rounds "
-        "are chosen by the very people who test, so they look a little too good; nothing else is chosen by them, but "
-        "λ of Fig. 1a by those of half A, for half B. Standard errors of differences are over the same splits, "
+        f"{100 * settings['test_share']:.2g} % of the people test, the others train. λ = {settings['lambda']} "
+        "unless a figure varies it; the step is 1/(λt); evaluation averages two weight vectors unless a figure varies "
+        "that. Standard deviations are over splits. Intervals of recall and precision are 95 % (Wilson), as if "
+        "each tested person were tested once. A curve still rises when its last tenth lies more than a tenth of a point "
+        "above the tenth before. Best rounds are chosen by the very people who test, so they look a little too good; "
+        "nothing else is chosen by them, but λ of Fig. 1a by those of half A, for half B. Standard errors of differences are over the same splits, "
         "corrected for their overlap (Nadeau and Bengio).\n\n"
         "All numbers are in results.json beside this page."
     )

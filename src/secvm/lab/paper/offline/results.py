@@ -104,6 +104,12 @@ def shares(cells: NDArray[np.int64], labels: tuple[str, str], tested: int) -> di
     }
 
 
+def majority(data: dict[str, Any]) -> str:
+    """How right one is without looking: accuracy means little without it."""
+    label, most = max(data["labels"].items(), key=lambda one: one[1])
+    return f"{100 * most / data['people']:.1f} % of them {label}"
+
+
 def difference(one: Sequence[float], other: Sequence[float], *, test_share: float) -> tuple[float, float | None]:
     """Mean of one - other over the splits that both have, and its standard error; None of one split alone.
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from secvm.lab.paper.offline.results import majority
+
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
     """What a terminal shows."""
     data = found["data"]
     made_up = data["kind"] != "file"
-    yield f"{data['people']:,} {'made-up ' if made_up else ''}people, {data['words']:,} different words" + (
-        " foretold" if made_up else ""
+    yield (
+        f"{data['people']:,} {'made-up ' if made_up else ''}people, {data['words']:,} different words"
+        + (" foretold" if made_up else "")
+        + f"; {majority(data)}"
     )
     for name, tell in (
         ("figure_1a", _figure_1a),
