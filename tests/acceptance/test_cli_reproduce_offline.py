@@ -170,6 +170,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path, arguments: list[str], sentenc
         (["--lambda", "0"], "lambda must lie between"),
         (["--folder", "FILE"], "cannot write into"),
         (["--seed", str(2**64)], "invalid value for '--seed'"),
+        (["--people", str(10**11)], "invalid value for '--people'"),
     ],
 )
 def test_repro_bad_input_leaves_neither_folder_nor_splits(
@@ -182,3 +183,17 @@ def test_repro_bad_input_leaves_neither_folder_nor_splits(
     assert done.returncode == 2
     assert sentence in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
+
+
+def test_repro_a_split_that_a_baseline_cannot_learn_from_is_told_before_all_the_work(tmp_path: Path) -> None:
+    """It was told by the last figure, after hours, and there was no report."""
+    people, splits = tmp_path / "people.jsonl", tmp_path / "splits.json"
+    rows = [{"label": "b" if i == 7 else "a", "features": ["w", f"w{i % 5}"]} for i in range(20)]
+    people.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    splits.write_text('{"people": 20, "splits": [[1, 2], [7, 8]]}', encoding="utf-8")
+    asked = ["--data", people, "--split-file", splits, "--rounds", 2, "--folder", tmp_path / "out"]
+    done = run(*asked, "--figure", "1b", "--figure", "baselines")
+    assert done.returncode == 2
+    assert "in split 1 everybody who trains has the same label" in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert run(*asked, "--figure", "1b").returncode == 0

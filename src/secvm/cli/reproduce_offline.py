@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 DEFAULT_PEOPLE = 5_000
 #: The paper's number of splits.
 DEFAULT_SPLITS = 141
+#: Far more than fit: made-up people take hours beyond the paper's 350,000, and splits are all held in memory.
+MAX_PEOPLE = 10_000_000
+MAX_SPLITS = 10_000
 #: Seeds stand in JSON, where integers have 64 bits.
 MAX_SEED = 2**63 - 1
 
@@ -47,10 +50,14 @@ def offline(
         Path | None, typer.Option(help="File of people with two labels: JSON lines or svmlight, .gz or plain.")
     ] = None,
     people: Annotated[
-        int | None, typer.Option(help="Made-up people at the shape of the paper's data; default 5000.", min=20)
+        int | None,
+        typer.Option(help="Made-up people at the shape of the paper's data; default 5000.", min=20, max=MAX_PEOPLE),
     ] = None,
     splits: Annotated[
-        int | None, typer.Option(help="Random splits, a tenth to test; default 141, or all of --split-file.", min=1)
+        int | None,
+        typer.Option(
+            help="Random splits, a tenth to test; default 141, or all of --split-file.", min=1, max=MAX_SPLITS
+        ),
     ] = None,
     bins: Annotated[
         list[str] | None,
@@ -107,6 +114,7 @@ def offline(
     asked_hashes = tuple(_whole(word, "--hashes") for word in _words(hashes, "--hashes"))
     options.number(lambda_, "--lambda")
 
+    from secvm.lab.paper.offline import baselines
     from secvm.lab.paper.offline.report import write
     from secvm.lab.paper.offline.run import Evaluation
     from secvm.lab.paper.offline.settings import Settings
@@ -128,6 +136,8 @@ def offline(
         seed=options.seed_bytes(seed),
         threads=threads,
     )
+    if "baselines" in settings.figures:
+        baselines.check(settings, crowd.labels())
     place = folder if folder is not None else Path(f"offline-{settings.name}")
     with contextlib.ExitStack() as stack:
         # Nothing is written before everything that was asked for is known to make sense.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.errors import BadInputError
 from secvm.lab.paper.offline.crowd import MadeUpCrowd
 from secvm.lab.paper.offline.models import RESULTS, digest
 from secvm.lab.paper.offline.settings import RULE_BINS, Settings
@@ -29,6 +30,17 @@ def bins_of(settings: Settings) -> int | None:
     if settings.asked_bins:
         return settings.asked_bins[0]
     return None if settings.crowd.n_words <= RULE_BINS else RULE_BINS
+
+
+def check(settings: Settings, labels: NDArray[np.int64]) -> None:
+    """Refuse splits that some way cannot learn from, before hours are spent on the others."""
+    people = _people(settings)
+    for split in _splits(settings):
+        train, _ = settings.splits.masks(split)
+        if len(np.unique(labels[people][train[people]])) != 2:
+            raise BadInputError(
+                f"in split {split} everybody who trains has the same label, and figure baselines needs both"
+            )
 
 
 def work(settings: Settings, stored: Stored) -> int:
