@@ -57,6 +57,16 @@ def test_repro_going_up_and_down_every_other_round_is_no_rise() -> None:
     assert still_rises(swinging + np.linspace(0, 0.1, 30))
 
 
+def test_repro_a_swing_of_some_splits_is_no_rise_of_their_mean() -> None:
+    """Of four splits one falls by five points and one rises by seven: half a point on average, and it was a rise."""
+    flat = np.full((4, 100), 0.5)
+    flat[0, 90:] += 0.07
+    flat[1, 90:] -= 0.05
+    assert not still_rises(flat)
+    assert still_rises(flat.mean(axis=0))
+    assert still_rises(np.linspace(0.5, 0.7, 100) + 0.01 * np.arange(4)[:, None])
+
+
 def test_difference_is_over_common_splits_and_corrected_for_their_overlap() -> None:
     mean, error = difference([0.8, 0.7, 0.9], [0.7, 0.7], test_share=0.1)
     assert mean == pytest.approx(0.05)

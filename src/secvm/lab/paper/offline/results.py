@@ -42,7 +42,7 @@ def series(models: Sequence[Trained], *, labels: tuple[str, str], tested: int) -
         "std": deviation(last),
         "accuracies": last.tolist(),
         "best": best(mean),
-        "still_rises": still_rises(mean),
+        "still_rises": still_rises(accuracy),
         "curve": {
             "mean": mean.tolist(),
             "std": accuracy.std(axis=0, ddof=1).tolist() if len(models) > 1 else None,
@@ -63,13 +63,22 @@ def best(mean: Floats) -> dict[str, float]:
     return {"round": at + 1, "mean": float(mean[at])}
 
 
-def still_rises(mean: Floats) -> bool:
-    """Whether more rounds would help: the last tenth of the curve against the tenth before.
+def still_rises(curves: Floats) -> bool:
+    """Whether more rounds would help: the last tenth of the mean curve against the tenth before.
 
-    Both are of an even number of rounds, for accuracy may go up and down with every other round.
+    Both are of an even number of rounds, for accuracy may go up and down with every other round. Where there are
+    several curves, the rise must exceed its standard error over them too: a swing is no rise.
+
+    Args:
+        curves: one, or splits x rounds.
     """
-    n = 2 * max(1, len(mean) // (2 * _TENTH))
-    return len(mean) >= 2 * n and bool(mean[-n:].mean() - mean[-2 * n : -n].mean() > RISING)
+    each = np.atleast_2d(curves)
+    n = 2 * max(1, each.shape[1] // (2 * _TENTH))
+    if each.shape[1] < 2 * n:
+        return False
+    rises = each[:, -n:].mean(axis=1) - each[:, -2 * n : -n].mean(axis=1)
+    error = rises.std(ddof=1) / np.sqrt(len(rises)) if len(rises) > 1 else 0.0
+    return bool(rises.mean() > max(RISING, error))
 
 
 def two_cycle(models: Sequence[Trained]) -> dict[str, Any]:
