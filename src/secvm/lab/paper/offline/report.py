@@ -79,7 +79,8 @@ def _how(found: dict[str, Any]) -> str:
         "tested person were tested once. A curve still rises when its last tenth lies more than a tenth of a point, "
         "and a standard error over splits, above the tenth before. Best rounds are chosen by the very people "
         "who test, so they look a little too good; nothing else is chosen by them, but λ of Fig. 1a by those of half "
-        "A, for half B. Standard errors of differences are over the same splits, corrected for their overlap (Nadeau and Bengio).\n\n"
+        "A, for half B. Standard errors of differences are over the same splits, corrected for their overlap "
+        "(Nadeau and Bengio).\n\n"
         "All numbers are in results.json beside this page."
     )
 
