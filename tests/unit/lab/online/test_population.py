@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -223,7 +224,7 @@ def test_who_trains_is_what_each_device_draws_for_itself() -> None:
 
 def test_the_minority_is_weighed_and_the_majority_is_not() -> None:
     experiment = small().experiment()
-    assert experiment.class_weights == (1, 4)
+    assert experiment.class_weights == (Fraction(1), Fraction(4))
     assert experiment.labels == ("male", "female")
 
 

@@ -185,23 +185,16 @@ def test_a_promise_tells_how_many_it_needs_and_how_many_there_were() -> None:
     assert privacy["fewest_participants"] == min(line.devices - line.stragglers for line in outcome.run.lines)
 
 
-@pytest.mark.parametrize(
-    "promised",
-    [
-        (float("inf"),),
-        (float("nan"),),
-        (0.0,),
-        (-1.0,),
-        (33.0,),
-        (1.0, 0.0),
-        (1.0, 1.0),
-        (1.0, 1e-6, 0.0),
-        (1.0, 1e-6, 1.1),
-    ],
-)
-def test_repro_a_promise_that_cannot_be_is_one_sentence(promised: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("epsilon", [float("inf"), float("nan"), 0.0, -1.0, 33.0])
+def test_repro_a_promise_without_end_is_one_sentence(epsilon: float) -> None:
     with pytest.raises(BadInputError, match="--epsilon"):
-        Promise(*promised)
+        Promise(epsilon)
+
+
+@pytest.mark.parametrize(("delta", "gamma"), [(0.0, 0.9), (1.0, 0.9), (1e-6, 0.0), (1e-6, 1.1), (float("nan"), 0.9)])
+def test_repro_a_promise_that_cannot_be_is_one_sentence(delta: float, gamma: float) -> None:
+    with pytest.raises(BadInputError, match="--gamma"):
+        Promise(1.0, delta, gamma)
 
 
 def test_repro_what_cannot_be_is_refused_before_anybody_is_made() -> None:
