@@ -169,7 +169,8 @@ def test_cover_is_planned_without_those_who_go_away_and_for_the_features_that_ar
     people = crowd(plan, 2)
     every = fewest(replace(plan, stragglers=0.0), people, 20)
     assert fewest(plan, people, 20) == pytest.approx(0.75 * every, abs=1)
-    # The morning is the quietest part of these hours.
+    # The first round is the quietest of the morning.
+    assert every == fewest(replace(plan, stragglers=0.0), people, 1)
     assert every < fewest(replace(plan, stragglers=0.0, hours=(12, 20), begin=12), people, 1)
     found = covered(plan, people, Promise(8.0, 1e-3, contribution=5), rounds=1)
     for rows in (found.people.train_rows, found.people.test_rows):
