@@ -86,7 +86,7 @@ class Running:
 
     def wait_for(self, path: str) -> bytes:
         """A public file, once it is there."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while (data := self.get(path)) is None:
             assert time.monotonic() < end, path
             assert self.process.poll() is None
