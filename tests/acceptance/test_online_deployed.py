@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+
+import numpy as np
 
 from secvm.lab.online.day import Rhythm
 from secvm.lab.online.deployed import Cover, Deployment, attendance, simulated, small_crowd
@@ -13,19 +16,32 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.thinning import Thinning
 
 
-def held_to_the_deployment(folder: Path, plan: Plan, rounds: int, cover: Cover | None = None) -> tuple[int, set[int]]:
-    """Every round's state and counts; how many devices there were, and the different numbers of them in a round."""
+def held_to_the_deployment(
+    folder: Path, plan: Plan, rounds: int, cover: Cover | None = None, lonely: int | None = None
+) -> tuple[int, set[int]]:
+    """Every round's state and counts; how many devices there were, and the different numbers of them in a round.
+
+    In the round ``lonely`` one device trains and one tests: enough for the relay, too few for the coordinator.
+    """
     people = small_crowd(plan)
     present = attendance(people.plan, people, rounds)
+    if lonely is not None:
+        alone = np.zeros(len(people), dtype=np.bool_)
+        here = present[lonely - 1].here
+        alone[[np.flatnonzero(here & cohort)[0] for cohort in (people.train, ~people.train)]] = True
+        present[lonely - 1] = replace(present[lonely - 1], here=alone)
     deployment = Deployment(folder, people, rounds=rounds, hosts=1, cover=cover)
     deployed = deployment.run(present)
     expected = simulated(people, deployment.experiment, present)
     assert len(deployed) == rounds
     for number, (ours, theirs) in enumerate(zip(expected, deployed, strict=True), start=1):
-        assert theirs.tally is not None, number
+        assert (theirs.tally is None) == (number == lonely), number
         assert ours.tally == theirs.tally, number
         assert ours.state == theirs.state, number
-    assert len({one.state for one in deployed}) == rounds
+    # There was something to be compared: units of both signs, and test people.
+    tallies = [one.tally for one in deployed if one.tally is not None]
+    assert all(sum(int(getattr(one, name).sum()) for one in tallies) for name in ("plus", "minus", "cells"))
+    assert len({one.state for one in deployed}) == rounds - (lonely is not None)
     return len(people), {int(one.here.sum()) for one in present}
 
 
@@ -42,7 +58,7 @@ def test_two_hundred_participants_and_ten_rounds_have_the_bytes_of_the_deploymen
         budget=4,
         learning=Learning(rule=Pegasos(lambda_=Fraction(1, 3)), thinning=Thinning(q=Fraction(1, 8))),
     )
-    devices, there = held_to_the_deployment(tmp_path, plan, 10)
+    devices, there = held_to_the_deployment(tmp_path, plan, 10, lonely=4)
     assert devices >= 200
     # Not everybody is there in every round, and not the same ones.
     assert max(there) < devices

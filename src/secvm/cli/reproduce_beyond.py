@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit, note, progress
+from secvm.cli.output import Format, FormatOption, as_typed, emit, note, progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def beyond(
+    context: typer.Context,
     data: Annotated[
         Path | None, typer.Option(help="A file of people with two labels, besides the made-up ones.")
     ] = None,
@@ -40,9 +41,11 @@ def beyond(
     """
     from secvm.lab.beyond.findings import Asked, find
     from secvm.lab.beyond.page import page_of
-    from secvm.lab.report.page import write_report
+    from secvm.lab.report.page import check_folder, write_report
 
     began = time.perf_counter()
+    if folder is not None:
+        check_folder(folder)
     threads = min(2, os.cpu_count() or 1)
     asked = Asked(people, splits, network_splits, rounds, seed, data, most_hashes, threads)
     with progress("trainings and hashings", asked.steps) as advance:
@@ -50,7 +53,7 @@ def beyond(
     seconds = time.perf_counter() - began
     if folder is not None:
         page = page_of(found)
-        page.made_by("./secvm reproduce beyond", seconds)
+        page.made_by(as_typed(context), seconds)
         written = write_report(folder, page)
         if written.note:
             note(written.note)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.cli.output import Format, FormatOption, as_typed, emit, note
 from secvm.cli.time_left import TimeLeft
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def online(
+    context: typer.Context,
     people: Annotated[int, typer.Option(help="Daily active people.", min=100)] = 200_000,
     words: Annotated[int, typer.Option(help="Words of each of them.", min=1)] = 300,
     choose: Annotated[
@@ -41,9 +42,11 @@ def online(
     from secvm.lab.online.reproduction import reproduce
     from secvm.lab.online.reproduction_page import page
     from secvm.lab.online.words import TitleWords
-    from secvm.lab.report.page import write_report
+    from secvm.lab.report.page import check_folder, write_report
 
     begun = time.monotonic()
+    if folder is not None:
+        check_folder(folder)
     # Of a small population a night round has few people; a floor of a hundred would abandon it.
     plan = Plan(
         people=people,
@@ -57,7 +60,7 @@ def online(
     seconds = time.monotonic() - begun
     told = found.told()
     if folder is not None:
-        written = write_report(folder, page(found, "./secvm reproduce online", seconds))
+        written = write_report(folder, page(found, as_typed(context), seconds))
         told["report"] = str(folder / "report.html")
         if written.note:
             note(f"secvm: {written.note}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secvm.cli import options
-from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.cli.output import Format, FormatOption, as_typed, emit, note
 from secvm.cli.time_left import TimeLeft
 from secvm.errors import BadInputError
 
@@ -26,13 +26,22 @@ _CLIP = Fraction(1)
 
 
 def simulate(
+    context: typer.Context,
     people: Annotated[int, typer.Option(help="Daily active people.", min=10)] = 200_000,
     data: Annotated[
         Path | None, typer.Option(help="Take the people of this file instead of made-up ones.", show_default=False)
     ] = None,
-    words: Annotated[int, typer.Option(help="Words of each made-up person.", min=1)] = 300,
-    signal: Annotated[float, typer.Option(help="How strongly words lean towards a label.", min=0)] = 0.5,
-    label_noise: Annotated[float, typer.Option(help="Share of people who read like the other label.")] = 0.1,
+    words: Annotated[
+        int | None, typer.Option(help="Words of each made-up person; default 300.", min=1, show_default=False)
+    ] = None,
+    signal: Annotated[
+        float | None,
+        typer.Option(help="How strongly words lean towards a label; default 0.5.", min=0, show_default=False),
+    ] = None,
+    label_noise: Annotated[
+        float | None,
+        typer.Option(help="Share of people who read like the other label; default 0.1.", show_default=False),
+    ] = None,
     days: Annotated[int, typer.Option(help="Days.", min=1)] = 3,
     hours: Annotated[str, typer.Option(help="Rounds only from one hour of the day to another, e.g. 8-20.")] = "0-24",
     rounds: Annotated[
@@ -62,16 +71,27 @@ def simulate(
     ] = None,
     floor: Annotated[int, typer.Option(help="Fewest train participants of a round.", min=1)] = 100,
     epsilon: Annotated[float | None, typer.Option(help="With cover, for this ε over all rounds.")] = None,
-    delta: Annotated[float, typer.Option(help="δ that goes with --epsilon.")] = 1e-6,
-    gamma: Annotated[float, typer.Option(help="With --epsilon: the share of devices that must be honest.")] = 0.9,
+    delta: Annotated[
+        float | None, typer.Option(help="δ that goes with --epsilon; default 1e-6.", show_default=False)
+    ] = None,
+    gamma: Annotated[
+        float | None,
+        typer.Option(help="With --epsilon: the share of devices that must be honest; default 0.9.", show_default=False),
+    ] = None,
     contribution: Annotated[
-        int, typer.Option(help="With --epsilon: at most so many features of a person.", min=1)
-    ] = 300,
+        int | None,
+        typer.Option(
+            help="With --epsilon: at most so many features of a person; default 300.", min=1, show_default=False
+        ),
+    ] = None,
     attack: Annotated[
         str | None,
         typer.Option(help="A plot of malicious devices, e.g. 'label flip' or 'ten bins'.", show_default=False),
     ] = None,
-    attackers: Annotated[float, typer.Option(help="With --attack: share of devices that are malicious.")] = 0.01,
+    attackers: Annotated[
+        float | None,
+        typer.Option(help="With --attack: share of devices that are malicious; default 0.01.", show_default=False),
+    ] = None,
     robust: Annotated[
         str | None,
         typer.Option(help="Clip bins to so many standard deviations, or auto: 1.", show_default=False),
@@ -98,17 +118,26 @@ def simulate(
     from secvm.lab.online.run import Attack
     from secvm.lab.online.scenario import Scenario, page, play
     from secvm.lab.online.words import TitleWords
-    from secvm.lab.report.page import write_report
+    from secvm.lab.report.page import check_folder, write_report
 
     begun = time.monotonic()
+    if folder is not None:
+        check_folder(folder)
     span = _hours(hours)
-    if attack is None and attackers != 0.01:
+    made_up = _given(per_person=words, signal=signal, label_noise=label_noise)
+    if data is not None and made_up:
+        raise BadInputError("--words, --signal and --label-noise are for made-up people: leave them away with --data")
+    if attack is None and attackers is not None:
         raise BadInputError("--attackers goes with --attack: without a plot nobody attacks")
-    if epsilon is not None and (descent == "swift" or lambda_ is not None or thinning != "auto" or budget is not None):
+    promised = _given(delta=delta, gamma=gamma, contribution=contribution)
+    if epsilon is None and promised:
+        raise BadInputError("--delta, --gamma and --contribution go with --epsilon: without it there is no cover")
+    rule = (lambda_, averaging, budget)
+    if epsilon is not None and (descent == "swift" or thinning != "auto" or any(x is not None for x in rule)):
         raise BadInputError("with --epsilon rule, thinning and budget follow from public numbers: leave them away")
     plan = Plan(
         people=people,
-        words=TitleWords(per_person=words, signal=signal, label_noise=label_noise),
+        words=TitleWords(**made_up),
         data=data,
         rhythm=Rhythm(online, minority, minority / 2 if night_minority is None else night_minority),
         zones=ZONES if zones is None else _zones(zones),
@@ -127,14 +156,14 @@ def simulate(
     )
     scenario = Scenario(
         plan,
-        promise=None if epsilon is None else Promise(epsilon, delta, gamma, contribution),
-        attack=None if attack is None else Attack(attack, attackers),
+        promise=None if epsilon is None else Promise(epsilon, **promised),
+        attack=None if attack is None else Attack(attack, **_given(share=attackers)),
         rounds=rounds,
     )
     outcome = play(scenario, TimeLeft(note).watch)
     told = outcome.told()
     if folder is not None:
-        written = write_report(folder, page(outcome, "./secvm simulate", time.monotonic() - begun))
+        written = write_report(folder, page(outcome, as_typed(context), time.monotonic() - begun))
         told["report"] = str(folder / "report.html")
         if written.note:
             note(f"secvm: {written.note}")
@@ -143,9 +172,14 @@ def simulate(
     emit(told, output_format, text="\n".join(_lines(outcome, told)))
 
 
+def _given(**options: Any) -> dict[str, Any]:
+    """Those that were typed; the others have their defaults where they are used."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _hours(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
-    if not (dash and first.isdigit() and last.isdigit()):
+    if not (dash and first.isdecimal() and last.isdecimal()):
         raise BadInputError(f"--hours must be two hours such as 8-20, not '{text}'")
     return int(first), int(last)
 
@@ -174,8 +208,8 @@ def _learning(
     pegasos = descent == "pegasos"
     rule = options.RuleOptions(
         descent,
-        (lambda_ or _LAMBDA) if pegasos else None,
-        (averaging or _AVERAGING) if pegasos else averaging,
+        (_LAMBDA if lambda_ is None else lambda_) if pegasos else None,
+        _AVERAGING if pegasos and averaging is None else averaging,
     ).rule()
     weight = options.number(class_weight, "--class-weight")
     if weight <= 0:
@@ -213,6 +247,11 @@ def _lines(outcome: Outcome, told: dict[str, Any]) -> list[str]:
             f"epsilon {privacy['epsilon_achieved']:g} at delta {privacy['delta']:g} over {privacy['rounds']} rounds: "
             f"{privacy['budget_per_device_round']} packages per device and round, {privacy['cover_mean']:.0f} of cover"
         )
+        if privacy["fewest_participants"] < privacy["participants_needed"]:
+            lines.append(
+                f"not kept in every round: it needs {privacy['participants_needed']:,} honest devices that stay, "
+                f"and in one there were {privacy['fewest_participants']:,}"
+            )
     if "attack" in told:
         lines.append(f"attack: {told['attack']['plot']}, {told['attack']['attackers']:.1%} of the devices")
     if "cost" in told:

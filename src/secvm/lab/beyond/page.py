@@ -89,20 +89,28 @@ def hashes_sentence(findings: Findings) -> str:
 def hashes_hold(findings: Findings) -> str:
     """Whether the paper's remark holds here, by the paper's own rule."""
     verdicts = [word for _, cells in findings.hashed for word in hashes.verdicts(cells, "pegasos")]
-    lower = verdicts.count("lower")
-    if lower in (0, len(verdicts)):
-        return "no, nowhere" if lower == 0 else "yes, everywhere"
+    lower, higher = (verdicts.count(word) for word in ("lower", "higher"))
+    if not lower:
+        # That nothing was seen is no finding, least of all of one hash alone or of one salt.
+        return f"no: higher in {higher} of {len(verdicts)} comparisons" if higher else "open: no difference was seen"
+    if lower == len(verdicts):
+        return "yes, everywhere"
     return f"partly: lower in {lower} of {len(verdicts)} comparisons by the paper's own rule"
 
 
 def points(mean: Mean) -> str:
     """A difference in points of accuracy with its standard error."""
-    return f"{100 * mean.value:+.1f} ± {100 * mean.error:.1f}"
+    return f"{100 * mean.value:+.1f}{_error(mean)}"
 
 
 def share(mean: Mean) -> str:
     """An accuracy with its standard error, as percentages."""
-    return f"{100 * mean.value:.1f} ± {100 * mean.error:.1f}"
+    return f"{100 * mean.value:.1f}{_error(mean)}"
+
+
+def _error(mean: Mean) -> str:
+    """Of one split nobody knows the error; zero would say that it is known."""
+    return f" ± {100 * mean.error:.1f}" if mean.known else ""
 
 
 NETWORK_HEADER = ("way", "accuracy, %", "to linear", "rounds", "packages a person", "entries clipped, %")

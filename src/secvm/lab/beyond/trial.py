@@ -22,18 +22,19 @@ from secvm.lab.beyond.ways import KINDS, LINEAR, ByPackages, Kind
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean over splits with its standard error; 0 for one split."""
+    """A mean over splits with its standard error; 0 for one split, of which nobody knows it."""
 
     value: float
     error: float
+    known: bool = True
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Mean:
         spread = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-        return cls(statistics.fmean(values), spread)
+        return cls(statistics.fmean(values), spread, len(values) > 1)
 
-    def told(self, digits: int = 4) -> dict[str, float]:
-        return {"mean": round(self.value, digits), "standard_error": round(self.error, digits)}
+    def told(self, digits: int = 4) -> dict[str, float | None]:
+        return {"mean": round(self.value, digits), "standard_error": round(self.error, digits) if self.known else None}
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,8 @@ from secvm.privacy.shuffle_dp import plan as plan_cover
 
 #: r of the train cells' cover, as ``secvm train --epsilon`` has it.
 SHAPE = 90
+#: The largest ε that a plan is made for (``privacy.shuffle_dp``).
+MAX_EPSILON = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,13 @@ class Promise:
     gamma: float = 0.9
     #: At most so many of a person's features take part.
     contribution: int = 300
+
+    def __post_init__(self) -> None:
+        if not (0 < self.epsilon <= MAX_EPSILON and 0 < self.delta < 1 and 0 < self.gamma <= 1):
+            raise BadInputError(
+                f"--epsilon must lie above 0 and at most at {MAX_EPSILON}, --delta between 0 and 1, --gamma above 0 and"
+                " at most at 1"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +71,7 @@ class Covered:
             "epsilon_achieved": round(self.plan.achieved, 4),
             "gamma": float(self.plan.gamma),
             "planned_participants": self.plan.participants,
+            "participants_needed": math.ceil(self.plan.gamma * self.plan.participants),
             "contribution": self.experiment.features_per_person,
             "rounds": self.settings.rounds,
             "rho": float(self.settings.rho),

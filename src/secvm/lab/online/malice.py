@@ -26,19 +26,26 @@ from secvm.learning.weights import Weights
 _REMEMBERED = 4
 
 
+def check(plot: str, share: float) -> None:
+    """Refuse a plot that there is none of, and a share that is none."""
+    if plot not in PLOTS:
+        known = "; ".join(f"'{name}'" for name in PLOTS)  # some have a comma in their names
+        raise BadInputError(f"--attack must be one of {known}; not '{plot}'")
+    if not 0 < share < 1:
+        raise BadInputError("--attackers is a share: above 0 and below 1")
+
+
 class Malicious:
     """The malicious devices of a population."""
 
     def __init__(self, people: Crowd, *, plot: str, share: float, quota: int) -> None:
-        if plot not in PLOTS:
-            raise BadInputError(f"--attack must be one of {', '.join(PLOTS)}; not '{plot}'")
-        if not 0 < share < 1:
-            raise BadInputError("--attackers is a share: above 0 and below 1")
+        check(plot, share)
         devices = np.arange(len(people), dtype=np.int64)
         self.who: NDArray[np.bool_] = LabDice(people.plan.seed, "malicious").throw(devices) < threshold(share)
         self._plot, self._quota = plot, quota
-        self._own = _own(people, self.who)
-        self._tallies: list[NDArray[np.int64]] = []
+        #: What their own people would send, and the tallies that they remember.
+        self.own = _own(people, self.who)
+        self.seen: list[NDArray[np.int64]] = []
         self._weights: list[NDArray[np.float64]] = []
         self._participants: list[int] = []
 
@@ -50,17 +57,17 @@ class Malicious:
         """The tally, with what malicious devices that are there send on top."""
         devices = int((present.here & self.who).sum())
         self._weights.append(training.values())
-        public = PublicView(tuple(self._tallies), tuple(self._weights), tuple(self._participants))
+        public = PublicView(tuple(self.seen), tuple(self._weights), tuple(self._participants))
         view = ParticipantView(public, self._quota)
-        knowing = Malice(self._plot, devices, self._own, SPREADS.get(self._plot, 0))
+        knowing = Malice(self._plot, devices, self.own, SPREADS.get(self._plot, 0))
         return poisoned(tally, guess(view, knowing), devices, self._quota)
 
     def see(self, tally: Tally) -> None:
         """Read what is published of a round."""
-        self._tallies.append(np.stack([tally.minus, tally.plus], axis=-1))
+        self.seen.append(np.stack([tally.minus, tally.plus], axis=-1))
         self._participants.append(int(tally.participants.sum()))
         kept: list[Any]
-        for kept in (self._tallies, self._weights, self._participants):
+        for kept in (self.seen, self._weights, self._participants):
             del kept[1 : max(1, len(kept) - _REMEMBERED)]
 
 

@@ -13,7 +13,7 @@ from secvm.lab.online.choosing import LAMBDAS, WEIGHTS, Tried, choose
 from secvm.lab.online.crowd import crowd
 from secvm.lab.online.plan import Plan, daytime
 from secvm.lab.online.result import MINORITY, Run
-from secvm.lab.online.run import Stage, simulate
+from secvm.lab.online.run import Stage, check_plan, simulate
 
 #: Words of people of few words, and how many of those people at most.
 SHORT, SHORT_PEOPLE = 10, 20_000
@@ -89,6 +89,7 @@ class Reproduction:
 
 def reproduce(plan: Plan, watch: Stage, *, choosing: bool = True) -> Reproduction:
     """Both runs with the paper's settings and, with ``choosing``, both with settings chosen on other people."""
+    check_plan(plan)
     choice: Tried | None = None
     tried: list[Tried] = []
     if choosing:

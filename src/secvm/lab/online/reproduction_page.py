@@ -57,13 +57,15 @@ def _statements(made: Page, paper: Pair, minority: str) -> None:
             f"By day {recall:.1%}, at night {night['recall'][minority]:.1%}: a drop of {_points(drop)}. Of the"
             f" training, weights included, the minority has {day['weighted_share']:.0%} by day,"
             f" {night['weighted_share']:.0%} at night.",
-            "yes" if _beyond(drop) else "no",
+            _dropped(drop),
         )
-    drop = by_day.night_drop
+    spread, spread_by_day = run.hourly_spread or 0.0, by_day.hourly_spread or 0.0
     made.statement(
         "Trained by day only, it is much more stable.",
-        f"The middle of the day is above its edges by {_points(drop)}.",
-        "no" if _beyond(drop) and (drop.value or 0) > 0.02 else "yes",
+        f"From hour to hour recall for {minority} spreads by {100 * spread:.1f} points around the clock, by"
+        f" {100 * spread_by_day:.1f} by day only (standard deviations, chance included). The middle of the day is above"
+        f" its edges by {_points(by_day.night_drop)}.",
+        _steadier(spread, spread_by_day),
     )
     precision = day["precision"]
     made.statement(
@@ -78,6 +80,24 @@ def _worse(by: float) -> str:
     if by > 0.05:
         return "yes"
     return f"partly: worse by {100 * by:.1f} points only" if by > 0 else "no: not worse here"
+
+
+def _dropped(drop: Drop) -> str:
+    """Whether recall drops, as a verdict: three standard errors are beyond chance, less is not seen either way."""
+    if drop.value is None or drop.error is None:
+        return "not measured"
+    if drop.value > 3 * drop.error:
+        return "yes"
+    if drop.value < -3 * drop.error:
+        return "no: it rises"
+    return "open: within three standard errors; more people would tell"
+
+
+def _steadier(clock: float, by_day: float) -> str:
+    """Whether one spread is much below the other: at most half, or at most three quarters of it."""
+    if by_day <= clock / 2:
+        return "yes"
+    return "partly: steadier, by less than half" if by_day <= 0.75 * clock else "no"
 
 
 def _pictures(made: Page, run: Run, of_recall: str, of_precision: str, words: str) -> None:
@@ -150,11 +170,6 @@ def _few_words(made: Page, short: ShortRows) -> None:
         rows.append([words, *cells])
     labels = short.paper.labels
     made.table(["settings", *(f"recall {when}, {x}" for when in ("by day", "at night") for x in labels)], rows)
-
-
-def _beyond(drop: Drop) -> bool:
-    """Whether a drop is there beyond chance: more than three standard errors."""
-    return drop.value is not None and drop.error is not None and drop.value > 3 * drop.error
 
 
 def _points(drop: Drop) -> str:

@@ -4,7 +4,11 @@
 rounds (23 to 6 o'clock in the main zone), after a warm-up of one day. A run by day only has no night. There it is the
 mean over the middle half of the day minus that over the first and the last quarter, which lie next to the nights: what
 a night does to a model would show there, and a model that gets better or worse all day long does not. A run around the
-clock has that number too (``edge_drop``), over the same hours.
+clock has that number too (``edge_drop``), over the same hours; there it is small too, since by eight in the morning the
+night is forgotten. So it can say that a night's drop is not there, and not that one would have been seen.
+
+**hourly_spread** is one measure for both: the standard deviation of the minority's recall from hour to hour, after the
+warm-up. It holds chance as well, which is more where fewer test people are asked.
 
 **Standard error.** Rounds next to each other share people and model. They are put together to hours; hours are taken as
 independent, and the error is that of a difference of two means of hours. Where recall moves within the night, that
@@ -48,6 +52,8 @@ class Line:
     #: Devices that took part, and those that went away before the end.
     devices: int
     stragglers: int
+    #: Honest devices that stayed to the end.
+    steady: int
     packages: int
     #: Train and test participants by label, as counted.
     trained: tuple[int, ...]
@@ -140,6 +146,12 @@ class Run:
 
         return self._drop(middle, edge)
 
+    @property
+    def hourly_spread(self) -> float | None:
+        """See above; None where there are less than two hours."""
+        hours = _by_hour(self.settled())
+        return float(np.std(hours, ddof=1)) if len(hours) > 1 else None
+
     def mean(self, value: Callable[[Line], float], *, night: bool | None = None) -> float | None:
         """The mean over settled rounds; by day, at night, or both."""
         found = [value(line) for line in self.settled() if night is None or line.opening.night == night]
@@ -165,6 +177,7 @@ class Run:
             "night_drop_error": _rounded(drop.error),
             "edge_drop": _rounded(edge.value),
             "edge_drop_error": _rounded(edge.error),
+            "hourly_spread": _rounded(self.hourly_spread),
             "means": {"day": self._means(night=False), "night": self._means(night=True)},
             "final": {
                 name: dict(zip(self.labels, [_rounded(s.value) for s in getattr(self.final, name)], strict=True))

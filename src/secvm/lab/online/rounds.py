@@ -51,6 +51,8 @@ class PlayedRound:
     #: Devices that took part, and those of them that went away.
     devices: int
     stragglers: int
+    #: Honest ones that stayed to the end: cover is all theirs.
+    steady: int
     #: Packages that arrived and say something: nulls are not counted.
     packages: int
 
@@ -114,6 +116,7 @@ class OnlineRounds:
             tally=tally,
             devices=int(present.here.sum()),
             stragglers=int(present.straggle.sum()),
+            steady=int(honest.finish.sum()),
             packages=units + int(tally.participants.sum()) + 2 * testing,
         )
 

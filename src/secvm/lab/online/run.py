@@ -13,7 +13,7 @@ from secvm.errors import BadInputError
 from secvm.lab.online.attendance import Attendance
 from secvm.lab.online.calendar import Opening, openings
 from secvm.lab.online.crowd import Crowd
-from secvm.lab.online.malice import Malicious
+from secvm.lab.online.malice import Malicious, check
 from secvm.lab.online.plan import Plan
 from secvm.lab.online.result import Line, Run
 from secvm.lab.online.rounds import OnlineRounds, PlayedRound
@@ -32,7 +32,18 @@ class Attack:
 
     plot: str
     #: Share of all devices.
-    share: float
+    share: float = 0.01
+
+    def __post_init__(self) -> None:
+        check(self.plot, self.share)
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse what would be refused only after everybody was made, which may take minutes."""
+    if not openings(plan):
+        raise BadInputError("no round opens in these hours and days")
+    if plan.data is None:
+        plan.experiment()
 
 
 def simulate(
@@ -60,9 +71,8 @@ def simulate(
         malicious = Malicious(people, plot=attack.plot, share=attack.share, quota=experiment.budget)
     played = OnlineRounds(experiment, replace(people, plan=plan), floor=plan.floor, malicious=malicious)
     attendance = Attendance(plan, people.people)
+    check_plan(plan)
     calendar = openings(plan)[:rounds]
-    if not calendar:
-        raise BadInputError("no round opens in these hours and days")
     lines, seen = [], np.zeros((calendar[-1].day + 1, len(people)), dtype=np.bool_)
     for opening in calendar:
         present = attendance.round(opening)
@@ -113,6 +123,7 @@ def _line(experiment: Experiment, opening: Opening, played: PlayedRound) -> Line
         abandoned=played.abandoned,
         devices=played.devices,
         stragglers=played.stragglers,
+        steady=played.steady,
         packages=played.packages,
         trained=tuple(shown.participants.tolist()),
         tested=tuple(shown.cells.sum(axis=1).tolist()),

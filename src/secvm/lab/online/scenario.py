@@ -10,7 +10,7 @@ from secvm.lab.online.covered import Covered, Promise, covered
 from secvm.lab.online.crowd import crowd
 from secvm.lab.online.plan import Plan
 from secvm.lab.online.result import Run
-from secvm.lab.online.run import Attack, Stage, simulate
+from secvm.lab.online.run import Attack, Stage, check_plan, simulate
 from secvm.lab.report.page import Page
 
 
@@ -46,7 +46,9 @@ class Outcome:
         told = self.run.told()
         told["labels"] = list(self.plan.labels)
         if self.covered is not None:
-            told["privacy"] = self.covered.told()
+            # The promise needs so many devices in every round; how many there were is known now only.
+            fewest = min(line.steady for line in self.run.lines)
+            told["privacy"] = self.covered.told() | {"fewest_participants": fewest}
         if self.attack is not None:
             told["attack"] = {"plot": self.attack.plot, "attackers": self.attack.share}
         if self.plan.learning.robust is not None:
@@ -77,6 +79,7 @@ class Outcome:
 def play(scenario: Scenario, watch: Stage) -> Outcome:
     """All of it."""
     plan = scenario.plan
+    check_plan(plan)
     watch("making people", 0, 0)
     people = crowd(plan, plan.days)
     found, experiment, plain, rounds = None, None, None, scenario.rounds

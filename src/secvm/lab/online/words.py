@@ -27,6 +27,8 @@ from secvm.lab.paper import twitter_law
 #: BLAKE2b personalisation of the words' dice.
 _TAG = b"secvm-lab-titles"
 _STRENGTH_BITS = 16
+#: Far beyond this every word of a pair is one label's alone, and nothing changes any more.
+_MOST_SIGNAL = 100
 #: People at a time: 8,192 of 300 words are ten megabytes of words.
 CHUNK = 8_192
 
@@ -52,8 +54,8 @@ class TitleWords:
             raise BadInputError("people have at least one word, and at most a quarter of an even vocabulary")
         if not 2 <= self.vocabulary <= twitter_law.MAX_VOCABULARY or not (self.exponent > 0 and self.shift > 0):
             raise BadInputError("the vocabulary, its exponent or its shift is out of range")
-        if not (0 <= self.label_noise <= 1 and 0 <= self.weakest <= 1 and self.signal >= 0):
-            raise BadInputError("label noise and weakest lie between 0 and 1, and the signal is not negative")
+        if not (0 <= self.label_noise <= 1 and 0 <= self.weakest <= 1 and 0 <= self.signal <= _MOST_SIGNAL):
+            raise BadInputError(f"label noise and weakest lie between 0 and 1, the signal between 0 and {_MOST_SIGNAL}")
 
     def chunks(
         self, labels: NDArray[np.int64], seed: int, *, threads: int = 1

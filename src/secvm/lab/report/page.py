@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import math
+import os
 import re
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +84,24 @@ class Written:
     paths: tuple[Path, ...]
     #: One sentence where the pictures are missing, else empty.
     note: str
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written, before the work is done whose report is to go there.
+
+    It is tried, not looked up: made with what is missing above it, written into, and taken away again.
+    """
+    made = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise BadInputError(f"cannot write into the folder {folder}: {error.strerror}") from None
+    finally:
+        for place in made:
+            with contextlib.suppress(OSError):
+                place.rmdir()
 
 
 def write_report(folder: Path, page: Page) -> Written:

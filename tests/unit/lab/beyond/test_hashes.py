@@ -1,12 +1,14 @@
 """More hashes: the same people hashed again, rounds chosen on other salts, differences with their errors."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.beyond import cost, hashes
+from secvm.lab.beyond import cost, hashes, page
+from secvm.lab.beyond.findings import Asked, Findings
 from secvm.lab.beyond.hashes import Cell
 from secvm.lab.beyond.texts import FileText, MadeUpText
 from secvm.lab.beyond.trial import Mean
@@ -57,6 +59,39 @@ def test_a_difference_is_seen_beyond_three_standard_errors_of_salts() -> None:
     assert hashes.verdict(Mean(0.02, 0.004)) == "higher"
     assert hashes.verdict(Mean(0.01, 0.004)) == "no difference seen"
     assert hashes.verdict(Mean(0.01, 0.0)) == "no difference seen"
+
+
+def hashed(*differences: float) -> Findings:
+    """Findings of two hashes beside one, with these differences."""
+    few = ((0.7,), (0.71,), (0.72,), (0.73,))
+    cells = []
+    for bins, by in enumerate(differences):
+        for n_hashes, more in ((1, 0.0), (2, by)):
+            table = [[[mark + more + 0.001 * i * (n_hashes - 1)] for mark in salt] for i, salt in enumerate(few)]
+            cells.append(replace(cell(table, n_hashes), bins=bins))
+    return Findings(Asked(100, 4, 1, 1, 1), (), (("words", cells),), {})
+
+
+@pytest.mark.parametrize(
+    ("differences", "said"),
+    [
+        ((), "open"),
+        ((-0.0015, -0.0015), "open"),
+        ((-0.1, -0.1), "yes"),
+        ((-0.1, 0.0), "partly: lower in 1 of 2"),
+        ((0.1, -0.0015), "no: higher in 1 of 2"),
+    ],
+)
+def test_repro_what_was_not_seen_does_not_refute_the_paper(differences: tuple[float, ...], said: str) -> None:
+    assert page.hashes_hold(hashed(*differences)).startswith(said)
+
+
+def test_repro_one_split_has_no_standard_error() -> None:
+    one, two = Mean.of([0.5]), Mean.of([0.5, 0.5])
+    assert one.told() == {"mean": 0.5, "standard_error": None}
+    assert two.told() == {"mean": 0.5, "standard_error": 0.0}
+    assert page.share(one) == "50.0"
+    assert page.points(two) == "+50.0 ± 0.0"
 
 
 def test_cells_cover_all_rules_bins_and_hashes_and_are_the_same_each_time() -> None:

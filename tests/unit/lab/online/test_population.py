@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -150,3 +153,82 @@ def test_a_throw_depends_on_nothing_but_its_own_numbers(device: int, number: int
 def test_what_cannot_be_is_one_sentence(changes: dict[str, object]) -> None:
     with pytest.raises(BadInputError):
         small(**changes)
+
+
+def test_the_night_is_from_eleven_to_six() -> None:
+    assert [hour for hour in range(24) if Opening(1, 0, (float(hour),)).night] == [0, 1, 2, 3, 4, 5, 23]
+
+
+def test_two_days_by_day_begin_in_their_first_hour_and_have_as_many_rounds() -> None:
+    found = openings(daytime(Plan()))
+    assert found[0].at_ms == 0
+    assert found[0].hour == 8
+    assert [sum(one.day == day for one in found) for day in (0, 1)] == [66, 66]
+
+
+def test_the_minority_is_there_less_from_ten_in_the_evening_on() -> None:
+    found = Rhythm().minority_factor(np.array([12.0, 22.0, 23.0, 24.0, 3.0, 6.0, 7.0]))
+    low = Rhythm().night_factor
+    assert low == pytest.approx(4 / 9)
+    assert found.tolist() == pytest.approx([1, 1, (1 + low) / 2, low, low, (1 + low) / 2, 1])
+
+
+def test_each_device_has_the_hour_of_its_own_zone_and_a_habit_of_its_own() -> None:
+    plan = small(people=500, zones=(("Europe/Berlin", 0.5), ("America/New_York", 0.5)))
+    people = residents(plan, 1)
+    attendance = Attendance(plan, people)
+    found = attendance.chances(Opening(1, 0, (3.0, 21.0)))
+    share = plan.rhythm.activity(np.array([3.0, 21.0]))[people.zones]
+    factor = np.where((people.labels == 1) & (people.zones == 0), plan.rhythm.night_factor, 1.0)
+    assert found == pytest.approx(share * factor * people.habit)
+    assert people.habit.min() < 0.7 < 1.3 < people.habit.max()
+    assert set(people.zones.tolist()) == {0, 1}
+
+
+def test_who_comes_and_goes_does_so_at_its_own_minute() -> None:
+    """Were all to decide at once, five of six rounds would have the same people, apart from those who move."""
+    plan = small(people=3_000, rhythm=Rhythm(0.36), churn=0.0)
+    attendance = Attendance(plan, residents(plan, 2))
+    rounds = [attendance.round(opening).here for opening in openings(plan)[5:12]]
+    changed = [int((one ^ other).sum()) for one, other in pairwise(rounds)]
+    assert min(changed) > 0.3 * max(changed)
+
+
+def test_words_lean_by_a_persons_label_and_noise_turns_the_lean() -> None:
+    labels = np.tile([0, 1], 1_000)
+
+    def alike(noise: float) -> float:
+        """Cosine of two halves' differences between the labels: 1 where words tell labels apart, and -1 turned."""
+        words = TitleWords(per_person=30, vocabulary=2**8, signal=1.5, label_noise=noise)
+        counts = np.zeros((2, 2, 2**8))
+        for first, found in words.chunks(labels, 5):
+            for i, row in enumerate(found, start=first):
+                counts[(i // 2) % 2, labels[i], row] += 1
+        one, other = (half[1] - half[0] for half in counts)
+        return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+    assert alike(0.0) > 0.6
+    assert alike(0.5) < 0.3
+
+
+def test_who_trains_is_what_each_device_draws_for_itself() -> None:
+    plan = small()
+    people = crowd(plan, 2)
+    own = [
+        draw_cohort(plan.train_share, UnsafeSeededDice(plan.device_seed, i)) is Cohort.TRAIN for i in range(len(people))
+    ]
+    assert people.train.tolist() == own
+    assert len(people.train_rows) == sum(own)
+    assert len(people.test_rows) == len(own) - sum(own)
+
+
+def test_the_minority_is_weighed_and_the_majority_is_not() -> None:
+    experiment = small().experiment()
+    assert experiment.class_weights == (Fraction(1), Fraction(4))
+    assert experiment.labels == ("male", "female")
+
+
+@pytest.mark.parametrize("signal", [float("nan"), float("inf"), -1.0, 1e308])
+def test_repro_a_signal_without_end_is_refused(signal: float) -> None:
+    with pytest.raises(BadInputError, match="signal"):
+        TitleWords(signal=signal)

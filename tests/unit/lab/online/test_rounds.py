@@ -15,6 +15,7 @@ from secvm.lab.online.dice import ONE
 from secvm.lab.online.malice import Malicious
 from secvm.lab.online.plan import Learning, Plan
 from secvm.lab.online.rounds import OnlineRounds
+from secvm.lab.online.words import TitleWords
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.experiment import Experiment
@@ -131,3 +132,74 @@ def test_an_unknown_plot_is_one_sentence() -> None:
     people = crowd(plan, plan.days)
     with pytest.raises(BadInputError, match="label flip"):
         Malicious(people, plot="nothing", share=0.1, quota=5)
+
+
+def test_as_many_train_people_as_the_floor_are_enough() -> None:
+    plan = small(stragglers=0.0)
+    people = crowd(plan, plan.days)
+    one = present(plan, people, 1)[0]
+    trained = int((one.here & people.train).sum())
+    for floor, abandoned in ((trained, False), (trained + 1, True)):
+        assert OnlineRounds(plan.experiment(), people, floor=floor).play(one).abandoned is abandoned
+
+
+def test_the_number_of_an_abandoned_round_is_spent() -> None:
+    """The next round throws the dice of its own number: what is sent is thinned by them."""
+    plan = small(learning=LEARNINGS["thinned by q"], stragglers=0.0)
+    people = crowd(plan, plan.days)
+    nobody = Present(np.zeros(len(people), dtype=np.bool_), np.full(len(people), ONE, dtype=np.int64))
+    played(people, plan.experiment(), [nobody, *present(plan, people, 2)])
+
+
+def test_the_last_model_is_judged_by_the_weights_that_predict_on_all_test_people() -> None:
+    plan = small(stragglers=0.0)
+    people = crowd(plan, plan.days)
+    experiment = plan.experiment()
+    online = OnlineRounds(experiment, people, floor=2)
+    for one in present(plan, people, 7):
+        online.play(one)
+    expected = np.zeros((2, 2), dtype=np.int64)
+    values = experiment.rule.evaluation_weights(online.state).mantissas[0]
+    rows = people.test_rows
+    for place, number in enumerate(people.testers.tolist()):
+        row = slice(rows.indptr[place], rows.indptr[place + 1])
+        margin = int(values[rows.bins[row]].astype(np.int64) @ rows.values[row].astype(np.int64)) + int(values[-1])
+        expected[people.people.labels[number], int(margin >= 0)] += 1
+    assert np.array_equal(online.final_cells(), expected)
+
+
+def test_a_two_cycle_is_watched_by_the_numbers_of_its_rounds() -> None:
+    """People whose words say nothing, in few bins, swing; a round that was abandoned before has spent its number."""
+    plan = small(words=TitleWords(per_person=30, vocabulary=128, signal=0.0), bins=4, stragglers=0.0)
+    people = crowd(plan, plan.days)
+    online = OnlineRounds(plan.experiment(), people, floor=2)
+    nobody = Present(np.zeros(len(people), dtype=np.bool_), np.full(len(people), ONE, dtype=np.int64))
+    for one in (nobody, *present(plan, people, 12)):
+        online.play(one)
+    # After the round that was abandoned, and the first in which everybody violates.
+    assert online.two_cycle.spells[0][0] == 3
+
+
+def test_malicious_devices_learn_from_the_tallies_that_are_published() -> None:
+    plan = small(stragglers=0.0)
+    people = crowd(plan, plan.days)
+    experiment = plan.experiment()
+    assert experiment.budget is not None
+    malicious = Malicious(people, plot="ten bins", share=0.2, quota=experiment.budget)
+    online = OnlineRounds(experiment, people, floor=2, malicious=malicious)
+    first, second = present(plan, people, 2)
+    published = online.play(first).tally
+    assert [seen.tolist() for seen in malicious.seen] == [np.stack([published.minus, published.plus], axis=-1).tolist()]
+    found = online.play(second)
+    assert found.steady == int((second.finish & ~malicious.who).sum()) < found.devices
+
+
+def test_malicious_devices_know_what_their_own_people_would_send() -> None:
+    plan = small(stragglers=0.0)
+    people = crowd(plan, plan.days)
+    malicious = Malicious(people, plot="label flip", share=0.3, quota=50)
+    own = malicious.own
+    labels = people.people.labels[malicious.who]
+    assert own[-1].tolist() == [int((labels == 0).sum()), int((labels == 1).sum())]
+    # Twelve words each, of either cohort.
+    assert own[:-1].sum(axis=0).tolist() == (12 * own[-1]).tolist()

@@ -7,10 +7,11 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from secvm.errors import BadInputError
-from secvm.lab.online.covered import Promise
+from secvm.errors import BadInputError, SecVMError
+from secvm.lab.online.covered import Promise, covered, fewest
 from secvm.lab.online.crowd import crowd
 from secvm.lab.online.day import Rhythm
 from secvm.lab.online.plan import daytime
@@ -20,6 +21,7 @@ from secvm.lab.online.run import Attack, simulate
 from secvm.lab.online.scenario import Scenario, play
 from secvm.lab.online.scenario import page as scenario_page
 from secvm.lab.online.words import TitleWords
+from secvm.learning.aggregate.robust import Robust
 from tests.unit.lab.online.people import small
 
 #: Few people, strong words: two days take a second.
@@ -128,3 +130,104 @@ def test_rounds_below_the_floor_are_abandoned_and_told() -> None:
     told = run.told()
     assert told["abandoned"] == sum(line["abandoned"] for line in told["rounds"]) > 0
     assert Fraction(told["abandoned"], len(told["rounds"])) < 1
+
+
+def test_an_attack_sends_within_the_budget_of_the_experiment() -> None:
+    people = crowd(replace(PLAN, stragglers=0.0), 2)
+    plan = replace(PLAN, stragglers=0.0)
+    honest, poisoned = (simulate(people, plan, rounds=1, attack=attack) for attack in (None, Attack("bias", 0.2)))
+    budget = honest.budget
+    attackers = honest.lines[0].devices - poisoned.lines[0].steady
+    assert attackers > 0
+    # In the first round everybody sends all it has: forty words, the bias and its taking part; a test person two.
+    (ours,), (theirs,) = honest.lines, poisoned.lines
+    assert theirs.packages <= ours.packages + attackers * budget
+    assert theirs.packages > ours.packages
+
+
+def test_the_comparison_without_is_without_clipping_and_a_cost_is_what_is_lost() -> None:
+    plan = replace(PLAN, learning=replace(PLAN.learning, robust=Robust(clip=Fraction(1, 10))))
+    outcome = play(Scenario(plan, rounds=12), quiet)
+    plain = simulate(crowd(PLAN, 2), PLAN, rounds=12)
+    assert outcome.without is not None
+    assert outcome.without.state == plain.state != outcome.run.state
+    lost = outcome.cost()["recall_lost"]
+    for i, label in enumerate(PLAN.labels):
+        expected = plain.final.recall[i].value - outcome.run.final.recall[i].value
+        assert lost[label] == pytest.approx(expected, abs=1e-5)
+    assert any(lost.values())
+
+
+def test_the_minoritys_share_of_the_training_has_its_weight() -> None:
+    run = simulate(crowd(PLAN, 2), PLAN, rounds=1)
+    majority, minority = run.lines[0].trained
+    assert run.lines[0].weighted_share == pytest.approx(4 * minority / (4 * minority + majority))
+
+
+def test_cover_is_planned_without_those_who_go_away_and_for_the_features_that_are_let_in() -> None:
+    plan = replace(PLAN, people=2_000, bins=20, hours=(8, 20), begin=8, stragglers=0.25)
+    people = crowd(plan, 2)
+    every = fewest(replace(plan, stragglers=0.0), people, 20)
+    assert fewest(plan, people, 20) == pytest.approx(0.75 * every, abs=1)
+    # The first round is the quietest of the morning.
+    assert every == fewest(replace(plan, stragglers=0.0), people, 1)
+    assert every < fewest(replace(plan, stragglers=0.0, hours=(12, 20), begin=12), people, 1)
+    found = covered(plan, people, Promise(8.0, 1e-3, contribution=5), rounds=1)
+    for rows in (found.people.train_rows, found.people.test_rows):
+        assert np.diff(rows.indptr).max() == 5
+        assert set(np.unique(rows.values).tolist()) == {1}
+
+
+def test_a_promise_tells_how_many_it_needs_and_how_many_there_were() -> None:
+    plan = replace(PLAN, words=TitleWords(per_person=6, vocabulary=2**10), bins=20, hours=(8, 20), begin=8)
+    outcome = play(Scenario(plan, promise=Promise(8.0, 1e-3, 0.5), rounds=2), quiet)
+    privacy = outcome.told()["privacy"]
+    assert privacy["participants_needed"] == -(-privacy["planned_participants"] // 2)
+    assert privacy["fewest_participants"] == min(line.devices - line.stragglers for line in outcome.run.lines)
+
+
+@pytest.mark.parametrize("epsilon", [float("inf"), float("nan"), 0.0, -1.0, 33.0])
+def test_repro_a_promise_without_end_is_one_sentence(epsilon: float) -> None:
+    with pytest.raises(BadInputError, match="--epsilon"):
+        Promise(epsilon)
+
+
+@pytest.mark.parametrize(("delta", "gamma"), [(0.0, 0.9), (1.0, 0.9), (1e-6, 0.0), (1e-6, 1.1), (float("nan"), 0.9)])
+def test_repro_a_promise_that_cannot_be_is_one_sentence(delta: float, gamma: float) -> None:
+    with pytest.raises(BadInputError, match="--gamma"):
+        Promise(1.0, delta, gamma)
+
+
+def test_repro_what_cannot_be_is_refused_before_anybody_is_made() -> None:
+    said: list[str] = []
+
+    def watch(stage: str, _done: int, _of: int) -> None:
+        said.append(stage)
+
+    for plan in (
+        replace(PLAN, words=TitleWords(per_person=70_000)),
+        replace(PLAN, zones=(("Nowhere/Land", 1.0),)),
+    ):
+        with pytest.raises(SecVMError):
+            play(Scenario(plan), watch)
+        with pytest.raises(SecVMError):
+            reproduce(plan, watch)
+    with pytest.raises(BadInputError, match="'adaptive, 30 bins'; "):
+        Attack("nothing", 0.1)
+    assert said == []
+
+
+def test_the_words_of_a_file_stay_with_their_labels(tmp_path: Path) -> None:
+    """Labels are in the words here, so that a model that finds nobody wrong must have had them together."""
+    path = tmp_path / "people.jsonl"
+    lines = [
+        json.dumps(
+            {"label": "yes" if i % 3 == 0 else "no", "features": [f"{'a' if i % 3 == 0 else 'b'}{j}" for j in range(5)]}
+        )
+        for i in range(300)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    plan = replace(PLAN, data=path, people=200, bins=50, begin=12)
+    run = simulate(crowd(plan, 2), plan, rounds=40)
+    assert run.labels == ("no", "yes")
+    assert [share.value for share in run.final.recall] == [1.0, 1.0]
