@@ -97,7 +97,8 @@ def as_typed(context: typer.Context) -> str:
         if isinstance(value, bool):
             words.append(option.opts[0] if value else option.secondary_opts[0])
         else:
-            words += [option.opts[0], str(value)]
+            for one in value if isinstance(value, list | tuple) else [value]:
+                words += [option.opts[0], str(one)]
     return shlex.join(words)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli import options
-from secvm.cli.output import Format, FormatOption, emit, note, progress
+from secvm.cli.output import Format, FormatOption, as_typed, emit, note, progress
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Figure(StrEnum):
 
 
 def offline(
+    context: typer.Context,
     data: Annotated[
         Path | None, typer.Option(help="File of people with two labels: JSON lines or svmlight, .gz or plain.")
     ] = None,
@@ -150,7 +151,7 @@ def offline(
         evaluation = Evaluation(settings, trainer)
         advance = stack.enter_context(progress("rounds", evaluation.work()))
         found = evaluation.run(advance)
-    missing = write(place, found)
+    missing = write(place, found, as_typed(context))
     if missing:
         note(missing)
     told = {

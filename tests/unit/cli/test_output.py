@@ -2,11 +2,13 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
+import typer
 
-from secvm.cli.output import Format, emit, progress
+from secvm.cli.output import Format, as_typed, emit, progress
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 
@@ -105,3 +107,21 @@ def test_write_does_not_replace_a_device(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_command_is_told_as_it_was_typed_lists_and_all(capsys: pytest.CaptureFixture[str]) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def made(
+        context: typer.Context,
+        bins: Annotated[list[str] | None, typer.Option()] = None,
+        folder: Annotated[str, typer.Option()] = "",
+        seed: Annotated[int, typer.Option()] = 1,
+        choose: Annotated[bool, typer.Option("--choose/--no-choose")] = True,  # noqa: FBT002
+    ) -> None:
+        del bins, folder, seed, choose
+        typer.echo(as_typed(context))
+
+    app(["--bins", "none", "--bins", "1 000", "--no-choose", "--folder", "there"], standalone_mode=False)
+    assert capsys.readouterr().out.endswith(" --bins none --bins '1 000' --no-choose\n")

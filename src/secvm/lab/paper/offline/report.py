@@ -15,6 +15,7 @@ from secvm.lab.paper.offline_baselines_page import add
 from secvm.lab.report.page import Page, write_report
 
 _WORDS = {HOLDS: "yes", FAILS: "no", UNKNOWN: "cannot be told here", BESIDE: "these are other people"}
+COMMAND = "./secvm reproduce offline"
 _TITLES = {
     "figure_1a": "Without hashing",
     "figure_1b": "Numbers of bins",
@@ -24,9 +25,9 @@ _TITLES = {
 }
 
 
-def write(folder: Path, found: dict[str, Any]) -> str:
+def write(folder: Path, found: dict[str, Any], command: str = COMMAND) -> str:
     """Write all of them into the folder; sentences where something is missing or was there before, else empty."""
-    made = page(found)
+    made = page(found, command)
     write_atomically(folder / "results.json", orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))
     missing = write_report(folder, made).note
     drawn = {figure.name for figure in made.figures}
@@ -35,8 +36,8 @@ def write(folder: Path, found: dict[str, Any]) -> str:
     return " ".join(filter(None, (missing, stale)))
 
 
-def page(found: dict[str, Any]) -> Page:
-    """The page."""
+def page(found: dict[str, Any], command: str = COMMAND) -> Page:
+    """The page, and the command that makes it."""
     data, settings = found["data"], found["settings"]
     made_up = data["kind"] != "file"
     lead = (
@@ -66,7 +67,7 @@ def page(found: dict[str, Any]) -> Page:
         add(out, found["baselines"])
     out.heading("How it was made")
     out.prose(_how(found))
-    out.made_by("secvm reproduce offline")
+    out.made_by(command)
     return out
 
 
@@ -103,7 +104,7 @@ def _tables(out: Page, key: str, result: Any) -> None:
         out.table(["bins", "λ" if key == "lambda" else "hashes", *_HEADER], rows, "Recall and precision, last round.")
 
 
-_HEADER = ["splits", "last round", "deviation", "best round", "still rises", "two-cycle", "recall", "precision"]
+_HEADER = ["splits", "last round", "deviation", "best round", "still rises", "violators swing", "recall", "precision"]
 
 
 def _cells(one: dict[str, Any]) -> list[str]:

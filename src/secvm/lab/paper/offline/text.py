@@ -51,7 +51,8 @@ def _point(one: dict[str, Any]) -> str:
     caught = one["two_cycle"]["models"]
     remarks = ["still rises"] if one["still_rises"] else []
     if caught:
-        remarks.append(f"two-cycle in {caught} of {one['splits']}, until round {one['two_cycle']['latest_round']}")
+        until = one["two_cycle"]["latest_round"]
+        remarks.append(f"violators swing from label to label in {caught} of {one['splits']}, until round {until}")
     return f"{100 * one['mean']:6.2f}{std}   {best}" + (f"   {'; '.join(remarks)}" if remarks else "")
 
 
