@@ -118,7 +118,7 @@ def test_a_command_is_told_as_it_was_typed_lists_and_all(capsys: pytest.CaptureF
         bins: Annotated[list[str] | None, typer.Option()] = None,
         folder: Annotated[str, typer.Option()] = "",
         seed: Annotated[int, typer.Option()] = 1,
-        choose: Annotated[bool, typer.Option("--choose/--no-choose")] = True,  # noqa: FBT002
+        choose: Annotated[bool, typer.Option("--choose/--no-choose")] = True,
     ) -> None:
         del bins, folder, seed, choose
         typer.echo(as_typed(context))
