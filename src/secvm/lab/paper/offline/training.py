@@ -122,6 +122,15 @@ class Trainer:
         take = recipe.take
         splits = dict.fromkeys(model.split for model in models)
         masks = {split: [mask[take] for mask in self.splits.masks(split)] for split in splits}
+        left = len(models) * models[0].rounds
+
+        def advance_once(_first: int, together: int, _round: int) -> None:
+            # Models that part where lanes are full begin anew, and a round counts once.
+            nonlocal left
+            steps = min(together, left)
+            left -= steps
+            advance(steps)
+
         swept = self.sweeper(
             recipe,
             self.labels[take],
@@ -130,7 +139,7 @@ class Trainer:
             test=np.stack([masks[model.split][1] for model in models], axis=1),
             rounds=models[0].rounds,
             threads=self.threads,
-            progress=lambda _first, together, _round: advance(together),
+            progress=advance_once,
         )
         for one in swept:
             self.stored.put(self._key(models[one.model]), as_json(Trained(one.cells, one.two_cycle_spells)))
