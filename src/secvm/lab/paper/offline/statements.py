@@ -219,9 +219,10 @@ def _lambda(entries: list[dict[str, Any]], test_share: float) -> Iterator[dict[s
 
 
 def _hashes(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    fewest = min((entry["n_hashes"] for entry in entries), default=1)
     for entry in entries:
         over, error = entry["over_fewest_hashes"], entry["over_fewest_hashes_error"]
-        if entry["n_hashes"] == min(e["n_hashes"] for e in entries):
+        if entry["n_hashes"] == fewest:
             continue
         told = "" if error is None else f" (standard error {_points(error)})"
         clear = error is not None and abs(over) > 2 * error
@@ -231,8 +232,8 @@ def _hashes(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield _statement(
             f"{entry['n_hashes']} hashes, {entry['bins']} bins",
             "More hashes per feature lower accuracy slightly.",
-            f"{much}{entry['n_hashes']} hashes instead of the fewest change accuracy by {100 * over:+.1f}"
-            f" points{told}.",
+            f"{much}{entry['n_hashes']} hashes instead of {fewest} change accuracy by {100 * over:+.1f} points with"
+            f" {entry['bins']} bins{told}.",
             (HOLDS if slightly else FAILS) if clear else UNKNOWN,
             difference=over,
             standard_error=error,
