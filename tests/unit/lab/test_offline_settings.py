@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.paper.offline import figure_1b, hashes, lambdas, rules
+from secvm.lab.paper.offline import figure_1b, hashes, lambdas
 from secvm.lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
+from secvm.lab.paper.offline.sample import some_people
 from secvm.lab.paper.offline.settings import Settings
 from secvm.lab.paper.offline.splits import Splits
 from secvm.lab.paper.twitter import TwitterPeople
@@ -55,13 +56,12 @@ def test_figures_share_the_models_that_they_have_in_common() -> None:
     assert len(one & three) == 16
 
 
-def test_rules_take_a_sample_of_a_file_and_the_first_of_made_up_people(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "MOST_PEOPLE", 100)
-    some = rules.people_of(settings(SMALL))
+def test_some_people_are_a_sample_of_a_file_and_the_first_of_made_up_ones() -> None:
+    some = some_people(settings(SMALL).crowd, 100)
     assert len(set(some.tolist())) == 100
     assert some.max() > 300
     assert (np.diff(some) > 0).all()
-    assert rules.people_of(settings(PAPER)).tolist() == list(range(100))
+    assert some_people(settings(PAPER).crowd, 100).tolist() == list(range(100))
 
 
 def test_rules_of_few_words_are_unhashed() -> None:

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from secvm.lab.paper.offline import baselines as part
@@ -99,4 +98,3 @@ def test_asked_bins_come_first() -> None:
     drawn = Splits.draw(30, 1, 1)
     assert part.bins_of(Settings(crowd, drawn, ("baselines",), asked_bins=(77, None))) == 77
     assert part.bins_of(Settings(crowd, drawn, ("baselines",))) in (None, 10_000)
-    assert np.array_equal(part._people(_settings(crowd, 1)), np.arange(30))

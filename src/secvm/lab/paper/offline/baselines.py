@@ -1,7 +1,6 @@
 """Other ways to learn beside ours (``lab.paper.offline_baselines``), on some of the people and splits.
 
-A large crowd is cut to so many people that all ways take minutes: the first of made-up ones, who are as good as any,
-else a sample, for a file may be in some order. Every way and split is kept by itself.
+A large crowd is cut to so many people that all ways take minutes (``sample``). Every way and split is kept by itself.
 """
 
 from __future__ import annotations
@@ -13,16 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.lab.paper.offline.crowd import MadeUpCrowd
 from secvm.lab.paper.offline.models import RESULTS, digest
+from secvm.lab.paper.offline.sample import rows_of, some_people
 from secvm.lab.paper.offline.settings import RULE_BINS, Settings
 from secvm.lab.paper.offline.stored import Stored
 from secvm.lab.paper.offline_baselines import MOST_PEOPLE, SPLITS, Value, Way, baselines, ways
 from secvm.learning.arithmetic import exact
 from secvm.learning.rows import BinnedRows
-
-#: Of the dice that choose among people of a file.
-_SAMPLE = 20
 
 
 def bins_of(settings: Settings) -> int | None:
@@ -34,7 +30,7 @@ def bins_of(settings: Settings) -> int | None:
 
 def check(settings: Settings, labels: NDArray[np.int64]) -> None:
     """Refuse splits that some way cannot learn from, before hours are spent on the others."""
-    people = _people(settings)
+    people = some_people(settings.crowd, MOST_PEOPLE)
     for split in _splits(settings):
         train, _ = settings.splits.masks(split)
         if len(np.unique(labels[people][train[people]])) != 2:
@@ -54,7 +50,7 @@ def result(
     settings: Settings, labels: NDArray[np.int64], stored: Stored, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
     """Each way over the splits."""
-    people = _people(settings)
+    people = some_people(settings.crowd, MOST_PEOPLE)
     masks = [settings.splits.masks(split) for split in _splits(settings)]
     splits = [(np.flatnonzero(train[people]), np.flatnonzero(test[people])) for train, test in masks]
 
@@ -66,7 +62,7 @@ def result(
         advance(settings.rounds)
 
     # Where everything is known nobody looks at rows, and there is no need to make them.
-    rows = _rows(settings, people) if work(settings, stored) else _nobody()
+    rows = rows_of(settings, people, bins_of(settings)) if work(settings, stored) else _nobody()
     entries = baselines(
         rows,
         labels[people],
@@ -93,20 +89,6 @@ def _ways(settings: Settings) -> list[Way]:
 
 def _splits(settings: Settings) -> range:
     return range(min(SPLITS, settings.n_splits))
-
-
-def _people(settings: Settings) -> NDArray[np.int64]:
-    crowd = settings.crowd
-    n_people = min(MOST_PEOPLE, crowd.n_people)
-    if n_people == crowd.n_people or isinstance(crowd, MadeUpCrowd):
-        return np.arange(n_people)
-    return np.sort(np.random.default_rng(_SAMPLE).permutation(crowd.n_people)[:n_people])
-
-
-def _rows(settings: Settings, people: NDArray[np.int64]) -> BinnedRows:
-    crowd = settings.crowd.first(int(people[-1]) + 1)
-    rows = crowd.rows(bins_of(settings), 1, settings.salt_of(0), threads=settings.threads)
-    return rows if len(rows) == len(people) else rows.take(people)
 
 
 def _nobody() -> BinnedRows:

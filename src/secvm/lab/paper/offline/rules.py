@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.question import ask
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.lab.paper.offline.crowd import MadeUpCrowd
 from secvm.lab.paper.offline.models import RESULTS, Trained, digest
 from secvm.lab.paper.offline.results import series
+from secvm.lab.paper.offline.sample import rows_of, some_people
 from secvm.lab.paper.offline.settings import AVERAGING, Settings
 from secvm.lab.paper.offline.stored import Stored, as_json, from_json
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
@@ -33,8 +33,6 @@ SPLITS = 3
 MOST_PEOPLE = 20_000
 #: Swift needs no more.
 SWIFT_ROUNDS = 30
-#: Of the dice that choose among people of a file.
-_SAMPLE = 39
 #: Units that are sent of a row of norm 1, on average.
 RHOS = ("10", "3", "1")
 
@@ -65,15 +63,6 @@ def splits_of(settings: Settings) -> range:
     return range(min(SPLITS, settings.n_splits))
 
 
-def people_of(settings: Settings) -> NDArray[np.int64]:
-    """The first of made-up people, who are as good as any; of a file, which may be in some order, a sample."""
-    crowd = settings.crowd
-    n_people = min(MOST_PEOPLE, crowd.n_people)
-    if n_people == crowd.n_people or isinstance(crowd, MadeUpCrowd):
-        return np.arange(n_people)
-    return np.sort(np.random.default_rng(_SAMPLE).permutation(crowd.n_people)[:n_people])
-
-
 def work(settings: Settings, stored: Stored) -> int:
     """Rounds still to be run."""
     return sum(
@@ -88,7 +77,7 @@ def result(
     settings: Settings, labels: NDArray[np.int64], stored: Stored, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
     """Each rule's curve by rounds and packages, and what it needs to be as good as Pegasos is in its last round."""
-    people = people_of(settings)
+    people = some_people(settings.crowd, MOST_PEOPLE)
     _run_missing(settings, people, labels[people], stored, advance)
     found: list[dict[str, Any]] = []
     tests = [settings.splits.tests[split] for split in splits_of(settings)]
@@ -156,9 +145,7 @@ def _run_missing(
             if stored.get(key) is not None:
                 continue
             if rows is None:
-                some = settings.crowd.first(int(people[-1]) + 1)
-                rows = some.rows(settings.rule_bins, 1, settings.salt_of(0), threads=settings.threads)
-                rows = rows if len(rows) == len(people) else rows.take(people)
+                rows = rows_of(settings, people, settings.rule_bins)
             train, test = (np.flatnonzero(mask[people]) for mask in settings.splits.masks(split))
             stored.put(key, _run(settings, contestant, rows, labels, train, test, advance))
 
