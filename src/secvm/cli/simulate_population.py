@@ -179,8 +179,8 @@ def _given(**options: Any) -> dict[str, Any]:
 
 def _hours(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
-    if not (dash and first.isdecimal() and last.isdecimal()):
-        raise BadInputError(f"--hours must be two hours such as 8-20, not '{text}'")
+    if not (dash and first.isdecimal() and last.isdecimal() and int(first) < int(last) <= 24):
+        raise BadInputError(f"--hours must be two hours of a day such as 8-20, not '{text}'")
     return int(first), int(last)
 
 

@@ -44,6 +44,8 @@ def test_with_an_attack_and_clipping_the_cost_is_told_and_files_are_written(
     ("asked", "word"),
     [
         (("--hours", "morning"), "--hours"),
+        (("--hours", "25-3"), "--hours"),
+        (("--hours", "8-25"), "--hours"),
         (("--attack", "nothing"), "--attack"),
         (("--attackers", "0.5"), "--attack"),
         (("--descent", "swift", "--lambda", "1"), "--lambda"),
