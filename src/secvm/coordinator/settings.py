@@ -46,7 +46,7 @@
     drand_urls = ["https://api.drand.sh"]
     issuers = "issuers.pem"         # certificates that lead from NIST's own to a pinned one
 
-    [database]                      # a PostgreSQL database that many nodes have in common; without it, a file of its own
+    [database]                      # a PostgreSQL database that many nodes have in common; without it, a file
     url_file = "database.url"       # a file with postgresql://…, mode 0600; or url, or url_variable of the environment
 
     [node]                          # with a database: what this process is among the others
@@ -208,9 +208,9 @@ class TokensPart(Settings):
 
 
 class DatabasePart(Settings):
-    """A database for many nodes. Its address may hold a password: it is told in one of three ways, and shown in none."""
+    """A database for many nodes. Its address may hold a password: told in one of three ways, and shown in none."""
 
-    url: Annotated[str, pydantic.Field(repr=False)] | None = pydantic.Field(default=None, repr=False)
+    url: str | None = pydantic.Field(default=None, repr=False)
     #: A file that only its owner can read.
     url_file: Path | None = None
     #: A variable of the environment.
