@@ -1,2 +1,2 @@
 DROP TABLE shard_claims, shards, spent, opened, sealed;
-DROP SEQUENCE numbers;
+DROP SEQUENCE group_numbers, block_numbers;
