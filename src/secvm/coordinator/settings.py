@@ -54,6 +54,7 @@
     drives = true                   # whether it may be the one that drives; then it needs the keys that sign and log
     lease_s = 10.0                  # so long after the driver died, stopped or lost the database another one drives
     poll_s = 1.0                    # how often to look for what others did, where nobody tells
+    claim_s = 30.0                  # so long others wait for what a node that died was opening or counting
 
     [testing]
     clock = "clock"                 # a steered clock; then only experiments marked as a test may run
@@ -247,6 +248,8 @@ class NodePart(Settings):
     lease_s: Annotated[float, pydantic.Field(ge=0.5, le=3600)] = 10.0
     #: How often to look for what others did.
     poll_s: Annotated[float, pydantic.Field(ge=0.05, le=60)] = 1.0
+    #: How long what this node has begun to open or to count is left to it: longer than either takes.
+    claim_s: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
 
 
 class TestingPart(Settings):
