@@ -6,9 +6,11 @@ Nodes, relay, witnesses and devices are real processes over loopback; time is st
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from secvm.lab.disturbed import run_disturbed
@@ -17,23 +19,33 @@ from secvm.testing.postgres import PostgresCluster
 
 pytestmark = pytest.mark.slow
 
-ROUNDS, PEOPLE = 3, 10
+ROUNDS, PEOPLE = 2, 10
 
 
 class Failing:
-    """At the end of the first round the driver is killed, at the end of the second one it is stopped for a while."""
+    """The driver is killed as the first round ends. As the second one ends it is stopped inside a transaction: the one
+    that closes the epoch, which waits for somebody who holds the epoch's row.
+    """
 
-    def __init__(self, then: Callable[[Federation], None]) -> None:
-        self._then = then
+    def __init__(self, database: str, then: Callable[[Federation], None]) -> None:
+        self._database, self._then = database, then
         self.killed: str | None = None
         self.stopped: str | None = None
-        self._done = 0
+        self._windows, self._done = 0, 0
+        self._holder: psycopg.Connection[tuple[object, ...]] | None = None
         #: What each node showed at the end, by path.
         self.shown: dict[str, dict[str, bytes | None]] = {}
 
     def __call__(self, federation: Federation) -> None:
         self._federation = federation
         federation.clock.meanwhile = self.strike
+
+    def before_closing(self) -> None:
+        self._windows += 1
+        if self._windows == 2:
+            self._holder = psycopg.connect(self._database)
+            held = self._holder.execute("SELECT 1 FROM secvm.epochs WHERE epoch = 1 FOR SHARE").fetchall()
+            assert held == [(1,)]
 
     def strike(self) -> None:
         federation = self._federation
@@ -48,11 +60,22 @@ class Failing:
                 federation.restart(name)
             else:
                 self.stopped = name
-                federation.children.pause(name)
+                self._stop_in_the_middle(name)
         elif self._done == 2 and self.stopped is not None and federation.driver(but=[self.stopped]) is not None:
             # It goes on in the middle of what it did, and believes that it drives.
             federation.children.resume(self.stopped)
             self._done = 3
+
+    def _stop_in_the_middle(self, name: str) -> None:
+        assert self._holder is not None
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        with psycopg.connect(self._database, autocommit=True) as looking:
+            while looking.execute(waiting).fetchall() != [(1,)]:
+                time.sleep(0.01)
+        looking.close()
+        self._federation.children.pause(name)
+        self._holder.commit()
+        self._holder.close()
 
     def _closes(self, number: int) -> int:
         pace = self._federation.pace
@@ -81,18 +104,20 @@ def test_a_driver_killed_and_one_stopped_in_a_rounds_end_change_no_byte(tmp_path
         assert failing.stopped is not None
         events["of the stopped"] = federation.told(failing.stopped, "lost-the-lead")
 
-    failing = Failing(keep)
     (tmp_path / "nodes").mkdir()
     (tmp_path / "one").mkdir()
     with PostgresCluster() as cluster:
+        database = cluster.create_database()
+        failing = Failing(database, keep)
         many = run_disturbed(
             tmp_path / "nodes",
             participants=PEOPLE,
             rounds=ROUNDS,
             disturb=failing,
+            before_closing=failing.before_closing,
             after_round=failing.look,
             nodes=3,
-            database=cluster.create_database(),
+            database=database,
         )
     one = run_disturbed(tmp_path / "one", participants=PEOPLE, rounds=ROUNDS)
     assert many.state == one.state == many.expected
