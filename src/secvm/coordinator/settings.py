@@ -347,3 +347,16 @@ lead_s = 300            # the time in which devices fetch the next manifest
 # name = "relay.example"
 # token_sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
 """
+
+#: … and what it adds for a node.
+NODE_EXAMPLE = """
+# Many nodes on one database: docs/how-to/run-on-many-machines.md. Every node has these settings, with a name of its
+# own, and the same signing.key, log.key and admin.sha256 in its state folder.
+[database]
+url_file = "state/database.url"    # postgresql://…; for nobody else to read
+
+[node]
+name = "node-1"         # another one on each node
+drives = true           # may be the one that drives; false: a gateway, which needs neither of the keys
+lease_s = 10.0          # so long after the driver died another one drives
+"""
