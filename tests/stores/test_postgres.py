@@ -1,7 +1,10 @@
 """What only a database of many nodes can do wrong: leases, claims, stopped nodes, servers that go away, passwords."""
 
 import hashlib
+import os
 import re
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -512,3 +515,22 @@ def test_every_query_has_a_sentence_and_is_used(repository: Path) -> None:
             assert first.startswith("-- "), (file, name)
             assert f'"{name}"' in code, (file, name)
             assert body.endswith(";"), (file, name)
+
+
+def test_without_psycopg_one_sentence_says_what_is_missing(repository: Path) -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from secvm.errors import BadInputError\n"
+        "try:\n    import secvm.coordinator.store.postgres\n"
+        "except BadInputError as error:\n    print(error, error.next_step)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+    )
+    assert told.returncode == 0, told.stderr
+    assert "needs the package psycopg" in told.stdout
+    assert "secvm[postgres]" in told.stdout

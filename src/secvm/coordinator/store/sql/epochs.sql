@@ -178,11 +178,15 @@ INSERT INTO {shards} (shard, piece, result) VALUES (%(shard)s, %(piece)s, %(resu
 ON CONFLICT (shard, piece) DO NOTHING
 RETURNING true;
 
--- shards --
--- All results.
-SELECT shard, result FROM {shards}
-WHERE EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
-ORDER BY shard, piece;
+-- counted_shards --
+-- Which shards have a result.
+SELECT shard FROM {shards} WHERE piece = 0 AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed);
+
+-- shard --
+-- One result, in its pieces.
+SELECT result FROM {shards}
+WHERE shard = %(shard)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
+ORDER BY piece;
 
 -- close --
 -- Nothing is appended any more. Waits for everybody who holds the epoch open.
