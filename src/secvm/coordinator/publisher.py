@@ -175,6 +175,10 @@ class Publisher:
         """Whether this was put. Any thread may ask."""
         return path in self._shown
 
+    def at_hand(self, path: str) -> bool:
+        """Whether this is answered out of memory, without asking the store."""
+        return path in self._shown or path.removeprefix("/v1/blob/") in self._cache
+
     def handle(self, request: Request) -> Response:
         """Answer a plain GET or HEAD."""
         if request.method not in ("GET", "HEAD"):
