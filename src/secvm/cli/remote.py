@@ -170,7 +170,7 @@ def _json(data: bytes) -> dict[str, Any]:
 
 
 def _read_key(path: Path) -> str:
-    from secvm.runtime.settings import read_secret
+    from secvm.runtime.secret_files import read_secret
 
     key = read_secret(path).strip()
     # What cannot stand in a header would read as a coordinator that does not answer.

@@ -44,8 +44,10 @@ from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import make_secret, read_secret, read_token_seed
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import make_secret, read_secret, read_settings, read_token_seed
+from secvm.runtime.settings import read_settings
 
 STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
 LOG_KEY_FILE = "log.key"
@@ -55,10 +57,10 @@ _ADMIN_KEY_BYTES = 32
 _ADMIN_BODY_BYTES = 2**18
 
 
-def serve(settings_path: Path) -> None:
-    """Run a coordinator until it is told to stop."""
+def serve(settings_path: Path, passphrase: Passphrase | None = None) -> None:
+    """Run a coordinator until it is told to stop; ``passphrase`` opens its keys where they are under one."""
     settings = read_settings(settings_path, CoordinatorSettings)
-    coordinator = Coordinator(settings, settings_path.resolve().parent)
+    coordinator = Coordinator(settings, settings_path.resolve().parent, passphrase)
     run_service(coordinator.run, log=coordinator.log)
 
 
@@ -89,8 +91,9 @@ def log_key(folder: Path) -> VerifyKey:
 class Coordinator:
     """One process's parts."""
 
-    def __init__(self, settings: CoordinatorSettings, folder: Path) -> None:
+    def __init__(self, settings: CoordinatorSettings, folder: Path, passphrase: Passphrase | None = None) -> None:
         self._settings = settings
+        self._passphrase = passphrase
         state = folder / settings.state.folder
         self._public = None if settings.public is None else folder / settings.public.folder
         _check_folders(state, self._public)
@@ -118,13 +121,15 @@ class Coordinator:
         )
         self.log = Log(sys.stderr, self._clock, "coordinator")
         self._metrics = Metrics("coordinator")
-        self._key = _key_in(state / KEY_FILE)
-        self._log_key = _key_in(state / LOG_KEY_FILE)
+        self._key = _key_in(state / KEY_FILE, self._passphrase)
+        self._log_key = _key_in(state / LOG_KEY_FILE, self._passphrase)
         if self._log_key.public == self._key.public:
             raise BadInputError(f"{KEY_FILE} and {LOG_KEY_FILE} hold one key; a log signs with a key of its own")
         self._terms = settings.terms(self._log_key.public)
         self._beacons = _beacons(settings, folder, self._clock)
-        self._token_seed = None if settings.tokens is None else read_token_seed(folder / settings.tokens.seed_file)
+        self._token_seed: bytes | None = None
+        if settings.tokens is not None:
+            self._token_seed = read_token_seed(folder / settings.tokens.seed_file, passphrase=self._passphrase)
         self._admin_sha256 = _admin_sha256(state)
         _check_grid(state, settings)
         self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
@@ -276,11 +281,11 @@ def _check_folders(state: Path, public: Path | None) -> None:
         raise BadInputError("the public folder and the state folder must not lie in each other")
 
 
-def _key_in(path: Path) -> SigningKey:
+def _key_in(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
     """A key that signs; made on first start."""
     if not path.exists():
         make_secret(path, os.urandom(SEED_BYTES))
-    return SigningKey(read_secret(path, shortest=SEED_BYTES))
+    return SigningKey(read_secret(path, shortest=SEED_BYTES, passphrase=passphrase))
 
 
 def _beacons(settings: CoordinatorSettings, folder: Path, clock: Clock) -> WebBeacons:
