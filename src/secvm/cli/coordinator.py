@@ -122,7 +122,7 @@ def new_admin_key(config: Config, output_format: FormatOption = Format.TXT) -> N
     text = (
         f"admin key  {key}\n"
         "\n"
-        "It is shown this once; the coordinator keeps only its SHA-256. Restart the coordinator: until then the old key\n"
-        "is the one that counts."
+        "It is shown this once; the coordinator keeps only its SHA-256. Restart the coordinator: until then the old\n"
+        "key is the one that counts."
     )
     emit({"admin_key": key}, output_format, text=text)

@@ -89,10 +89,17 @@ def replace_secret(path: Path, data: bytes) -> None:
     Raises
     ------
     BadInputError
-        When the place cannot be written; the old content is there then.
+        When there is none, or the place cannot be written; the old content is there then.
     """
     # A link stays a link: what it leads to is replaced.
     place = path.resolve()
+    if not place.exists():
+        raise BadInputError(f"there is no secret {path}")
+    write_secret(place, data)
+
+
+def write_secret(place: Path, data: bytes) -> None:
+    """Make a secret, or put another content in its place: whole and durable, or as it was."""
     _check_folder(place)
     for left in place.parent.glob(f".{glob.escape(place.name)}.*.tmp"):
         # Of one that was killed: it may hold the secret without a passphrase.
@@ -100,15 +107,29 @@ def replace_secret(path: Path, data: bytes) -> None:
     beside = _beside(place)
     try:
         _write(beside, data)
-        with place.open("r+b") as old:
+        with place.open("r+b") if place.exists() else contextlib.nullcontext() as old:
             beside.replace(place)
             _sync_folder(place.parent)
-            _overwrite(old.fileno())
+            if old is not None:
+                _overwrite(old.fileno())
     except OSError as error:
-        raise BadInputError(f"cannot write the secret {path}: {error.strerror or 'input/output error'}") from None
+        raise BadInputError(f"cannot write the secret {place}: {error.strerror or 'input/output error'}") from None
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def remove_secret(path: Path) -> None:
+    """Forget a secret: the file goes, durably, and what was in it is overwritten."""
+    try:
+        with path.open("r+b") as old:
+            path.unlink()
+            _sync_folder(path.parent)
+            _overwrite(old.fileno())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadInputError(f"cannot remove {path}: {error.strerror or 'input/output error'}") from None
 
 
 def protect(
