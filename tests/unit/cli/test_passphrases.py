@@ -58,16 +58,15 @@ def witness(folder: Path) -> tuple[Path, list[Path]]:
     return folder / "w/witness.toml", [folder / "w/witness.key"]
 
 
-PARTIES = pytest.mark.parametrize("make", [coordinator, relay, witness])
+PARTIES = {"coordinator": coordinator, "relay": relay, "witness": witness}
 
 
-@PARTIES
+@pytest.mark.parametrize("party", PARTIES)
 def test_keys_are_put_under_a_passphrase_and_taken_out_again(
-    make: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    party: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert callable(make)
-    settings, paths = make(tmp_path)
-    party, before = make.__name__, [path.read_bytes() for path in paths]
+    settings, paths = PARTIES[party](tmp_path)
+    before = [path.read_bytes() for path in paths]
     word, other = secret(tmp_path, "word", WORD), secret(tmp_path, "other", OTHER)
     command = [party, "protect-keys", "--config", str(settings)]
     capsys.readouterr()
