@@ -209,6 +209,7 @@ class Coordinator:
                 log=self._terms,
                 newest=self._newest_pulse,
                 redeems=redeemer.can,
+                metrics=self._metrics,
             )
         routes = Routes(
             packages=packages,
