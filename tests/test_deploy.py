@@ -172,7 +172,7 @@ def test_the_example_experiment_fits_the_example_coordinator() -> None:
 
 
 #: The language in which a page's commands are marked.
-PAGES = {"run-for-real": "", "run-a-witness": "text"}
+PAGES = {"run-for-real": "", "run-a-witness": "text", "rotate-keys": "text"}
 
 
 def commands() -> list[list[str]]:
@@ -266,7 +266,8 @@ def test_the_service_runs_without_memory_that_is_written_and_run(party: str, tmp
     settings = tmp_path / "settings.toml"
     if party == "relay":
         settings.write_text(
-            '[listen]\nport = 0\n[gateway]\nurl = "http://127.0.0.1:9"\n[relay]\nmode = "forward"\n[epochs]\nperiod_s = 9\n'
+            '[listen]\nport = 0\n[gateway]\nurl = "http://127.0.0.1:9"\n'
+            '[relay]\nmode = "forward"\n[epochs]\nperiod_s = 9\n'
         )
     else:
         log = f'[[logs]]\nname = "log.example"\nkey = "{SigningKey(bytes(32)).public.data.hex()}"\n'
