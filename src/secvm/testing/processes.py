@@ -44,7 +44,7 @@ class Children:
                 stderr=log,
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  (one system call)
+                preexec_fn=die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  (one system call)
             )
 
     def log(self, name: str) -> Path:
@@ -73,6 +73,14 @@ class Children:
         process.kill()
         process.wait()
 
+    def pause(self, name: str) -> None:
+        """SIGSTOP: it keeps what it has, its connections too, and does nothing."""
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT: it goes on as if no time had passed."""
+        self._running[name].send_signal(signal.SIGCONT)
+
     def restart(self, name: str) -> None:
         """Start again as it was started the first time."""
         self.start(name, self._commands[name])
@@ -96,7 +104,7 @@ class Children:
                 process.wait()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """In the new process: SIGTERM when whoever started it is gone, however that went."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
