@@ -22,7 +22,6 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.main import KEY_FILE
 from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.locking import Cost
 from secvm.crypto.oblivious import decode_key_configurations
@@ -94,7 +93,6 @@ class ToldRun(Federation):
 
     def start_servers(self) -> None:
         self._settings.write_servers()
-        make_secret(self.folder / COORDINATOR / KEY_FILE, os.urandom(32))
         for path in self.key_files:
             self.finder.add(f"the secret {path.name}", *_spelled(read_secret(path).strip()))
         word = Passphrase(PASSPHRASE.encode)
@@ -186,7 +184,7 @@ class ToldRun(Federation):
             f'{misplaced}\n[[relays]]\nname = "r"\ntoken_sha256 = "{self._settings.admin_key[:40]}"\n'
         )
         (wrong / "database.toml").write_text(
-            f'{misplaced}\n[database]\nurl = "postgresql://secvm:{DATABASE_PASSWORD}@127.0.0.1:9/secvm"\n'
+            f'{misplaced}\n[node]\nname = "n"\n[database]\nurl = "postgresql://secvm:{DATABASE_PASSWORD}@127.0.0.1:9/secvm"\n'
         )
         here, opens_nothing = str(self.folder), ("--passphrase-file", str(wrong / "passphrase"))
         commands = [
