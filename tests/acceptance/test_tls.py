@@ -5,6 +5,7 @@ each connection, which is the program's own. Without the right authority, or wit
 one request gets through.
 """
 
+import os
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from secvm.coordinator.store.postgres_pool import Pool
+from secvm.errors import StoreError
+from secvm.testing.postgres import PostgresCluster
 from tests.acceptance.parties import Party, Place, get, party, relay_url
 from tests.acceptance.small_run import BUDGET, PEOPLE, SmallRun, port_of
 from tests.acceptance.tls import Authority, TlsProxy
@@ -110,3 +114,38 @@ def test_nobody_speaks_with_a_server_that_cannot_show_who_it_is(
         # No handshake with a false one was ever finished, so nothing was said.
         assert false_coordinator.versions == false_relay.versions == []
         assert set(true.versions) == {"TLSv1.3"}
+
+
+def test_the_database_is_asked_by_tls_and_has_to_show_who_it_is(tmp_path: Path) -> None:
+    authority, stranger = Authority(tmp_path, "authority"), Authority(tmp_path, "stranger")
+    cluster = PostgresCluster(
+        loopback=True,
+        settings={
+            "ssl": "on",
+            "ssl_key_file": "../server.key",
+            "ssl_cert_file": "../server.crt",
+            "ssl_min_protocol_version": "TLSv1.3",
+        },
+    )
+    for name, content in zip(("server.key", "server.crt"), authority.issue("127.0.0.1"), strict=True):
+        path = cluster.folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        if cluster._user is not None:
+            os.chown(path, cluster._user.pw_uid, cluster._user.pw_gid)
+    with cluster:
+        url = cluster.url()
+
+        def ask(url: str, issuer: Authority) -> list[tuple[object, ...]]:
+            pool = Pool(f"{url}?sslmode=verify-full&sslrootcert={issuer.file}", most=1)
+            try:
+                return pool.once("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+            finally:
+                pool.close()
+
+        assert ask(url, authority) == [(True, "TLSv1.3")]
+        # Another authority; and the right one, but a name that the certificate does not have.
+        for wrong, issuer in ((url, stranger), (url.replace("@127.0.0.1:", "@localhost:"), authority)):
+            with pytest.raises(StoreError) as caught:
+                ask(wrong, issuer)
+            assert cluster._password not in str(caught.value)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import ipaddress
+import itertools
 import ssl
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _NOW = dt.datetime.now(dt.UTC)
+_NUMBERS = itertools.count()
 
 
 class Authority:
@@ -63,8 +65,8 @@ class Authority:
             )
         )
 
-    def server(self, name: str) -> ssl.SSLContext:
-        """Of a server by this name or address: TLS 1.3 and nothing older."""
+    def issue(self, name: str) -> tuple[bytes, bytes]:
+        """Private key and certificate of a server by this name or address, as PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
         try:
             said: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(name))
@@ -76,11 +78,15 @@ class Authority:
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        file = self._folder / f"server-{certificate.serial_number}.pem"
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+        return private, certificate.public_bytes(serialization.Encoding.PEM)
+
+    def server(self, name: str) -> ssl.SSLContext:
+        """Of a server by this name or address: TLS 1.3 and nothing older."""
+        file = self._folder / f"server-{next(_NUMBERS)}.pem"
+        file.write_bytes(b"".join(self.issue(name)))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.load_cert_chain(file)
