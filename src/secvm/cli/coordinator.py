@@ -194,9 +194,8 @@ def migrate(
     found = migrations.migrated(url)
     lines = [f"{'there  ' if there else 'pending'}  {migration}" for migration, there in found]
     if action is not MigrateAction.STATUS:
-        lines = [f"{'done' if action is MigrateAction.UP else 'undone'}  {migration}" for migration in done] or [
-            "nothing to do"
-        ]
+        word = "done" if action is MigrateAction.UP else "undone"
+        lines = [f"{word}  {migration}" for migration in done] or ["nothing to do"]
     content = {
         "done": [str(migration) for migration in done],
         "there": [str(migration) for migration, there in found if there],

@@ -19,6 +19,17 @@ from typing import TypeVar
 import pydantic
 
 from secvm.errors import BadInputError
+from secvm.runtime.secret_files import make_secret, read_secret, read_token_seed
+
+#: Secrets are found here as well: whoever reads settings mostly reads the files that they name.
+__all__ = [
+    "Settings",
+    "make_secret",
+    "parse_settings",
+    "read_secret",
+    "read_settings",
+    "read_token_seed",
+]
 
 #: What is named in a message; anything else was not meant as a key, and may be what should have stood behind it.
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
