@@ -29,7 +29,7 @@ def locked(columns: Columns, digest: str, lock: DeviceLock | None) -> Columns:
 
 def unlocked(columns: Columns, digest: str, lock: DeviceLock | None) -> Columns | None:
     """What was pinned; None where it is locked and there is no lock to open it."""
-    if not is_kept(columns[2]):
+    if not _is_locked(columns[2]):
         return columns
     if lock is None:
         return None
@@ -48,7 +48,7 @@ def rewrite(
     """Store everybody who is pinned as ``new`` wants it, in one transaction, where anything is to be changed."""
     query = "SELECT digest, label, target, vector FROM experiment WHERE vector IS NOT NULL"
     rows = [(digest, (label, target, vector)) for digest, label, target, vector in db.execute(query).fetchall()]
-    wrong = [(digest, columns) for digest, columns in rows if is_kept(columns[2]) != (new is not None)]
+    wrong = [(digest, columns) for digest, columns in rows if _is_locked(columns[2]) != (new is not None)]
     if not wrong:
         return
     with transaction:
@@ -59,6 +59,11 @@ def rewrite(
             db.execute("UPDATE experiment SET label = ?, target = ?, vector = ? WHERE digest = ?", (*written, digest))
     # The log may still hold the pages as they were.
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _is_locked(vector: object) -> bool:
+    # In a damaged file a column may hold anything; whoever reads on says so.
+    return isinstance(vector, bytes) and is_kept(vector)
 
 
 def _place(digest: str) -> str:
