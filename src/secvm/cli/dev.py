@@ -15,7 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from secvm.cli import system_packages
-from secvm.cli.output import note
+from secvm.cli.audit_dependencies import audit
+from secvm.cli.output import Format, FormatOption, note
 from secvm.cli.simulate import simulate
 from secvm.cli.trials import trials
 from secvm.errors import BadInputError
@@ -119,6 +120,7 @@ def check(
         "lint": _tool("ruff", "check", "--quiet"),
         "types": _tool("mypy", *typed_folders(root)),
         "imports": ["-P", "-c", _LINT_IMPORTS],
+        "dependencies": _tool("secvm.cli.main", "dev", "audit-dependencies"),
     }
     if tests:
         steps["fast tests"] = _tool("pytest", "-q", "-m", "not slow", *_fast_tests(root))
@@ -176,6 +178,19 @@ def lock(
         code = _call(_tool(*_COMPILE, *newest, *what, "--output-file", f"requirements/{name}.txt"), root)
         if code:
             raise typer.Exit(code)
+
+
+@app.command("audit-dependencies")
+def audit_dependencies(output_format: FormatOption = Format.TXT) -> None:
+    """Check every pin, its hashes, its licence and what is known against it.
+
+    Offline, in a second or two: locks are whole and hashed, what is installed is what is pinned, licences are allowed,
+    no version is known to be bad, and the program imports nothing else. Example:
+
+    \b
+        ./secvm dev audit-dependencies
+    """
+    audit(checkout(), output_format)
 
 
 app.command()(simulate)

@@ -123,6 +123,7 @@ class Doors:
                 log=held.terms,
                 newest=held.newest_pulse,
                 redeems=self.redeemer.can,
+                metrics=held.metrics,
             )
         routes = Routes(
             packages=self._packages,

@@ -79,7 +79,9 @@ from secvm.errors import BadInputError, ProtocolError
 from secvm.protocol.documents import Fields
 from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
-from secvm.runtime.settings import Settings, read_secret
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import read_secret
+from secvm.runtime.settings import Settings
 
 
 def _check_sha256(text: str) -> str:
@@ -214,11 +216,16 @@ class DatabasePart(Settings):
     #: postgresql://…, or file:PATH of a file with it that only its owner can read, or env:NAME of the environment.
     url: Annotated[str, pydantic.Field(pattern="^(postgresql://|postgres://|file:|env:).", repr=False)]
 
-    def address(self, folder: Path, environment: Mapping[str, str]) -> str:
+    @property
+    def file(self) -> str | None:
+        """The file in which the address stands, where one does."""
+        return self.url.removeprefix("file:") if self.url.startswith("file:") else None
+
+    def address(self, folder: Path, environment: Mapping[str, str], passphrase: Passphrase | None = None) -> str:
         """Where the database is; files are relative to ``folder``."""
         kind, _, rest = self.url.partition(":")
         if kind == "file":
-            data = read_secret(folder / rest, shortest=1)
+            data = read_secret(folder / rest, shortest=1, passphrase=passphrase)
             try:
                 return data.decode().strip()
             except UnicodeDecodeError:
