@@ -86,23 +86,26 @@ class Federation:
         self.children = Children(folder)
         self._hosts = list(hosts)
         self.witness_names = [f"witness-{number}" for number in range(witnesses)]
-        self._ports = {name: free_port() for name in (*self.server_names, *self.host_names)}
-        self._settings = FederationSettings(
-            folder,
-            pace=self.pace,
-            ports=self._ports,
-            witnesses=self.witness_names,
-            seed=seed,
-            floor=floor,
-            quota=quota,
-            tokens=tokens,
-        )
+        self._ports = {name: free_port() for name in (*self.server_names, *self.host_names, *self.door_names)}
+        self._settings = self._make_settings(seed=seed, floor=floor, quota=quota)
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
         #: Whether a round's window is open just now.
         self.window_open = False
         #: What the hosts said last, so that one that is away does not take back what it had.
         self._last_counts: dict[tuple[str, int], RoundCounts] = {}
+
+    def _make_settings(self, *, seed: str, floor: int, quota: int) -> FederationSettings:
+        return FederationSettings(
+            self.folder,
+            pace=self.pace,
+            ports=self._ports,
+            witnesses=self.witness_names,
+            seed=seed,
+            floor=floor,
+            quota=quota,
+            tokens=self._tokens,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -122,6 +125,11 @@ class Federation:
         return [*self.witness_names, COORDINATOR, RELAY]
 
     @property
+    def door_names(self) -> list[str]:
+        """Ports that are no party's; there are none here."""
+        return []
+
+    @property
     def names(self) -> list[str]:
         """Every process."""
         return [*self.server_names, *self.host_names]
@@ -132,17 +140,20 @@ class Federation:
         """Start witnesses, coordinator and relay, and wait until all answer."""
         self._settings.write_servers()
         for name in self.server_names:
-            kind = "witness" if name in self.witness_names else name
-            self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
+            self._start_server(name)
         for name in self.server_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
+
+    def _start_server(self, name: str) -> None:
+        kind = "witness" if name in self.witness_names else name
+        self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
 
     def begin(self, specification: dict[str, Any]) -> str:
         """Make the experiment and start the hosts; the experiment's digest."""
         told = {
             **specification,
             "windows": {"length_s": self.pace.length_s, "grace_s": self.pace.grace_s, "first_opening": ORIGIN_MS},
-            "relays": [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}],
+            "relays": self._relays_told(),
             "test": True,
             **({} if self._tokens is None else {"tokens": {"issuer": self.relay_url}}),
         }
@@ -160,6 +171,10 @@ class Federation:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
         return digest
 
+    def _relays_told(self) -> list[dict[str, str]]:
+        """As an operator names them."""
+        return [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}]
+
     def stop(self) -> None:
         """End everything: devices first, then all servers."""
         self.children.stop(self.host_names)
@@ -174,8 +189,12 @@ class Federation:
         self.children.restart(name)
 
     def port(self, name: str) -> int:
-        """Where a process listens, on loopback."""
+        """Where a process listens."""
         return self._ports[name]
+
+    def address(self, name: str) -> str:  # noqa: ARG002  (others spread theirs)
+        """On which address that is."""
+        return "127.0.0.1"
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -193,11 +212,20 @@ class Federation:
         assert self.document is not None
         return self.document.digest
 
-    def ask(self, name: str, method: str, path: str, body: bytes | None = None, *, admin: bool = False) -> bytes:
+    def ask(
+        self,
+        name: str,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        admin: bool = False,
+        patience_s: float = _REQUEST_PATIENCE_S,
+    ) -> bytes:
         """What a process answers; ``OSError`` where it does not, or not with a success."""
         # An experiment's cover is planned while the operator waits.
-        patience = _START_PATIENCE_S if admin else _REQUEST_PATIENCE_S
-        connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=patience)
+        patience = _START_PATIENCE_S if admin else patience_s
+        connection = http.client.HTTPConnection(self.address(name), self._ports[name], timeout=patience)
         headers = {"authorization": f"Bearer {self._settings.admin_key}"} if admin else {}
         try:
             connection.request(method, path, body, headers)

@@ -88,6 +88,10 @@ class FederationSettings:
         self._coordinator(keys, log_key)
         self._relay()
 
+    def _host(self, name: str) -> str:  # noqa: ARG002  (others spread theirs)
+        """The address on which a server listens."""
+        return "127.0.0.1"
+
     @property
     def _log_name(self) -> str:
         return f"127.0.0.1:{self._ports[COORDINATOR]}"
@@ -97,7 +101,7 @@ class FederationSettings:
         self._write(
             name,
             {
-                "listen": {"host": "127.0.0.1", "port": self._ports[name]},
+                "listen": {"host": self._host(name), "port": self._ports[name]},
                 "witness": {"name": f"{name}.test", "key_file": str(self._folder / f"{name}.key")},
                 "store": {"path": str(self._folder / f"{name}.db")},
                 "logs": [{"name": self._log_name, "key": log.public.data.hex()}],
@@ -105,7 +109,7 @@ class FederationSettings:
             },
         )
         key = make_witness(self._folder / f"{name}.toml")
-        return {"name": key.name, "url": f"http://127.0.0.1:{self._ports[name]}", "key": key.key.data.hex()}
+        return {"name": key.name, "url": f"http://{self._host(name)}:{self._ports[name]}", "key": key.key.data.hex()}
 
     def _coordinator(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
         state = self._folder / COORDINATOR
