@@ -46,7 +46,7 @@ class Children:
         self._commands[name] = arguments, enter
 
         def begin() -> None:
-            _die_with_parent()
+            die_with_parent()
             if enter is not None:
                 enter()
 
@@ -120,7 +120,7 @@ class Children:
                 process.wait()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """In the new process: SIGTERM when whoever started it is gone, however that went."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,10 +1,14 @@
-"""What every store refuses, said once: both ask here before they write."""
+"""What every store refuses, said once: all ask here before they write. And to which shard a record belongs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from secvm.coordinator.store.port import StoredExperiment, StoredKey, StoredNote, StoredRound
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.coordinator.records import view_records
+from secvm.coordinator.store.port import SHARDS, StoredExperiment, StoredKey, StoredNote, StoredRound
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import TRANSITIONS, RoundState
 
@@ -76,3 +80,44 @@ def same_beacon(there: bytes | None, record: bytes) -> None:
     """A beacon's record that is there stays."""
     if there is not None and there != record:
         raise LocalProtocolError("another record of this beacon is there")
+
+
+def may_lead(holder: str, lease_s: float) -> None:
+    """A lease has a name on it, and ends."""
+    if not holder or not 0 < lease_s < 86_400:
+        raise LocalProtocolError("a lease has a holder, and lasts less than a day")
+
+
+def may_keep_shard(shard: int, n_shards: int, *, complete: bool) -> None:
+    """Only of what is complete there is a count."""
+    if not 0 <= shard < n_shards:
+        raise LocalProtocolError("there is no such shard")
+    if not complete:
+        raise LocalProtocolError("the epoch is open, or something of it is sealed: it cannot be counted yet")
+
+
+def shard_of(digest: bytes) -> int:
+    """The shard of a capsule's digest. Shards are in the order of the digests: sorted ones, shard after shard, are
+    sorted.
+    """
+    return digest[0] * SHARDS // 256
+
+
+def shards_of(block: bytes) -> NDArray[np.int64]:
+    """The shard of each record of a block."""
+    return view_records(block)[:, 0].astype(np.int64) * SHARDS // 256
+
+
+def of_shard(block: bytes, shard: int) -> bytes:
+    """Those records of a block that belong to a shard."""
+    records: NDArray[np.uint8] = view_records(block)[shards_of(block) == shard]
+    return records.tobytes()
+
+
+def by_shard(block: bytes) -> tuple[bytes, list[int]]:
+    """The block's records, shard after shard, and at which byte each shard ends."""
+    shards = shards_of(block)
+    order = np.argsort(shards, kind="stable")
+    records = view_records(block)
+    ends = np.cumsum(np.bincount(shards, minlength=SHARDS)) * records.shape[1]
+    return records[order].tobytes(), [int(end) for end in ends]
