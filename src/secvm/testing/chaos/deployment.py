@@ -16,7 +16,8 @@ import functools
 import re
 import signal
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +26,7 @@ from secvm.testing.chaos.database import Database
 from secvm.testing.chaos.network import HUB_ADDRESS, Network, enter
 from secvm.testing.chaos.passage import Answer, Passage, Request
 from secvm.testing.chaos.settings import FORWARD, ChaosSettings
-from secvm.testing.federation import Federation, HostOf
+from secvm.testing.federation import Federation, HostOf, RoundCounts
 from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings, Pace
 
 #: In front of the nodes, the relay that keeps, and the one that forwards.
@@ -34,6 +35,15 @@ DOOR, RELAY_DOOR, FORWARD_DOOR = "door", "relay-door", "forward-door"
 _PROBE_S = 0.8
 #: A long lead: devices ask for a manifest again and again until somebody is there to answer.
 PACE = Pace(length_s=60, grace_s=8, lead_s=600, rate=20.0)
+
+
+class Part(StrEnum):
+    """A part of a round."""
+
+    JOINING = "joining"
+    WINDOW = "window"
+    CLOSING = "closing"
+    COUNTING = "counting"
 
 
 class Deployment(Federation):
@@ -198,20 +208,73 @@ class Deployment(Federation):
         """Whether everybody answers, the database too, and somebody drives. Whoever ended by itself is started again,
         as a service manager would.
         """
-        if self.database is not None and not self.database.revive():
+        if not self.look_after():
             return False
+        answering = all(self._answers(name) for name in self.names)
+        return answering and bool(self.drivers())
+
+    def look_after(self) -> bool:
+        """Start again whoever has ended by itself; False while the database does not answer."""
         for name in self.children.ended():
             self.ended_by_themselves[name] += 1
             self.children.kill(name)
             self.children.restart(name)
-        answering = all(self._answers(name) for name in self.names)
-        return answering and bool(self.drivers())
+        return self.database is None or self.database.revive()
 
     def _answers(self, name: str) -> bool:
         with contextlib.suppress(OSError):
             self.ask(name, "GET", "/health", patience_s=_PROBE_S)
             return True
         return False
+
+    # ── a round, part by part ────────────────────────────────────────────────────────────────────────────────────────
+
+    def play_part(self, part: Part, number: int, *, attending: int, budget: int, spent: Callable[[], bool]) -> None:
+        """One part of a round; it ends when what it waits for is there, and ``spent()``."""
+        opens, pace = self.opens_at(number), self.pace
+        closes, counts = opens + 1000 * pace.length_s, RoundCounts()
+
+        def look() -> RoundCounts:
+            nonlocal counts
+            counts = self.counts(number)
+            return counts
+
+        def all_joined() -> bool:
+            return look().joined >= attending and spent()
+
+        def all_acknowledged() -> bool:
+            enough = look().acknowledged + counts.lost >= counts.joined * budget
+            return counts.joined >= attending and enough and spent()
+
+        match part:
+            case Part.JOINING:
+                # Askings spread over the grace after the round before; then there is only computing to wait for.
+                fetched_by = opens - 1000 * (pace.lead_s - pace.grace_s)
+                self.clock.creep_to(
+                    opens, until=all_joined, what="devices to join", progress=look, run_until=fetched_by + 500
+                )
+                self.clock.leap_to(opens)
+            case Part.WINDOW:
+                self.clock.creep_to(closes, until=all_acknowledged, what="acknowledgements", progress=look)
+            case Part.CLOSING:
+                self.clock.leap_to(opens + int(1000 * pace.deposit_after_s))
+                self.clock.run_to(
+                    closes + 1000 * pace.grace_s - 1,
+                    until=lambda: self.deposited(self.epoch(number)) and spent(),
+                    what="the relay's deposit",
+                )
+            case Part.COUNTING:
+                self.clock.run_to(
+                    closes + 1000 * pace.grace_s,
+                    until=lambda: self.following(number) is not None,
+                    what="what follows",
+                )
+
+    def following(self, number: int) -> bytes | None:
+        """The manifest after this round, or the ending; whoever ended by itself meanwhile is started again."""
+        self.look_after()
+        path = f"/v1/experiment/{self.digest}"
+        return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
 
     def status_page(self) -> dict[str, Any]:
         """For whoever looks for a fault: what relays answered, and which doors are open."""
@@ -221,4 +284,4 @@ class Deployment(Federation):
         }
 
 
-__all__ = ["DOOR", "FORWARD_DOOR", "PACE", "RELAY_DOOR", "Deployment"]
+__all__ = ["DOOR", "FORWARD_DOOR", "PACE", "RELAY_DOOR", "Deployment", "Part"]

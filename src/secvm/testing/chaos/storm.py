@@ -20,19 +20,9 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-from secvm.testing.chaos.deployment import Deployment
+from secvm.testing.chaos.deployment import Deployment, Part
 from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Fault, Faults, Kind
-
-
-class Part(StrEnum):
-    """A part of a round."""
-
-    JOINING = "joining"
-    WINDOW = "window"
-    CLOSING = "closing"
-    COUNTING = "counting"
 
 
 #: How faults spread over the parts.
@@ -198,4 +188,4 @@ class Storm:
         self._recover()
 
 
-__all__ = ["Part", "Plan", "Storm", "Wanted", "draw"]
+__all__ = ["Plan", "Storm", "Wanted", "draw"]
