@@ -5,6 +5,9 @@
         for number in range(1, rounds + 1):
             federation.play_round(number, attending=100)
 
+With ``nodes`` and a ``database`` (``testing.postgres``) the coordinator is so many processes on one PostgreSQL, and
+"coordinator" is the door before them (``testing.balancer``); each node is killed and started by its own name.
+
 The settings files are those of real services, in a folder of their own; every process can be killed and started again.
 Time is steered by ``PatientClock``: it stands still
 
@@ -25,12 +28,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from secvm.crypto.signing import Envelope
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.runtime.clock import ClockSteering
+from secvm.testing.balancer import Balancer
 from secvm.testing.federation_settings import (
     BEGIN_MS,
     COORDINATOR,
@@ -59,6 +63,18 @@ class RoundCounts:
     lost: int = 0
 
 
+class Door(Protocol):
+    """A port before several nodes."""
+
+    def start(self) -> None:
+        """Listen from now on."""
+        ...
+
+    def close(self) -> None:
+        """No more. Twice is once."""
+        ...
+
+
 class Federation:
     """A whole federation. Use it in a ``with``: at the end nothing runs any more."""
 
@@ -74,10 +90,13 @@ class Federation:
         patience_s: float = 60.0,
         witnesses: int = 3,
         tokens: int | None = None,
+        nodes: int = 0,
+        database: str | None = None,
     ) -> None:
         """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them. Without
         ``witnesses`` there is no log. ``tokens``: so many anonymous ones are issued to a client in an epoch, by the
-        relay, and the experiment wants one with each package.
+        relay, and the experiment wants one with each package. ``nodes`` on the ``database`` of this address, in place
+        of one coordinator.
         """
         self._tokens = tokens
         self.folder = folder
@@ -86,7 +105,11 @@ class Federation:
         self.children = Children(folder)
         self._hosts = list(hosts)
         self.witness_names = [f"witness-{number}" for number in range(witnesses)]
-        self._ports = {name: free_port() for name in (*self.server_names, *self.host_names, *self.door_names)}
+        self.node_names = [f"node-{number}" for number in range(nodes)]
+        self._database = database
+        names = (COORDINATOR, *self.server_names, *self.host_names, *self.door_names)
+        self._ports = {name: free_port() for name in names}
+        self._door: Door = self._make_door()
         self._settings = self._make_settings(seed=seed, floor=floor, quota=quota)
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
@@ -105,7 +128,13 @@ class Federation:
             floor=floor,
             quota=quota,
             tokens=self._tokens,
+            nodes=self.node_names,
+            database=self._database,
         )
+
+    def _make_door(self) -> Door:
+        """What stands before the nodes, where there are any."""
+        return Balancer(self._ports[COORDINATOR], [self._ports[name] for name in self.node_names])
 
     def __enter__(self) -> Self:
         return self
@@ -122,7 +151,7 @@ class Federation:
     @property
     def server_names(self) -> list[str]:
         """All but the hosts."""
-        return [*self.witness_names, COORDINATOR, RELAY]
+        return [*self.witness_names, *(self.node_names or [COORDINATOR]), RELAY]
 
     @property
     def door_names(self) -> list[str]:
@@ -139,13 +168,16 @@ class Federation:
     def start_servers(self) -> None:
         """Start witnesses, coordinator and relay, and wait until all answer."""
         self._settings.write_servers()
+        if self.node_names:
+            self._door.start()
         for name in self.server_names:
             self._start_server(name)
         for name in self.server_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
 
     def _start_server(self, name: str) -> None:
-        kind = "witness" if name in self.witness_names else name
+        kinds = {**dict.fromkeys(self.witness_names, "witness"), **dict.fromkeys(self.node_names, COORDINATOR)}
+        kind = kinds.get(name, name)
         self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
 
     def begin(self, specification: dict[str, Any]) -> str:
@@ -179,6 +211,7 @@ class Federation:
         """End everything: devices first, then all servers."""
         self.children.stop(self.host_names)
         self.children.stop()
+        self._door.close()
 
     def kill(self, name: str) -> None:
         """SIGKILL one process."""
@@ -187,6 +220,14 @@ class Federation:
     def restart(self, name: str) -> None:
         """Start one process again; its state is what it had written."""
         self.children.restart(name)
+
+    def driver(self) -> str | None:
+        """The node that says that it drives; None where none does just now."""
+        for name in self.node_names:
+            told = self.answer(name, "/health")
+            if told is not None and json.loads(told)["node"]["role"] == "driver":
+                return name
+        return None
 
     def port(self, name: str) -> int:
         """Where a process listens."""

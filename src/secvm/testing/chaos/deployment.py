@@ -4,33 +4,31 @@
         deployment.start_servers()
         deployment.begin(specification)
 
-Beside what a ``Federation`` has: several coordinator nodes over one database, a relay of each kind, and doors
-(``passage``) in front of nodes and relays. What the coordinator publishes is asked for at the nodes' door, as everybody
-does; what relays acknowledge goes by ``acknowledged``. With a network each node is a machine of its own, with a cable.
+Beside what a ``Federation`` has: a relay of each kind, and doors (``passage``) in front of nodes and relays. What
+relays acknowledge goes by ``acknowledged``. With a network each node is a machine of its own, with a cable. Whoever
+ends by itself is started again, as a service manager would, and counted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import re
+import json
 import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
 
 from secvm.testing.chaos.accounting import Acknowledged
 from secvm.testing.chaos.database import Database
 from secvm.testing.chaos.network import HUB_ADDRESS, Network, enter
-from secvm.testing.chaos.passage import Answer, Passage, Request
-from secvm.testing.chaos.settings import FORWARD, ChaosSettings
-from secvm.testing.federation import Federation, HostOf, RoundCounts
+from secvm.testing.chaos.passage import Answer, Instead, Passage, Request
+from secvm.testing.chaos.settings import FORWARD, FORWARD_DOOR, RELAY_DOOR, ChaosSettings
+from secvm.testing.federation import Door, Federation, HostOf, RoundCounts
 from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings, Pace
 
-#: In front of the nodes, the relay that keeps, and the one that forwards.
-DOOR, RELAY_DOOR, FORWARD_DOOR = "door", "relay-door", "forward-door"
+_WITNESSES = 3
 #: Whoever may be stopped or cut off is not waited for.
 _PROBE_S = 0.8
 #: A long lead: devices ask for a manifest again and again until somebody is there to answer.
@@ -60,57 +58,72 @@ class Deployment(Federation):
         network: Network | None = None,
         disks: Mapping[str, Path] | None = None,
         patience_s: float = 120.0,
+        liar: Instead | None = None,
     ) -> None:
         """Without a database there is one coordinator, with a file of its own. ``disks``: small ones for the state of
-        "relay" or "coordinator".
+        "relay" or "coordinator". ``liar`` answers in the relays' place, where it likes.
         """
         self.database = database
-        self.network = network
-        self.node_names = [COORDINATOR] if database is None else [f"node-{number}" for number in range(nodes)]
+        self.network = network if database is not None else None
         self._disks = dict(disks or {})
         self._addresses: dict[str, str] = {}
-        if network is not None:
-            self._addresses = {name: network.add(name) for name in self.node_names}
-        super().__init__(folder, hosts=hosts, seed=seed, pace=PACE, patience_s=patience_s)
-        if network is not None:
-            self._addresses |= dict.fromkeys(self.witness_names, HUB_ADDRESS)
-            assert isinstance(self._settings, ChaosSettings)
-            self._settings.hosts = self._addresses
         self.acknowledged = Acknowledged(RELAY_PATH)
         #: What relays answered to packages, by status.
         self.answers: Counter[int] = Counter()
         #: Processes that ended without being killed, and were started again.
         self.ended_by_themselves: Counter[str] = Counter()
-        self._doors = contextlib.ExitStack()
-        self._passages: dict[str, Passage] = {}
+        if self.network is not None:
+            self._addresses = {f"node-{number}": self.network.add(f"node-{number}") for number in range(nodes)}
+            self._addresses |= {f"witness-{number}": HUB_ADDRESS for number in range(_WITNESSES)}
+        super().__init__(
+            folder,
+            hosts=hosts,
+            seed=seed,
+            pace=PACE,
+            patience_s=patience_s,
+            witnesses=_WITNESSES,
+            nodes=0 if database is None else nodes,
+            database=None if database is None else database.url,
+        )
+        self._relay_doors = [
+            Passage([("127.0.0.1", self._ports[behind])], port=self._ports[door], watch=self._watch, instead=liar)
+            for door, behind in ((RELAY_DOOR, RELAY), (FORWARD_DOOR, FORWARD))
+        ]
+
+    def _make_door(self) -> Door:
+        places = [(self.address(name), self._ports[name]) for name in self.node_names]
+        return Passage(places, port=self._ports[COORDINATOR])
 
     def _make_settings(self, *, seed: str, floor: int, quota: int) -> FederationSettings:
-        ports = {name: self._ports[name] for name in self._ports}
         settings = ChaosSettings(
             self.folder,
             pace=self.pace,
-            # The door is where a relay and everybody else finds the coordinator.
-            ports={**ports, COORDINATOR: ports.get(COORDINATOR, ports[DOOR])},
+            ports=self._ports,
             witnesses=self.witness_names,
             seed=seed,
             floor=floor,
             quota=quota,
+            nodes=self.node_names,
+            database=self._database,
         )
-        settings.nodes = [] if self.database is None else self.node_names
-        settings.database_url = None if self.database is None else self.database.url
+        settings.hosts = self._addresses
         settings.disks = self._disks
         return settings
 
     # ── who there is, and where ──────────────────────────────────────────────────────────────────────────────────────
 
     @property
+    def nodes(self) -> list[str]:
+        """The processes that are the coordinator."""
+        return self.node_names or [COORDINATOR]
+
+    @property
     def server_names(self) -> list[str]:
-        return [*self.witness_names, *self.node_names, RELAY, FORWARD]
+        return [*self.witness_names, *self.nodes, RELAY, FORWARD]
 
     @property
     def door_names(self) -> list[str]:
-        """What is no party: the doors."""
-        return [DOOR, RELAY_DOOR, FORWARD_DOOR]
+        return [RELAY_DOOR, FORWARD_DOOR]
 
     def address(self, name: str) -> str:
         return self._addresses.get(name, "127.0.0.1")
@@ -118,24 +131,6 @@ class Deployment(Federation):
     @property
     def relay_url(self) -> str:
         return f"http://127.0.0.1:{self._ports[RELAY_DOOR]}{RELAY_PATH}"
-
-    @property
-    def coordinator_url(self) -> str:
-        return f"http://127.0.0.1:{self._ports[DOOR]}"
-
-    def ask(
-        self,
-        name: str,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        *,
-        admin: bool = False,
-        patience_s: float = 10.0,
-    ) -> bytes:
-        # Whatever is asked of the coordinator is asked at its door; who is asked for a node's own sake is named.
-        asked = DOOR if name == COORDINATOR and path not in ("/health", "/metrics") else name
-        return super().ask(asked, method, path, body, admin=admin, patience_s=patience_s)
 
     def _relays_told(self) -> list[dict[str, str]]:
         settings = self._settings
@@ -148,30 +143,23 @@ class Deployment(Federation):
 
     # ── its life ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def __enter__(self) -> Self:
-        places = {
-            DOOR: [(self.address(name), self._ports[name]) for name in self.node_names],
-            RELAY_DOOR: [("127.0.0.1", self._ports[RELAY])],
-            FORWARD_DOOR: [("127.0.0.1", self._ports[FORWARD])],
-        }
-        try:
-            for name, found in places.items():
-                watch = None if name == DOOR else self._watch
-                passage = Passage(found, port=self._ports[name], watch=watch)
-                self._passages[name] = self._doors.enter_context(passage)
-        except BaseException:
-            self._doors.close()
-            raise
-        return self
+    def start_servers(self) -> None:
+        """Start doors and servers, and wait until all answer and one drives."""
+        for door in self._relay_doors:
+            door.start()
+        super().start_servers()
+        self._await(self.well, "a driver")
 
     def stop(self) -> None:
-        with contextlib.ExitStack() as last:
-            last.enter_context(self._doors)
-            # Whoever was stopped hears nothing else.
-            for name in self.children.names():
-                with contextlib.suppress(OSError):
-                    self.children.send(name, signal.SIGCONT)
+        # Whoever was stopped hears nothing else.
+        for name in self.children.names():
+            with contextlib.suppress(OSError):
+                self.children.send(name, signal.SIGCONT)
+        try:
             super().stop()
+        finally:
+            for door in self._relay_doors:
+                door.close()
 
     def _start_server(self, name: str) -> None:
         kinds = {RELAY: "relay", FORWARD: "relay", **dict.fromkeys(self.witness_names, "witness")}
@@ -186,32 +174,28 @@ class Deployment(Federation):
             self.answers[answer.status] += 1
         self.acknowledged(request, answer)
 
-    def passage(self, name: str) -> Passage:
-        """A door."""
-        return self._passages[name]
-
-    # ── who drives ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── who is there ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def drivers(self) -> list[str]:
         """Nodes that say that they drive: one, most of the time."""
-        if self.database is None:
+        if not self.node_names:
             return [COORDINATOR]
-        return [name for name in self.node_names if self._drives(name)]
+        return [name for name in self.node_names if self._role(name) == "driver"]
 
-    def _drives(self, name: str) -> bool:
+    def _role(self, name: str) -> str | None:
         with contextlib.suppress(OSError):
-            page = self.ask(name, "GET", "/metrics", patience_s=_PROBE_S).decode()
-            return re.search(r"^secvm_coordinator_driving 1(\.0)?$", page, re.MULTILINE) is not None
-        return False
+            role: str = json.loads(self.ask(name, "GET", "/health", patience_s=_PROBE_S))["node"]["role"]
+            return role
+        return None
 
     def well(self) -> bool:
-        """Whether everybody answers, the database too, and somebody drives. Whoever ended by itself is started again,
-        as a service manager would.
-        """
-        if not self.look_after():
-            return False
-        answering = all(self._answers(name) for name in self.names)
-        return answering and bool(self.drivers())
+        """Whether everybody answers, the database too, and somebody drives."""
+        return self.look_after() and all(self._answers(name) for name in self.names_now) and bool(self.drivers())
+
+    @property
+    def names_now(self) -> list[str]:
+        """Every process that was started: hosts come later than servers."""
+        return [name for name in self.names if name in self.children.names()]
 
     def look_after(self) -> bool:
         """Start again whoever has ended by itself; False while the database does not answer."""
@@ -276,12 +260,5 @@ class Deployment(Federation):
         path = f"/v1/experiment/{self.digest}"
         return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
 
-    def status_page(self) -> dict[str, Any]:
-        """For whoever looks for a fault: what relays answered, and which doors are open."""
-        return {
-            "answers": dict(self.answers),
-            "well": {name: passage.well() for name, passage in self._passages.items()},
-        }
 
-
-__all__ = ["DOOR", "FORWARD_DOOR", "PACE", "RELAY_DOOR", "Deployment", "Part"]
+__all__ = ["PACE", "Deployment", "Part"]

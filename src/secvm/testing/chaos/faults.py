@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from secvm.testing.chaos.deployment import Deployment
-from secvm.testing.chaos.settings import FORWARD, LEASE_S
+from secvm.testing.chaos.settings import FORWARD
 from secvm.testing.chaos.small_disk import SmallDisk
-from secvm.testing.federation_settings import RELAY
+from secvm.testing.federation_settings import LEASE_S, RELAY
 
 NODE, DRIVER, DATABASE = "node", "driver", "database"
 #: Whose absence makes others say "try later".
@@ -96,10 +96,10 @@ class Faults:
         """The name of a process that is meant."""
         deployment = self._deployment
         drivers = deployment.drivers()
-        others = [name for name in deployment.node_names if name not in drivers]
+        others = [name for name in deployment.nodes if name not in drivers]
         found = {
-            DRIVER: drivers or deployment.node_names,
-            NODE: others or deployment.node_names,
+            DRIVER: drivers or deployment.nodes,
+            NODE: others or deployment.nodes,
             "relay": [RELAY, FORWARD],
             "witness": deployment.witness_names,
             "host": deployment.host_names,
@@ -147,7 +147,7 @@ class Faults:
         """Wait until somebody else drives; or just a while."""
         begun = self._monotonic()
         self._sleep(_AWHILE_S)
-        if not was_driving or len(self._deployment.node_names) < 2:
+        if not was_driving or len(self._deployment.nodes) < 2:
             return
         while self._monotonic() < begun + _TAKE_OVER_S:
             if set(self._deployment.drivers()) - {name}:

@@ -82,18 +82,26 @@ class Passage:
         self._thread = threading.Thread(target=self._run, name="passage", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        if self._failed is not None:
-            raise self._failed
+        self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stop is not None:
+        self.close()
+
+    def start(self) -> None:
+        """Listen from now on."""
+        self._thread.start()
+        self._ready.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    def close(self) -> None:
+        """No more. Twice is once."""
+        if self._thread.is_alive() and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+            self._thread.join()
 
     def well(self) -> int:
         """How many of the places answer."""
