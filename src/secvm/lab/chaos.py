@@ -228,9 +228,8 @@ def _play(
             wanted = plan.wanted(network=around.network is not None, disks=bool(around.disks))
             victims = _VICTIMS if plan.store == "postgres" else {NODE: 1}
             faults = Faults(deployment, dice, disks=around.disks)
-            storm = Storm(
-                deployment, dice, draw(dice, rounds=plan.rounds, wanted=wanted, kinds=victims), faults, say=say
-            )
+            drawn = draw(dice, rounds=plan.rounds, wanted=wanted, kinds=victims, disks=sorted(around.disks))
+            storm = Storm(deployment, dice, drawn, faults, say=say)
             deployment.clock.meanwhile = storm.strike
         state = ""
         for number in range(1, plan.rounds + 1):

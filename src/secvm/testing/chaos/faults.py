@@ -159,9 +159,7 @@ class Faults:
         raise TimeoutError(f"{name} was away, and nobody drives in its place")
 
     def _fill(self, whom: str) -> str:
-        names = sorted(self._disks)
-        name = whom if whom in self._disks else self._dice.choice(names)
-        disk, answers = self._disks[name], self._deployment.answers
+        disk, answers = self._disks[whom], self._deployment.answers
         before, begun = answers[503], self._monotonic()
         disk.fill()
         try:
@@ -171,7 +169,7 @@ class Faults:
             self._sleep(_LINGER_S)
         finally:
             disk.free()
-        return f"of {name}"
+        return f"of the {whom}"
 
 
 __all__ = ["DATABASE", "DRIVER", "NODE", "SHAKY", "Fault", "Faults", "Kind"]

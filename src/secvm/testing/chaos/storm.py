@@ -18,11 +18,11 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from secvm.testing.chaos.deployment import Deployment, Part
-from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Fault, Faults, Kind
+from secvm.testing.chaos.faults import DRIVER, NODE, Fault, Faults, Kind
 
 
 #: How faults spread over the parts.
@@ -55,8 +55,10 @@ class Wanted:
 Plan = Mapping[tuple[int, Part], deque[Fault]]
 
 
-def draw(dice: random.Random, *, rounds: int, wanted: Wanted, kinds: Mapping[str, int]) -> Plan:
-    """A plan. ``kinds``: whom kills are for, by weight: nodes, driver, database."""
+def draw(
+    dice: random.Random, *, rounds: int, wanted: Wanted, kinds: Mapping[str, int], disks: Sequence[str] = ()
+) -> Plan:
+    """A plan. ``kinds``: whom kills are for, by weight: nodes, driver, database. ``disks``: whose there are."""
     names, weights = list(kinds), list(kinds.values())
     # All of them come, whatever the dice say.
     victims = [names[i % len(names)] for i in range(min(wanted.kills, len(names)))]
@@ -65,7 +67,7 @@ def draw(dice: random.Random, *, rounds: int, wanted: Wanted, kinds: Mapping[str
     faults += [Fault(Kind.KILL, dice.choice(["relay", "witness", "host"])) for _ in range(wanted.others)]
     for kind, count in ((Kind.STOP, wanted.stops), (Kind.CUT, wanted.cuts), (Kind.SLOW, wanted.slows)):
         faults += [Fault(kind, DRIVER if i % 2 == 0 else NODE) for i in range(count)]
-    faults += [Fault(Kind.DISK, "relay" if i % 2 else DATABASE) for i in range(wanted.disks)]
+    faults += [Fault(Kind.DISK, disks[i % len(disks)]) for i in range(wanted.disks)]
     dice.shuffle(faults)
     plan: dict[tuple[int, Part], list[Fault]] = defaultdict(list)
     parts = list(_SHARES)
@@ -169,11 +171,8 @@ class Storm:
         deadline = self._monotonic() + _RECOVERY_S
         while not self._deployment.well():
             if self._monotonic() > deadline:
-                raise TimeoutError(f"after {self._dice_free()} not everybody came back")
+                raise TimeoutError("not everybody came back")
             self._sleep(0.03)
-
-    def _dice_free(self) -> str:
-        return ", ".join(f"{count} {kind.value} {whom}" for (kind, whom), count in self.done.items())
 
     def finish(self) -> None:
         """All that has not come yet, one after the other; then everybody is well."""
