@@ -130,6 +130,7 @@ class Doors:
             publisher=self.publisher,
             metrics=held.metrics,
             health=health,
+            refresh=refresh,
         )
         self._server = HttpServer(
             routes.handle,

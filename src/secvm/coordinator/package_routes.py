@@ -150,8 +150,11 @@ class PackageRoutes:
 
         return self._ingest.take_record(opened.epoch, opened.record, reply, opened.spent)
 
-    def _fetch(self, capsule: bytes, _final: bool) -> Response:
-        return Response(200, self._gateway.fetch(capsule), RESPONSE_MEDIA_TYPE)
+    def _fetch(self, capsule: bytes, final: bool) -> Response:
+        answer = self._gateway.fetch(capsule, final=final)
+        if answer is None:
+            raise RefusedPackageError("a file that is not here yet", problem="unknown-experiment")
+        return Response(200, answer, RESPONSE_MEDIA_TYPE)
 
     def _capsule(self, capsule: bytes, _final: bool) -> Awaitable[Response]:
         return self._ingest.take_capsule(capsule, _accepted)

@@ -192,8 +192,8 @@ class Federation:
         made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
         digest: str = json.loads(made)["digest"]
         # Logged and cosigned first; then its beacons' rounds come, then its first round.
-        self._await(lambda: self.public(f"/v1/experiment/{digest}") is not None, "the experiment")
-        self.document = read_published(self.ask(COORDINATOR, "GET", f"/v1/experiment/{digest}"), digest=digest)
+        served = self.patiently(lambda: self.public(f"/v1/experiment/{digest}"), "the experiment")
+        self.document = read_published(served, digest=digest)
         self.clock.leap_to(ORIGIN_MS - 1000 * self.pace.lead_s)
         self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         for name, host in zip(self.host_names, self._hosts, strict=True):
