@@ -123,7 +123,8 @@ class Coordinator:
             _check_grid(state, settings)
             self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
         else:
-            self._store = _open_database(settings.database.address(folder, os.environ))
+            assert settings.node is not None
+            self._store = _open_database(settings.database.address(folder, os.environ), settings.node.claim_s)
         try:
             self._check(state)
         except BaseException:
@@ -252,11 +253,11 @@ class Coordinator:
             return None
 
 
-def _open_database(url: str) -> CoordinatorStore:
+def _open_database(url: str, claim_s: float) -> CoordinatorStore:
     # Late: who keeps everything in a file needs no driver for a database.
     from secvm.coordinator.store.postgres import PostgresStore  # noqa: PLC0415
 
-    return PostgresStore(url)
+    return PostgresStore(url, claim_s=claim_s)
 
 
 def _shelf_in(store: CoordinatorStore) -> Shelf:

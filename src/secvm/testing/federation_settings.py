@@ -20,7 +20,7 @@ COORDINATOR, RELAY = "coordinator", "relay"
 #: In which file a node finds its database.
 DATABASE_FILE = "database.url"
 #: Of a federation's nodes: short, so that a test need not wait.
-LEASE_S, POLL_S = 2.0, 0.2
+LEASE_S, CLAIM_S, POLL_S = 2.0, 4.0, 0.2
 RELAY_PATH = "/relay"
 RELAY_MODE = "round"
 SEED_FILE = "tokens.seed"
@@ -143,7 +143,7 @@ class FederationSettings:
         log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
         node: dict[str, Any] = {
             "database": {"url_file": DATABASE_FILE},
-            "node": {"name": name, "lease_s": LEASE_S, "poll_s": POLL_S},
+            "node": {"name": name, "lease_s": LEASE_S, "claim_s": CLAIM_S, "poll_s": POLL_S},
         }
         self._write(
             name,
