@@ -190,12 +190,12 @@ class Deployment(Federation):
 
     def well(self) -> bool:
         """Whether everybody answers, the database too, and somebody drives."""
-        return self.look_after() and all(self._answers(name) for name in self.names_now) and bool(self.drivers())
+        return self.well_enough() and all(self._answers(name) for name in self.nodes)
 
-    @property
-    def names_now(self) -> list[str]:
-        """Every process that was started: hosts come later than servers."""
-        return [name for name in self.names if name in self.children.names()]
+    def well_enough(self) -> bool:
+        """Whether the database answers, a node drives, and all who are no nodes are there."""
+        others = [name for name in self.names if name in self.children.names() and name not in self.node_names]
+        return self.look_after() and all(self._answers(name) for name in others) and bool(self.drivers())
 
     def look_after(self) -> bool:
         """Start again whoever has ended by itself; False while the database does not answer."""

@@ -134,7 +134,7 @@ class Storm:
         due = [fault for fault in queue if self._may(fault)]
         if not due:
             return
-        # Several at once, now and then; and now and then one more while they are coming up.
+        # Several at once, now and then.
         some = due[: self._dice.choice([1, 1, 1, 2, 2, 3])]
         if some[0].kind is not Kind.KILL:
             some = some[:1]
@@ -147,11 +147,8 @@ class Storm:
                 whom = self._faults.strike(fault)
                 self.done[fault.kind, fault.whom] += 1
                 self._say(f"round {self._place[0]}, {self._place[1].value}: {fault.kind.value} {whom}")
-            if self._dice.randrange(5) == 0 and len(due) > len(some):
-                # The next one strikes them while they are coming up.
-                self._next = self._monotonic() + self._dice.random()
-                return
-            self._recover()
+            # Most of the time the next one comes while some nodes are still coming up.
+            self._recover(whole=self._dice.randrange(4) == 0 or any(fault.kind is not Kind.KILL for fault in some))
         finally:
             go_on()
         self._next = self._monotonic() + self._dice.expovariate(1 / _PAUSE_S)
@@ -167,9 +164,9 @@ class Storm:
             return clock.slacken(_SLOW_RATE, self._closes_at - _CALM_MS)
         return clock.freeze()
 
-    def _recover(self) -> None:
+    def _recover(self, *, whole: bool) -> None:
         deadline = self._monotonic() + _RECOVERY_S
-        while not self._deployment.well():
+        while not (self._deployment.well() if whole else self._deployment.well_enough()):
             if self._monotonic() > deadline:
                 raise TimeoutError("not everybody came back")
             self._sleep(0.03)
@@ -183,8 +180,8 @@ class Storm:
                 if fault.kind is not Kind.DISK:
                     self._faults.strike(fault)
                     self.done[fault.kind, fault.whom] += 1
-                    self._recover()
-        self._recover()
+                    self._recover(whole=False)
+        self._recover(whole=True)
 
 
 __all__ = ["Plan", "Storm", "Wanted", "draw"]
