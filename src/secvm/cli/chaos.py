@@ -58,8 +58,9 @@ def chaos(
     Ends with 1 where that is not so, says how to see it again, and keeps the processes' files.
     JSON keys: runs, seed, store, nodes, participants, rounds, kills (node, driver, database, relay, witness, host),
     stops, taken_over, cuts, slows, slowed_by, disk_full, disk_full_noticed, network, disk, scheduled, acknowledged,
-    received, lost, counted_twice, given_up, identical, audit, forks, ended_by_themselves, answers, seconds, peak_rss_mb.
-    Examples:
+    received, lost, counted_twice, given_up, identical, audit, forks, ended_by_themselves, answers, seconds,
+    peak_rss_mb.
+    Example:
 
     \b
         ./secvm dev chaos

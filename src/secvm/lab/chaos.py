@@ -15,7 +15,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -129,7 +129,7 @@ class Played:
 
     @property
     def right(self) -> bool:
-        """Whether the bytes are those of the rounds offline, every package was counted once, and nobody sees a fault."""
+        """Whether the bytes are those of the rounds offline, each package counted once, and nobody sees a fault."""
         verdict = self.verdict
         tallies = all(one.tally == one.expected for one in self.accounts)
         return (
@@ -151,7 +151,7 @@ def play(
     begun = time.monotonic()
     with _surroundings(folder, plan, disturbed=disturbed) as around:
         found = _play(folder, plan, around, disturbed=disturbed, say=say, liar=liar)
-    return _with(found, seconds=time.monotonic() - begun)
+    return replace(found, seconds=time.monotonic() - begun)
 
 
 @dataclass
@@ -266,8 +266,10 @@ def _play(
     replay = offline(demo, crowd, experiment)
     expected = [replay.advance(row).tally for row in here]
     accounts = [
-        RoundAccount(int(row.sum()) * experiment.budget, *rest)
-        for row, *rest in zip(here, acknowledged, received, tallies, expected, strict=True)
+        RoundAccount(int(row.sum()) * experiment.budget, seen, under_the_root, tally, replayed)
+        for row, seen, under_the_root, tally, replayed in zip(
+            here, acknowledged, received, tallies, expected, strict=True
+        )
     ]
     return Played(
         state=reached,
@@ -295,11 +297,6 @@ def _received(deployment: Deployment, number: int, last: LastRound) -> set[bytes
     found = read_received(lambda path: deployment.patiently(lambda: deployment.public(path), path), place, root)
     assert found is not None
     return found
-
-
-def _with(played: Played, *, seconds: float) -> Played:
-    played.__dict__["seconds"] = seconds
-    return played
 
 
 __all__ = ["FAULTS", "ChaosPlan", "Played", "play"]

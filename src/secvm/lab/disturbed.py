@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.web import WebFiles
 from secvm.crypto.signing import Envelope
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import Population
-from secvm.lab.demo.crowd import binned, made_up, sampled, who_trains
+from secvm.lab.demo.crowd import Crowd, binned, made_up, sampled, who_trains
 from secvm.lab.demo.plan import TRAIN_SHARE, Plan
 from secvm.lab.demo.replay import Replay
 from secvm.learning.aggregate.tally import Tally
@@ -206,5 +207,6 @@ def from_outside(federation: Federation) -> tuple[list[str], int]:
 
 
 def tally_of(federation: Federation, digest: str, experiment: Experiment) -> Tally:
+    """A published tally."""
     blob = federation.patiently(lambda: federation.public(f"/v1/blob/{digest}"), "a tally")
     return decode_tally(blob, digest=digest, experiment=experiment)

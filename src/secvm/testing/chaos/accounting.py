@@ -30,7 +30,7 @@ from secvm.protocol.receipts import decode_bits, decode_receipt
 from secvm.protocol.received import check_bucket, received_root, side_by_side
 from secvm.testing.chaos.passage import Answer, Request
 
-#: What a device takes for an acknowledgement (``participant.transport``): kept by the relay, or answered by the gateway.
+#: What a device takes for an acknowledgement: kept by the relay, or answered by the gateway.
 _ACKNOWLEDGED = (200, 202)
 #: Every count of a tally.
 _COUNTS = ("plus", "minus", "participants", "cells")

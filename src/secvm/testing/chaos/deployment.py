@@ -205,6 +205,15 @@ class Deployment(Federation):
             self.children.restart(name)
         return self.database is None or self.database.revive()
 
+    def complaints(self) -> int:
+        """How often a relay said "try later", or a node told of a store that failed. The log of PostgreSQL is no help:
+        it lies on the same disk.
+        """
+        told = sum(
+            self.children.log(name).read_bytes().count(word) for name in self.nodes for word in (b'-failed"', b"lost-the")
+        )
+        return told + self.answers[503]
+
     def _answers(self, name: str) -> bool:
         with contextlib.suppress(OSError):
             self.ask(name, "GET", "/health", patience_s=_PROBE_S)

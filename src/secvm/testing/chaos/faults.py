@@ -159,13 +159,13 @@ class Faults:
         raise TimeoutError(f"{name} was away, and nobody drives in its place")
 
     def _fill(self, whom: str) -> str:
-        disk, answers = self._disks[whom], self._deployment.answers
-        before, begun = answers[503], self._monotonic()
+        disk, deployment = self._disks[whom], self._deployment
+        before, begun = deployment.complaints(), self._monotonic()
         disk.fill()
         try:
-            while answers[503] == before and self._monotonic() < begun + _NOTICED_S:
-                self._sleep(0.02)
-            self.noticed += answers[503] != before
+            while deployment.complaints() == before and self._monotonic() < begun + _NOTICED_S:
+                self._sleep(0.05)
+            self.noticed += deployment.complaints() != before
             self._sleep(_LINGER_S)
         finally:
             disk.free()

@@ -73,10 +73,6 @@ class SmallDisk:
             _run("umount", "--lazy", str(self.folder))
         self._mounted = False
 
-    @property
-    def full(self) -> bool:
-        return (self.folder / _BALLAST).exists()
-
     def fill(self) -> None:
         """Leave no byte."""
         block = 2**20

@@ -22,18 +22,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from secvm.testing.chaos.deployment import Deployment, Part
-from secvm.testing.chaos.faults import DRIVER, NODE, Fault, Faults, Kind
-
+from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Fault, Faults, Kind
 
 #: How faults spread over the parts.
 _SHARES = {Part.JOINING: 2, Part.WINDOW: 4, Part.CLOSING: 2, Part.COUNTING: 4}
+#: When a disk is full while somebody writes to it: a relay's or a lone coordinator's, and a database's.
+_WRITTEN = ((Part.WINDOW,), (Part.WINDOW, Part.COUNTING))
 #: Pause between two faults, in the mean.
 _PAUSE_S = 0.15
 #: So long a part that is over soon has run when its first fault comes, at most.
 _FIRST_WITHIN_S = 0.35
 #: While somebody is away in a window, seconds of the federation in one of the machine.
 _SLOW_RATE = 1.5
-#: Of the federation: nothing shaky comes so shortly before a window closes, and time does not go on beyond it meanwhile.
+#: Of the federation: nothing shaky comes so shortly before a window closes; and meanwhile time goes only so far.
 _SHAKY_BEFORE_MS = 20_000
 _CALM_MS = 8_000
 #: Of the machine: so long everybody may take to be well again.
@@ -73,8 +74,9 @@ def draw(
     parts = list(_SHARES)
     for i, fault in enumerate(faults):
         number = 1 + i * rounds // len(faults)
-        # A disk is full while somebody writes to it.
-        part = Part.WINDOW if fault.kind is Kind.DISK else dice.choices(parts, list(_SHARES.values()))[0]
+        part = dice.choices(parts, list(_SHARES.values()))[0]
+        if fault.kind is Kind.DISK:
+            part = dice.choice(_WRITTEN[fault.whom == DATABASE])
         plan[number, part].append(fault)
     # What asks devices to come later comes early in the window.
     return {place: deque(sorted(some, key=lambda fault: not fault.shaky)) for place, some in plan.items()}
@@ -107,7 +109,7 @@ class Storm:
         self.done: Counter[tuple[Kind, str]] = Counter()
 
     def enter(self, number: int, part: Part, *, closes_at: int = 0) -> None:
-        """This part begins. Faults of an earlier one that have not come yet come now, or as soon as they may."""
+        """Begin a part. Faults of an earlier one that have not come yet come now, or as soon as they may."""
         left = self._queues[self._place]
         self._place = (number, part)
         self._closes_at = closes_at
@@ -155,7 +157,7 @@ class Storm:
 
     def _may(self, fault: Fault) -> bool:
         if self._place[1] is not Part.WINDOW or not fault.shaky:
-            return fault.kind is not Kind.DISK or self._place[1] is Part.WINDOW
+            return fault.kind is not Kind.DISK or self._place[1] in _WRITTEN[fault.whom == DATABASE]
         return self._closes_at - self._deployment.clock.now() > _SHAKY_BEFORE_MS
 
     def _hold_time(self) -> Callable[[], None]:
