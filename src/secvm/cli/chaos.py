@@ -58,8 +58,8 @@ def chaos(
     Ends with 1 where that is not so, says how to see it again, and keeps the processes' files.
     JSON keys: runs, seed, store, nodes, participants, rounds, kills (node, driver, database, relay, witness, host),
     stops, taken_over, cuts, slows, slowed_by, disk_full, disk_full_noticed, network, disk, scheduled, acknowledged,
-    received, lost, counted_twice, given_up, identical, audit, forks, ended_by_themselves, answers, seconds,
-    peak_rss_mb.
+    received, lost, counted_twice, given_up, identical, audit, forks, ended_by_themselves, last_words,
+    answers, seconds, peak_rss_mb.
     Example:
 
     \b
@@ -164,6 +164,7 @@ def _told(plan: ChaosPlan, undisturbed: Played, disturbed: Played) -> dict[str, 
         "audit": disturbed.audit,
         "forks": disturbed.forks,
         "ended_by_themselves": dict(disturbed.ended_by_themselves),
+        "last_words": disturbed.last_words,
         "answers": {str(status): count for status, count in sorted(disturbed.answers.items())},
     }
 
@@ -178,6 +179,7 @@ _MAPPINGS = ("kills", "ended_by_themselves", "answers")
 def _added(before: dict[str, Any], one: dict[str, Any]) -> dict[str, Any]:
     """Several runs as one."""
     both = {**before, "identical": before["identical"] and one["identical"], "audit": [*before["audit"], *one["audit"]]}
+    both["last_words"] = [*before["last_words"], *one["last_words"]]
     both |= {name: before[name] + one[name] for name in (*_SUMS, *_MORE_SUMS)}
     both |= {
         name: {key: before[name].get(key, 0) + one[name].get(key, 0) for key in {**before[name], **one[name]}}

@@ -26,7 +26,7 @@ from secvm.coordinator.logbook import check_log
 from secvm.coordinator.node import Node
 from secvm.coordinator.publisher import Publisher, remove_unfinished
 from secvm.coordinator.receipt_shelf import FolderShelf, Shelf
-from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
+from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
@@ -45,6 +45,7 @@ from secvm.runtime.waits import end_all
 
 STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
 LOG_KEY_FILE = "log.key"
+DATABASE_FILE = "database.url"
 SETTINGS_FILE, RECEIVED_FOLDER = "coordinator.toml", "received"
 _ADMIN_KEY_BYTES = 32
 
@@ -56,9 +57,9 @@ def serve(settings_path: Path) -> None:
     run_service(coordinator.run, log=coordinator.log)
 
 
-def initialise(folder: Path) -> str:
+def initialise(folder: Path, database: str | None = None) -> str:
     """Settings with comments, keys that sign and log, and an admin key, which is returned and kept nowhere; only its
-    hash is.
+    hash is. With the address of a ``database`` these are the settings of a node.
     """
     try:
         (folder / "state").mkdir(parents=True, exist_ok=True)
@@ -71,7 +72,9 @@ def initialise(folder: Path) -> str:
     make_secret(folder / "state" / KEY_FILE, os.urandom(SEED_BYTES))
     make_secret(folder / "state" / LOG_KEY_FILE, os.urandom(SEED_BYTES))
     write_atomically(folder / "state" / ADMIN_FILE, hashlib.sha256(admin_key.encode()).hexdigest().encode() + b"\n")
-    write_atomically(folder / SETTINGS_FILE, EXAMPLE.encode())
+    if database is not None:
+        make_secret(folder / "state" / DATABASE_FILE, database.encode() + b"\n")
+    write_atomically(folder / SETTINGS_FILE, (EXAMPLE if database is None else EXAMPLE + NODE_EXAMPLE).encode())
     return admin_key
 
 

@@ -114,6 +114,7 @@ class Played:
     taken_over: int = 0
     disks_noticed: int = 0
     ended_by_themselves: Counter[str] = field(default_factory=Counter)
+    last_words: list[str] = field(default_factory=list)
     answers: Counter[int] = field(default_factory=Counter)
     #: Packages that devices gave up before their window closed.
     given_up: int = 0
@@ -281,6 +282,7 @@ def _play(
         taken_over=0 if faults is None else faults.taken_over,
         disks_noticed=0 if faults is None else faults.noticed,
         ended_by_themselves=deployment.ended_by_themselves,
+        last_words=deployment.last_words,
         answers=deployment.answers,
         given_up=given_up,
         no_network=around.no_network,

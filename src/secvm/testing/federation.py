@@ -221,9 +221,11 @@ class Federation:
         """Start one process again; its state is what it had written."""
         self.children.restart(name)
 
-    def driver(self) -> str | None:
-        """The node that says that it drives; None where none does just now."""
+    def driver(self, *, but: Sequence[str] = ()) -> str | None:
+        """The node that says that it drives; None where none does just now. ``but``: those that are not asked."""
         for name in self.node_names:
+            if name in but:
+                continue
             told = self.answer(name, "/health")
             if told is not None and json.loads(told)["node"]["role"] == "driver":
                 return name

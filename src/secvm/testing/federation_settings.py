@@ -20,7 +20,7 @@ COORDINATOR, RELAY = "coordinator", "relay"
 #: In which file a node finds its database.
 DATABASE_FILE = "database.url"
 #: Of a federation's nodes: short, so that a test need not wait.
-LEASE_S, CLAIM_S, POLL_S = 2.0, 4.0, 0.2
+LEASE_S, POLL_S, CLAIM_S = 2.0, 0.2, 3.0
 RELAY_PATH = "/relay"
 RELAY_MODE = "round"
 SEED_FILE = "tokens.seed"
@@ -142,8 +142,8 @@ class FederationSettings:
         """That of a node, or of the only process."""
         log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
         node: dict[str, Any] = {
-            "database": {"url_file": DATABASE_FILE},
-            "node": {"name": name, "lease_s": LEASE_S, "claim_s": CLAIM_S, "poll_s": POLL_S},
+            "database": {"url": f"file:{DATABASE_FILE}"},
+            "node": {"name": name, "lease_s": LEASE_S, "poll_s": POLL_S, "claim_s": CLAIM_S},
         }
         self._write(
             name,

@@ -35,12 +35,16 @@ from secvm.testing.processes import die_with_parent, free_port
 #: How long a server may take to start, or to end.
 PATIENCE_S = 60.0
 _NAP_S = 0.02
+#: Debian keeps the programs of each version out of PATH.
+_DEBIAN = Path("/usr/lib/postgresql")
 _ROLE = "secvm"
 _TEMPLATE = "secvm_migrated"
 _SETTINGS = {
     "listen_addresses": "",
     "fsync": "on",
     "full_page_writes": "on",
+    # After a kill it makes sure of what is on the disk: in one call, not file by file.
+    "recovery_init_sync_method": "syncfs",
     "max_connections": "60",
     "shared_buffers": "32MB",
     "max_wal_size": "512MB",
@@ -58,7 +62,7 @@ def find_postgres() -> Path:
     found = shutil.which("initdb")
     if found is not None and (Path(found).resolve().parent / "postgres").exists():
         return Path(found).resolve().parent
-    places = [place.parent for place in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    places = [place.parent for place in _DEBIAN.glob("*/bin/initdb")]
     if not places:
         raise BadInputError(
             "PostgreSQL is not installed: there is no initdb in PATH, nor below /usr/lib/postgresql",

@@ -137,6 +137,7 @@ class PostgresStore(PostgresRounds):
         """More than one statement takes, in one transaction all the same."""
         tables = epoch_tables(epoch)
         with self._pool.changing(bulk=True) as connection:
+            self._begin_in(connection, epoch)
             if not run(connection, _SQL["hold_open"], epoch=epoch):
                 return False
             if deposit is not None and not run(connection, _SQL["deposit_count"], epoch=epoch, **deposit):

@@ -72,6 +72,8 @@ class Deployment(Federation):
         self.answers: Counter[int] = Counter()
         #: Processes that ended without being killed, and were started again.
         self.ended_by_themselves: Counter[str] = Counter()
+        #: What each of them said last.
+        self.last_words: list[str] = []
         if self.network is not None:
             self._addresses = {f"node-{number}": self.network.add(f"node-{number}") for number in range(nodes)}
             self._addresses |= {f"witness-{number}": HUB_ADDRESS for number in range(_WITNESSES)}
@@ -201,6 +203,8 @@ class Deployment(Federation):
         """Start again whoever has ended by itself; False while the database does not answer."""
         for name in self.children.ended():
             self.ended_by_themselves[name] += 1
+            said = self.children.log(name).read_text(errors="replace").splitlines()
+            self.last_words.append(f"{name}: {said[-1] if said else 'nothing'}")
             self.children.kill(name)
             self.children.restart(name)
         return self.database is None or self.database.revive()
