@@ -111,7 +111,6 @@ def _run(plan: ChaosPlan) -> tuple[dict[str, Any], bool]:
     try:
         for name in ("undisturbed", "disturbed"):
             (folder / name).mkdir()
-        folder.chmod(0o711)
         say(f"seed {plan.seed}: {plan.rounds} rounds undisturbed")
         undisturbed = play(folder / "undisturbed", plan, disturbed=False)
         say(f"undisturbed: {undisturbed.verdict.acknowledged} packages acknowledged, none lost")

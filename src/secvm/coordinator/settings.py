@@ -53,7 +53,6 @@
     name = "node-1"                 # for the log and for you
     drives = true                   # whether it may be the one that drives; then it needs the keys that sign and log
     lease_s = 10.0                  # so long after the driver died, stopped or lost the database another one drives
-    claim_s = 60.0                  # so long after a node died others open and count what it had begun
     poll_s = 1.0                    # how often to look for what others did, where nobody tells
     claim_s = 30.0                  # so long others wait for what a node that died was opening or counting
 
@@ -238,8 +237,6 @@ class NodePart(Settings):
     drives: bool = True
     #: How long after its last word the driver is taken for gone.
     lease_s: Annotated[float, pydantic.Field(ge=0.5, le=3600)] = 10.0
-    #: How long what a node opens or counts is left to it; then others take it up, and one of them is heard.
-    claim_s: Annotated[float, pydantic.Field(ge=0.5, le=3600)] = 60.0
     #: How often to look for what others did.
     poll_s: Annotated[float, pydantic.Field(ge=0.05, le=60)] = 1.0
     #: How long what this node has begun to open or to count is left to it: longer than either takes.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -169,9 +170,10 @@ class _Around:
 @contextlib.contextmanager
 def _surroundings(folder: Path, plan: ChaosPlan, *, disturbed: bool) -> Iterator[_Around]:
     around = _Around()
-    # PostgreSQL runs as somebody else, who must be able to go through.
-    folder.chmod(0o711)
     with contextlib.ExitStack() as held:
+        # PostgreSQL runs as somebody else, who cannot go through every folder of ours.
+        open_place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="secvm-chaos-db-")))
+        open_place.chmod(0o711)
         if disturbed and "network" in plan.faults:
             around.no_network = "the nodes of --store sqlite are one process" if plan.store == "sqlite" else None
             around.no_network = around.no_network or why_no_network()
@@ -183,10 +185,10 @@ def _surroundings(folder: Path, plan: ChaosPlan, *, disturbed: bool) -> Iterator
                 names = {RELAY: _FILE_MB, **({COORDINATOR: _FILE_MB} if plan.store == "sqlite" else {})}
                 names |= {DATABASE: _DATABASE_MB} if plan.store == "postgres" else {}
                 for name, megabytes in names.items():
-                    disk = SmallDisk(folder / f"disk-{name}", megabytes=megabytes)
+                    disk = SmallDisk(open_place / name, megabytes=megabytes)
                     around.disks[name] = held.enter_context(disk)
         if plan.store == "postgres":
-            parent = around.disks[DATABASE].folder if DATABASE in around.disks else folder
+            parent = around.disks[DATABASE].folder if DATABASE in around.disks else open_place
             around.database = held.enter_context(Database(parent, on_hub=around.network is not None))
         yield around
 
