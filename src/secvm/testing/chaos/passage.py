@@ -75,7 +75,7 @@ class Passage:
         self._dice = dice or random.Random(0)  # noqa: S311
         self._well: set[Place] = set()
         self._open: dict[Place, set[asyncio.StreamWriter]] = {place: set() for place in self._places}
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
         self._failed: BaseException | None = None
@@ -99,7 +99,7 @@ class Passage:
 
     def close(self) -> None:
         """No more. Twice is once."""
-        if self._thread.is_alive() and self._stop is not None:
+        if self._thread.is_alive() and self._stop is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
 
@@ -111,25 +111,25 @@ class Passage:
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._serve())
+            asyncio.run(self._serve())
         except BaseException as error:  # noqa: BLE001  (told to whoever started this thread)
             self._failed = error
         finally:
             self._ready.set()
-            self._loop.close()
 
     async def _serve(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         tasks: set[asyncio.Task[None]] = set()
 
         def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = self._loop.create_task(self._conversation(reader, writer))
+            task = loop.create_task(self._conversation(reader, writer))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
         server = await asyncio.start_server(taken, self._host, self.port, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
-        looks = [self._loop.create_task(self._look_after(place)) for place in self._places]
+        looks = [loop.create_task(self._look_after(place)) for place in self._places]
         self._ready.set()
         try:
             await self._stop.wait()
