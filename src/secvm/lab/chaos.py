@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +30,6 @@ from secvm.lab.disturbed import attendance, from_outside, offline, tally_of
 from secvm.protocol.ending import Ending
 from secvm.protocol.manifest import LastRound, RoundManifest
 from secvm.testing.chaos.accounting import RoundAccount, Verdict, read_received, settle
-from secvm.testing.chaos.database import Database
 from secvm.testing.chaos.deployment import Deployment, Part
 from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Faults, Kind
 from secvm.testing.chaos.network import Network, why_no_network
@@ -37,6 +37,9 @@ from secvm.testing.chaos.passage import Instead
 from secvm.testing.chaos.small_disk import SmallDisk, why_no_disk
 from secvm.testing.chaos.storm import Storm, Wanted, draw
 from secvm.testing.federation_settings import COORDINATOR, RELAY, HostOf
+
+if TYPE_CHECKING:
+    from secvm.testing.chaos.database import Database
 
 #: Faults that can be asked for.
 FAULTS = ("kill", "stop", "network", "disk")
@@ -68,7 +71,8 @@ class ChaosPlan:
     def __post_init__(self) -> None:
         strange = [name for name in self.faults if name not in FAULTS]
         if strange or not self.faults:
-            raise BadInputError(f"--faults are some of {', '.join(FAULTS)}, with commas between; not '{strange}'")
+            given = f"not '{strange[0]}'" if strange else "none is given"
+            raise BadInputError(f"--faults are some of {', '.join(FAULTS)}, with commas between: {given}")
         if self.store not in ("sqlite", "postgres"):
             raise BadInputError("--store is sqlite or postgres")
 
@@ -188,6 +192,9 @@ def _surroundings(folder: Path, plan: ChaosPlan, *, disturbed: bool) -> Iterator
                     disk = SmallDisk(open_place / name, megabytes=megabytes)
                     around.disks[name] = held.enter_context(disk)
         if plan.store == "postgres":
+            # Late: who keeps everything in a file needs no driver for a database.
+            from secvm.testing.chaos.database import Database  # noqa: PLC0415
+
             parent = around.disks[DATABASE].folder if DATABASE in around.disks else open_place
             around.database = held.enter_context(Database(parent, on_hub=around.network is not None))
         yield around

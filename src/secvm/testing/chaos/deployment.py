@@ -19,14 +19,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from secvm.testing.chaos.accounting import Acknowledged
-from secvm.testing.chaos.database import Database
 from secvm.testing.chaos.network import HUB_ADDRESS, Network, enter
 from secvm.testing.chaos.passage import Answer, Instead, Passage, Request
 from secvm.testing.chaos.settings import FORWARD, FORWARD_DOOR, RELAY_DOOR, ChaosSettings
 from secvm.testing.federation import Door, Federation, HostOf, RoundCounts
 from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings, Pace
+
+if TYPE_CHECKING:
+    from secvm.testing.chaos.database import Database
 
 _WITNESSES = 3
 #: Whoever may be stopped or cut off is not waited for.
