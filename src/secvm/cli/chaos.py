@@ -125,6 +125,9 @@ def _run(plan: ChaosPlan) -> tuple[dict[str, Any], bool]:
                 f" --participants {plan.participants} --rounds {plan.rounds} --nodes {plan.nodes} --store {plan.store}"
             )
         return told, right
+    except KeyboardInterrupt:
+        kept = False
+        raise
     finally:
         if kept:
             note(f"what every process told is kept in {folder}")
