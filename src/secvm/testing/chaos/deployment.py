@@ -217,7 +217,9 @@ class Deployment(Federation):
         it lies on the same disk.
         """
         told = sum(
-            self.children.log(name).read_bytes().count(word) for name in self.nodes for word in (b'-failed"', b"lost-the")
+            self.children.log(name).read_bytes().count(word)
+            for name in self.nodes
+            for word in (b'-failed"', b"lost-the")
         )
         return told + self.answers[503]
 

@@ -27,7 +27,7 @@ from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Fault, Faults, Ki
 #: How faults spread over the parts.
 _SHARES = {Part.JOINING: 2, Part.WINDOW: 4, Part.CLOSING: 2, Part.COUNTING: 4}
 #: When a disk is full while somebody writes to it: a relay's or a lone coordinator's, and a database's.
-_WRITTEN = ((Part.WINDOW,), (Part.WINDOW, Part.COUNTING))
+_WRITTEN = ((Part.WINDOW,), (Part.COUNTING,))
 #: Pause between two faults, in the mean.
 _PAUSE_S = 0.15
 #: So long a part that is over soon has run when its first fault comes, at most.
@@ -109,7 +109,9 @@ class Storm:
         self.done: Counter[tuple[Kind, str]] = Counter()
 
     def enter(self, number: int, part: Part, *, closes_at: int = 0) -> None:
-        """Begin a part. Faults of an earlier one that have not come yet come now, or as soon as they may."""
+        """Begin a part. Faults of an earlier one that have not come yet come now, or as soon as they may. A database
+        whose disk is full while it counts has no room from the first moment.
+        """
         left = self._queues[self._place]
         self._place = (number, part)
         self._closes_at = closes_at
@@ -118,7 +120,11 @@ class Storm:
         left.clear()
         if part is Part.WINDOW:
             self._queues[self._place] = deque(sorted(queue, key=lambda fault: not fault.shaky))
-        self._next = self._monotonic() + self._dice.random() * _FIRST_WITHIN_S
+        elif part is Part.COUNTING:
+            self._queues[self._place] = deque(sorted(queue, key=lambda fault: fault.kind is not Kind.DISK))
+        queue = self._queues[self._place]
+        at_once = part is Part.COUNTING and bool(queue) and queue[0].kind is Kind.DISK
+        self._next = self._monotonic() + (0.0 if at_once else self._dice.random() * _FIRST_WITHIN_S)
 
     def spent(self) -> bool:
         """Whether all faults of this part have come, or cannot come in it any more."""
@@ -162,6 +168,8 @@ class Storm:
 
     def _hold_time(self) -> Callable[[], None]:
         clock = self._deployment.clock
+        if self._place[1] is Part.COUNTING:
+            return lambda: None  # it is only just beginning, and waits by itself for the end
         if self._place[1] is Part.WINDOW and self._closes_at - clock.now() > _CALM_MS:
             return clock.slacken(_SLOW_RATE, self._closes_at - _CALM_MS)
         return clock.freeze()
