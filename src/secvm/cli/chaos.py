@@ -124,10 +124,11 @@ def _run(plan: ChaosPlan) -> tuple[dict[str, Any], bool]:
                 f"again: ./secvm dev chaos --seed {plan.seed} --kills {plan.kills} --faults {','.join(plan.faults)}"
                 f" --participants {plan.participants} --rounds {plan.rounds} --nodes {plan.nodes} --store {plan.store}"
             )
-        return told, right
     except KeyboardInterrupt:
         kept = False
         raise
+    else:
+        return told, right
     finally:
         if kept:
             note(f"what every process told is kept in {folder}")
