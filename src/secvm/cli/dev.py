@@ -16,6 +16,7 @@ import typer
 
 from secvm.cli import system_packages
 from secvm.cli.audit_dependencies import audit
+from secvm.cli.chaos import chaos
 from secvm.cli.output import Format, FormatOption, note
 from secvm.cli.simulate import simulate
 from secvm.cli.trials import trials
@@ -193,6 +194,7 @@ def audit_dependencies(output_format: FormatOption = Format.TXT) -> None:
     audit(checkout(), output_format)
 
 
+app.command()(chaos)
 app.command()(simulate)
 app.command()(trials)
 
