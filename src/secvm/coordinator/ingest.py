@@ -25,6 +25,7 @@ from secvm.coordinator.records import DIGEST_BYTES
 from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES, pack, unpack
+from secvm.crypto.lanes import Lanes
 from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
@@ -82,13 +83,14 @@ class Ingest:
         log: Log | None = None,
         limits: Limits | None = None,
         redeemer: Redeemer | None = None,
+        lanes: Lanes | None = None,
     ) -> None:
         self._log = log
         self._store = store
         self._clock = clock
         self._limits = limits or Limits()
         self._present = Present()
-        self._opener = Opener(store, metrics=metrics, log=log, redeemer=redeemer)
+        self._opener = Opener(store, metrics=metrics, log=log, redeemer=redeemer, lanes=lanes)
         self._waiting_bytes = 0
         #: Digests of what the gateway stored last, oldest first; a flood of one capsule shall not fill the disk.
         self._remembered: dict[bytes, None] = {}

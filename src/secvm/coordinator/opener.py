@@ -19,6 +19,8 @@ from secvm.coordinator.records import RECORD_BYTES
 from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.capsules import unpack
+from secvm.crypto.lanes import Lanes
+from secvm.crypto.oblivious import GatewayKeys
 from secvm.errors import StoreError
 from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.logs import Log
@@ -44,6 +46,7 @@ class Opener:
         metrics: Metrics,
         log: Log | None = None,
         redeemer: Redeemer | None = None,
+        lanes: Lanes | None = None,
         gather_s: float = GATHER_S,
         pause_s: float = PAUSE_S,
     ) -> None:
@@ -53,6 +56,8 @@ class Opener:
         self._pause_s = pause_s
         self._gather_s = gather_s
         self._present = Present()
+        self._lanes = lanes
+        self._keys: dict[int, GatewayKeys] = {}
         #: Epochs in which something may be sealed.
         self._sealed: set[int] = set()
         self._something = asyncio.Event()
@@ -67,6 +72,7 @@ class Opener:
     def update(self, present: Present) -> None:
         """From now on these are the keys. Of every epoch that has one, something may be sealed from before."""
         self._present = present
+        self._keys = {}
         self._sealed = {key.epoch for key in present.keys}
         self._something.set()
 
@@ -115,25 +121,27 @@ class Opener:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
+    def _keys_of(self, epoch: int) -> GatewayKeys:
+        """What opens the capsules of an epoch, in the way that this machine does best."""
+        if epoch not in self._keys:
+            self._keys[epoch] = self._present.keys_of(epoch).with_lanes(self._lanes)
+        return self._keys[epoch]
+
     async def _open_some(self, epoch: int) -> bool:
         """Open the oldest groups of an epoch. False: there were none."""
         async with self._one:
             groups = await asyncio.to_thread(self._store.sealed, epoch, GROUPS)
             if not groups:
                 return False
-            keys, present = self._present.keys_of(epoch), self._present
-
-            def check(content: bytes) -> tuple[bytes, bytes]:
-                return self._redeemer.check(content, epoch, present)
-
+            keys, check = self._keys_of(epoch), self._redeemer.checker(epoch, self._present)
             parts, spent = [], []
             dropped: Counter[str] = Counter()
             for capsules in _slices(groups):
                 # A token takes as long as its capsule, or thirty times as long without compiled code.
                 opened = (
                     await asyncio.to_thread(open_block, keys, capsules, check)
-                    if self._redeemer.can
-                    else open_block(keys, capsules, check)
+                    if check is not None
+                    else open_block(keys, capsules)
                 )
                 parts.append(opened.block)
                 spent.append(opened.spent)
