@@ -11,6 +11,7 @@
     ├── ConsentRefusedError         valid, but it tells more about a person than this device agrees to
     ├── OverLimitError              more than the person's limit of traffic allows today
     ├── StoreError                  a store could not do what was asked, and nothing of it is done: disk full, I/O error
+    │   └── StaleDriverError        … because another node drives by now
     └── ProtocolError               what was said between two parties breaks the protocol
         ├── LocalProtocolError      we broke it: fix the calling code
         └── RemoteProtocolError     they broke it; ``problem`` names what to answer
@@ -86,6 +87,10 @@ class OverLimitError(SecVMError):
 
 class StoreError(SecVMError):
     """The store could not do it, and nothing of it is done."""
+
+
+class StaleDriverError(StoreError):
+    """Another node drives by now; nothing was changed."""
 
 
 class ProtocolError(SecVMError):
