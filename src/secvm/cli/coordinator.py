@@ -60,3 +60,26 @@ def init(
         f"can read. Look through the settings, then: ./secvm coordinator serve --config {settings}"
     )
     emit({"settings": str(settings), "admin_key": admin_key, "log_key": public}, output_format, text=text)
+
+
+@app.command()
+def build_lanes(*, output_format: FormatOption = Format.TXT) -> None:
+    """Compile the machine code that opens eight capsules at once.
+
+    Needs a C compiler, the package's extra 'lanes' and a CPU with AVX-512 IFMA. A coordinator that starts afterwards
+    finds the code by itself; without it, it opens one capsule after the other. Example:
+
+    \b
+        ./secvm coordinator build-lanes
+    """
+    from secvm.runtime.lanes import build_lanes as build
+    from secvm.runtime.lanes import find_lanes
+
+    folder = build()
+    found = find_lanes()
+    verdict = "a coordinator uses it" if found.lanes is not None else f"of no use on this machine: {found.reason}"
+    emit(
+        {"folder": str(folder), "usable": found.lanes is not None, "reason": found.reason},
+        output_format,
+        text=f"{folder}: {verdict}",
+    )

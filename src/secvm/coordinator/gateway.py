@@ -94,9 +94,7 @@ def open_block(keys: GatewayKeys, capsules: Sequence[bytes], check: CheckToken |
     return OpenedBlock(records.tobytes(), Counter())
 
 
-def _judge(
-    capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolError], check: CheckToken
-) -> OpenedBlock:
+def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolError], check: CheckToken) -> OpenedBlock:
     """One after the other."""
     parts: list[bytes] = []
     spent: list[bytes] = []

@@ -33,6 +33,7 @@ from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.lanes import Lanes
 from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
@@ -40,6 +41,7 @@ from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.http_server import HttpServer, Limits, http_date
+from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import FILE as LOCK_FILE
@@ -150,6 +152,11 @@ class Coordinator:
         self._shelf.close()
         self._held.close()
 
+    def _lanes(self) -> Lanes | None:
+        found = find_lanes(self._settings.opening.lanes)
+        self.log.tell("opening", mode="one-by-one" if found.lanes is None else "lanes", reason=found.reason)
+        return found.lanes
+
     async def run(self, stop: asyncio.Event) -> None:
         settings, grid = self._settings, self._settings.epochs.grid
         receipts = Receipts(self._shelf, store=self._store, grid=grid)
@@ -162,6 +169,7 @@ class Coordinator:
             log=self.log,
             limits=self.ingest_limits,
             redeemer=redeemer,
+            lanes=self._lanes(),
         )
         gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock), redeemer=redeemer)
         packages = PackageRoutes(

@@ -19,7 +19,7 @@ from secvm.coordinator.records import RECORD_BYTES
 from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.capsules import unpack
-from secvm.crypto.lanes import Lanes
+from secvm.crypto.lanes import LANES, Lanes
 from secvm.crypto.oblivious import GatewayKeys
 from secvm.errors import StoreError
 from secvm.protocol.problems import PROBLEMS
@@ -68,6 +68,7 @@ class Opener:
         self._opened = metrics.counter("opened", "Capsules that hold a package.")
         self._dropped = metrics.counter("dropped", "Stored capsules without one.", {"problem": tuple(PROBLEMS)})
         self._faults = metrics.counter("opener_faults", "Times that opening failed and was begun anew.")
+        metrics.gauge("opening_lanes", "Capsules that are opened at once.").set(1 if lanes is None else LANES)
 
     def update(self, present: Present) -> None:
         """From now on these are the keys. Of every epoch that has one, something may be sealed from before."""

@@ -1,9 +1,9 @@
 /* Capsules opened eight at a time: what secvm.crypto.hpke does with pyca, for X25519 / HKDF-SHA256 / AES-128-GCM.
  *
  * secvm.crypto.lanes calls this through ctypes; secvm.runtime.lanes compiles it where there is a compiler, and tries it
- * against the readable code before anything rests on it. The eight exchanges at once are somebody else's
- * (mbx_x25519_mb8, handed in as a pointer); SHA-256 and AES-GCM are the CPU's own instructions. No header but the
- * compiler's and libc's is needed.
+ * against the readable code before anything rests on it. X25519 is done for eight capsules at once, a lane each, with
+ * the CPU's multiplication of 52-bit numbers (AVX-512 IFMA); SHA-256 and AES-GCM are the CPU's own instructions. No
+ * header but the compiler's and libc's is needed.
  *
  * Promises: no branch and no address depends on a secret; of a capsule whose tag is wrong nothing is written; every
  * array of ours that held a secret is wiped before the function returns (registers that a compiler spilled are beyond
@@ -18,12 +18,235 @@ enum { LANES = 8, HEADER = 7, POINT = 32, TAG = 16, HASH = 32, BLOCK = 64 };
 /* What became of a capsule. */
 enum { OPENED = 0, LOW_ORDER = 1, WRONG_TAG = 2 };
 
-/* Arrays of eight pointers: secrets out; private keys and points in. Four bits a lane: 0 when it went well. */
-typedef uint32_t (*exchange8)(uint8_t *const[LANES], const uint8_t *const[LANES], const uint8_t *const[LANES]);
-
 static void wipe(void *memory, size_t size) {
     memset(memory, 0, size);
     __asm__ __volatile__("" : : "r"(memory) : "memory"); /* somebody might look: it is not left out */
+}
+
+/* ── X25519, eight at once ─────────────────────────────────────────────────────────────────────────────────────────
+ *
+ * A number modulo p = 2^255 - 19 is five limbs of 51 bits. The CPU multiplies the low 52 bits of two words, so a limb may
+ * have one bit more, and not two. Every function below takes and returns **small** numbers: each limb < 2^51 + 2^15.
+ */
+
+typedef struct {
+    __m512i limb[5];
+} number;
+
+#define EACH_LIMB _Pragma("GCC unroll 5") for (int i = 0; i < 5; i++)
+
+static inline __m512i all(uint64_t word) { return _mm512_set1_epi64((long long)word); }
+
+static inline __m512i times_19(__m512i a) {
+    return _mm512_add_epi64(_mm512_add_epi64(a, _mm512_slli_epi64(a, 1)), _mm512_slli_epi64(a, 4));
+}
+
+/* Limbs < 2^61 become small ones: what is carried is < 2^10, and 19 times that < 2^15. All five at once: nothing that
+ * comes in makes a carry run on, and nothing has to. */
+static inline void carry(number *a) {
+    __m512i over[5];
+    EACH_LIMB {
+        over[i] = _mm512_srli_epi64(a->limb[i], 51);
+        a->limb[i] = _mm512_and_si512(a->limb[i], all((1ULL << 51) - 1));
+    }
+    a->limb[0] = _mm512_madd52lo_epu64(a->limb[0], over[4], all(19));
+    for (int i = 1; i < 5; i++) a->limb[i] = _mm512_add_epi64(a->limb[i], over[i - 1]);
+}
+
+static inline number plus(const number *a, const number *b) {
+    number sum;
+    EACH_LIMB sum.limb[i] = _mm512_add_epi64(a->limb[i], b->limb[i]);
+    carry(&sum);
+    return sum;
+}
+
+/* a + 2p - b: no limb of 2p is less than 2^52 - 38, so none of the difference is below zero. */
+static inline number minus(const number *a, const number *b) {
+    number difference;
+    EACH_LIMB {
+        __m512i above = _mm512_add_epi64(a->limb[i], all((1ULL << 52) - (i ? 2 : 38)));
+        difference.limb[i] = _mm512_sub_epi64(above, b->limb[i]);
+    }
+    carry(&difference);
+    return difference;
+}
+
+/* A product is ten columns, the k-th of weight 2^51k. The CPU gives the upper half of a product of two limbs with weight
+ * 2^52, so it counts twice in the column above: upper halves are summed and doubled first, lower halves added after.
+ * Each column then is a sum of at most five numbers < 2^53 and five < 2^52, together < 15·2^52; and a limb is < 2^61
+ * after 2^255 = 19 has been used. */
+static inline number folded(const __m512i column[10]) {
+    number product;
+    EACH_LIMB product.limb[i] = _mm512_add_epi64(column[i], times_19(column[i + 5]));
+    carry(&product);
+    return product;
+}
+
+static inline void double_columns(__m512i column[10]) {
+#pragma GCC unroll 10
+    for (int k = 0; k < 10; k++) column[k] = _mm512_add_epi64(column[k], column[k]);
+}
+
+static inline number times(const number *a, const number *b) {
+    __m512i column[10];
+#pragma GCC unroll 10
+    for (int k = 0; k < 10; k++) column[k] = _mm512_setzero_si512();
+    EACH_LIMB {
+#pragma GCC unroll 5
+        for (int j = 0; j < 5; j++)
+            column[i + j + 1] = _mm512_madd52hi_epu64(column[i + j + 1], a->limb[i], b->limb[j]);
+    }
+    double_columns(column);
+    EACH_LIMB {
+#pragma GCC unroll 5
+        for (int j = 0; j < 5; j++) column[i + j] = _mm512_madd52lo_epu64(column[i + j], a->limb[i], b->limb[j]);
+    }
+    return folded(column);
+}
+
+/* As times(a, a): what stands twice in the sum is computed once. */
+static inline number squared(const number *a) {
+    __m512i column[10];
+#pragma GCC unroll 10
+    for (int k = 0; k < 10; k++) column[k] = _mm512_setzero_si512();
+    EACH_LIMB {
+#pragma GCC unroll 5
+        for (int j = i + 1; j < 5; j++)
+            column[i + j + 1] = _mm512_madd52hi_epu64(column[i + j + 1], a->limb[i], a->limb[j]);
+    }
+    double_columns(column);
+    EACH_LIMB {
+        column[2 * i + 1] = _mm512_madd52hi_epu64(column[2 * i + 1], a->limb[i], a->limb[i]);
+#pragma GCC unroll 5
+        for (int j = i + 1; j < 5; j++) column[i + j] = _mm512_madd52lo_epu64(column[i + j], a->limb[i], a->limb[j]);
+    }
+    double_columns(column);
+    EACH_LIMB column[2 * i] = _mm512_madd52lo_epu64(column[2 * i], a->limb[i], a->limb[i]);
+    return folded(column);
+}
+
+/* a + 121665·b */
+static inline number plus_times_a24(const number *a, const number *b) {
+    number sum;
+    __m512i high[5];
+    EACH_LIMB {
+        sum.limb[i] = _mm512_madd52lo_epu64(a->limb[i], b->limb[i], all(121665));
+        high[i] = _mm512_slli_epi64(_mm512_madd52hi_epu64(_mm512_setzero_si512(), b->limb[i], all(121665)), 1);
+    }
+    sum.limb[0] = _mm512_add_epi64(sum.limb[0], times_19(high[4]));
+    for (int i = 1; i < 5; i++) sum.limb[i] = _mm512_add_epi64(sum.limb[i], high[i - 1]);
+    carry(&sum);
+    return sum;
+}
+
+static inline void swap_if(__mmask8 yes, number *a, number *b) {
+    EACH_LIMB {
+        __m512i left = a->limb[i];
+        a->limb[i] = _mm512_mask_blend_epi64(yes, left, b->limb[i]);
+        b->limb[i] = _mm512_mask_blend_epi64(yes, b->limb[i], left);
+    }
+}
+
+static number squared_often(number a, int count) {
+    while (count--) a = squared(&a);
+    return a;
+}
+
+/* a^(p - 2), by the usual chain; 0 for 0. The names say which power of two, less one, is the exponent. */
+static number inverse(const number *a) {
+    number two = squared(a), eight = squared_often(two, 2), nine = times(&eight, a), eleven = times(&nine, &two);
+    number t = squared(&eleven), p5 = times(&t, &nine), p10, p20, p40, p50, p100, p200;
+    t = squared_often(p5, 5), p10 = times(&t, &p5);
+    t = squared_often(p10, 10), p20 = times(&t, &p10);
+    t = squared_often(p20, 20), p40 = times(&t, &p20);
+    t = squared_often(p40, 10), p50 = times(&t, &p10);
+    t = squared_often(p50, 50), p100 = times(&t, &p50);
+    t = squared_often(p100, 100), p200 = times(&t, &p100);
+    t = squared_often(p200, 50), t = times(&t, &p50);
+    t = squared_often(t, 5);
+    return times(&t, &eleven);
+}
+
+/* The one number below p that this is, for one lane. */
+static void number_out(const uint64_t limb[5], uint8_t out[POINT]) {
+    const uint64_t mask = (1ULL << 51) - 1;
+    uint64_t t[5], words[4];
+    memcpy(t, limb, sizeof t);
+    for (int turn = 0; turn < 4; turn++) {
+        /* Twice: limbs below 2^51, the number below 2^255. Then 19 more and a carry, so that p and what lies above it
+         * begin anew at 19; and in the end 2^255 - 19 more, of which bit 255 falls off. */
+        if (turn == 2) t[0] += 19;
+        if (turn == 3)
+            for (int i = 0; i < 5; i++) t[i] += mask - (i ? 0 : 18);
+        for (int i = 0; i < 4; i++) t[i + 1] += t[i] >> 51, t[i] &= mask;
+        if (turn < 3) t[0] += 19 * (t[4] >> 51);
+        t[4] &= mask;
+    }
+    words[0] = t[0] | t[1] << 51;
+    words[1] = t[1] >> 13 | t[2] << 38;
+    words[2] = t[2] >> 26 | t[3] << 25;
+    words[3] = t[3] >> 39 | t[4] << 12;
+    memcpy(out, words, POINT);
+    wipe(t, sizeof t);
+    wipe(words, sizeof words);
+}
+
+/* RFC 7748 §5 for one private key and eight points; a point of low order gives zero. */
+static void exchange(const uint8_t private_key[POINT], const uint8_t *const points[LANES],
+                     uint8_t shared[LANES][POINT]) {
+    uint64_t limbs[5][LANES] __attribute__((aligned(64)));
+    uint8_t scalar[POINT];
+    const uint64_t mask = (1ULL << 51) - 1;
+    number x1, x2, z2, x3, z3;
+    uint8_t before = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        uint64_t words[4];
+        memcpy(words, points[lane], POINT);
+        limbs[0][lane] = words[0] & mask;
+        limbs[1][lane] = (words[0] >> 51 | words[1] << 13) & mask;
+        limbs[2][lane] = (words[1] >> 38 | words[2] << 26) & mask;
+        limbs[3][lane] = (words[2] >> 25 | words[3] << 39) & mask;
+        limbs[4][lane] = (words[3] >> 12) & mask; /* without bit 255, as the RFC says */
+    }
+    memcpy(scalar, private_key, POINT);
+    scalar[0] &= 248;
+    scalar[31] = (uint8_t)((scalar[31] & 127) | 64);
+    EACH_LIMB {
+        x1.limb[i] = x3.limb[i] = _mm512_load_si512(limbs[i]);
+        z2.limb[i] = _mm512_setzero_si512();
+        x2.limb[i] = z3.limb[i] = i ? _mm512_setzero_si512() : all(1);
+    }
+    for (int bit = 254; bit >= 0; bit--) {
+        uint8_t now = (scalar[bit >> 3] >> (bit & 7)) & 1;
+        __mmask8 swap = (__mmask8)(0 - (now ^ before));
+        number a, b, c, d, aa, bb, e, da, cb, t;
+        before = now;
+        swap_if(swap, &x2, &x3);
+        swap_if(swap, &z2, &z3);
+        a = plus(&x2, &z2), b = minus(&x2, &z2);
+        c = plus(&x3, &z3), d = minus(&x3, &z3);
+        aa = squared(&a), bb = squared(&b);
+        e = minus(&aa, &bb);
+        da = times(&d, &a), cb = times(&c, &b);
+        t = plus(&da, &cb), x3 = squared(&t);
+        t = minus(&da, &cb), t = squared(&t), z3 = times(&x1, &t);
+        x2 = times(&aa, &bb);
+        t = plus_times_a24(&aa, &e), z2 = times(&e, &t);
+    }
+    swap_if((__mmask8)(0 - before), &x2, &x3);
+    swap_if((__mmask8)(0 - before), &z2, &z3);
+    z2 = inverse(&z2);
+    x2 = times(&x2, &z2);
+    EACH_LIMB _mm512_store_si512(limbs[i], x2.limb[i]);
+    for (int lane = 0; lane < LANES; lane++) {
+        uint64_t limb[5];
+        EACH_LIMB limb[i] = limbs[i][lane];
+        number_out(limb, shared[lane]);
+        wipe(limb, sizeof limb);
+    }
+    wipe(limbs, sizeof limbs);
+    wipe(scalar, sizeof scalar);
+    wipe(&x2, sizeof x2), wipe(&z2, sizeof z2), wipe(&x3, sizeof x3), wipe(&z3, sizeof z3);
 }
 
 /* ── SHA-256 ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -266,15 +489,13 @@ static int open_one(const lanes_key *key, const hmac_key *no_salt, const uint8_t
 
 /* `capsules`: n of them side by side, `sizes` long, all with the header of this key and long enough to hold a tag.
  * What was in a capsule is written to `out` where the capsule began in `capsules`, and its fate to `fates`;
- * `kem_secrets` (32 bytes each) may be missing, and so may `digests`, the SHA-256 of each whole capsule. */
-__attribute__((visibility("default"))) void secvm_lanes_open(exchange8 exchange, const lanes_key *key, size_t n,
-                                                             const uint8_t *capsules, const uint32_t *sizes,
-                                                             uint8_t *out, uint8_t *fates, uint8_t *kem_secrets,
-                                                             uint8_t *digests) {
+ * `kem_secrets` (32 bytes each) may be missing. */
+__attribute__((visibility("default"))) void secvm_lanes_open(const lanes_key *key, size_t n, const uint8_t *capsules,
+                                                             const uint32_t *sizes, uint8_t *out, uint8_t *fates,
+                                                             uint8_t *kem_secrets) {
     scratch s;
     hmac_key no_salt;
-    uint8_t *shared[LANES];
-    const uint8_t *private_keys[LANES], *points[LANES];
+    const uint8_t *points[LANES];
     static const uint8_t zeros[HASH];
     size_t at = 0, offsets[LANES];
     hmac_begin(&no_salt, zeros);
@@ -285,19 +506,15 @@ __attribute__((visibility("default"))) void secvm_lanes_open(exchange8 exchange,
                 offsets[i] = at;
                 at += sizes[start + i];
             }
-            shared[i] = s.shared[i];
-            private_keys[i] = key->private_key;
             /* Lanes without a capsule do the first one's work again, and nobody looks. */
             points[i] = capsules + offsets[i < count ? i : 0] + HEADER;
         }
-        memset(s.shared, 0, sizeof s.shared);
-        exchange(shared, private_keys, points);
+        exchange(key->private_key, points, s.shared);
         for (size_t i = 0; i < count; i++) {
             const uint8_t *capsule = capsules + offsets[i];
             size_t size = sizes[start + i];
             fates[start + i] = (uint8_t)open_one(key, &no_salt, capsule, size, s.shared[i], &s, out + offsets[i],
                                                  kem_secrets ? kem_secrets + HASH * (start + i) : NULL);
-            if (digests) sha_end(sha_start(), 0, capsule, size, digests + HASH * (start + i));
         }
     }
     wipe(&s, sizeof s);

@@ -20,6 +20,9 @@ from secvm.crypto import kdf
 from secvm.crypto.hpke import AES_128_GCM, TAG_BYTES, Schedule
 from secvm.crypto.kem import EXPAND_TEXT, EXTRACT_TEXT, X25519PrivateKey
 
+#: So many at once.
+LANES = 8
+#: What became of a capsule.
 OPENED, LOW_ORDER, WRONG_TAG = range(3)
 
 _HEADER_BYTES = 7
@@ -94,27 +97,12 @@ class LaneKey:
 class Lanes:
     """The machine code, loaded."""
 
-    def __init__(self, library: str, exchanges: str) -> None:
-        """``library``: what ``_lanes.c`` was compiled to; ``exchanges``: the library that has ``mbx_x25519_mb8``.
-
-        Raises ``OSError`` or ``AttributeError`` where they are not what they should be.
-        """
-        self._exchanges = ctypes.CDLL(exchanges)
-        self._exchange8 = ctypes.cast(self._exchanges.mbx_x25519_mb8, ctypes.c_void_p)
+    def __init__(self, library: str) -> None:
+        """``library``: what ``_lanes.c`` was compiled to. Raises ``OSError`` or ``AttributeError`` where it is not."""
         self._open = ctypes.CDLL(library).secvm_lanes_open
         pointer = ctypes.c_void_p
-        self._open.argtypes = [pointer, pointer, ctypes.c_size_t, *(6 * [pointer])]
+        self._open.argtypes = [pointer, ctypes.c_size_t, *(5 * [pointer])]
         self._open.restype = None
-
-    @property
-    def applicable(self) -> bool:
-        """Whether that library says itself that this CPU has what it needs."""
-        features = self._exchanges.mbx_get_cpu_features
-        features.restype = ctypes.c_uint64
-        applicable = self._exchanges.mbx_is_crypto_mb_applicable
-        applicable.argtypes = [ctypes.c_uint64]
-        applicable.restype = ctypes.c_int
-        return bool(applicable(features()))
 
     def key(self, private: X25519PrivateKey, schedule: Schedule) -> LaneKey | None:
         """A key to open with; None where it seals with another cipher than AES-128-GCM."""
@@ -130,7 +118,6 @@ class Lanes:
         fates = ctypes.create_string_buffer(count)
         shared = ctypes.create_string_buffer(kdf.HASH_BYTES * count) if secrets else None
         self._open(
-            self._exchange8,
             ctypes.byref(key),
             count,
             side_by_side,
@@ -138,7 +125,6 @@ class Lanes:
             (ctypes.c_uint8 * len(opened)).from_buffer(opened),
             fates,
             shared,
-            None,
         )
         requests: list[bytes | None] = []
         at = 0

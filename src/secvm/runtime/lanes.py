@@ -3,23 +3,18 @@
 ``find_lanes`` never fails: either there are lanes, or one short name says why not. In order:
 
  1. the CPU has what the code needs, by the kernel's list of its features;
- 2. Intel's library with the eight exchanges is installed (the extra ``lanes``), and says itself that the CPU will do;
- 3. ``build_lanes`` has compiled ``crypto/_lanes.c``: the file's name carries the digest of source and compiler's
+ 2. ``build_lanes`` has compiled ``crypto/_lanes.c``: the file's name carries the digest of source and compiler's
     options, so that code of another version is never taken for this one's;
- 4. nobody but us and root can have written it, or put another in its place;
- 5. it opens and refuses what the readable code opens and refuses, on capsules of every kind.
+ 3. nobody but us and root can have written it, or put another in its place;
+ 4. it opens and refuses what the readable code opens and refuses, on capsules of every kind.
 
-Nothing is ever compiled because a program was started. Intel's library names four others, of Intel's compiler, of which
-it uses nothing: where they are not installed, empty ones that were built beside ours stand in their place. Libraries
-are bound whole when they are loaded, so one that needs more than that is refused then.
+Nothing is ever compiled because a program was started.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
-import importlib.metadata
 import os
 import platform
 import shutil
@@ -39,19 +34,16 @@ from secvm.errors import SecVMError
 
 Mode = Literal["auto", "off"]
 
-_PACKAGE, _EXCHANGES = "ipp-crypto", "libcrypto_mb.so"
-#: Libraries that Intel's names and does not use.
-_UNUSED = ("libsvml.so", "libirng.so", "libimf.so", "libintlc.so.5")
 _LIBRARY = "opener.so"
 _COMPILERS = ("cc", "gcc", "clang")
 _OPTIONS = (
     *("-std=gnu11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden"),
-    *("-march=x86-64-v3", "-msha", "-maes", "-mpclmul"),
+    *("-march=x86-64-v4", "-mavx512ifma", "-msha", "-maes", "-mpclmul"),
 )
-#: As /proc/cpuinfo writes them: Intel's library's, then ours.
+#: As /proc/cpuinfo writes them. What x86-64-v4 has beside these, every CPU with them has.
 _FEATURES = {
-    *("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512ifma", "avx512_vbmi2"),
-    *("aes", "avx2", "bmi2", "pclmulqdq", "sha_ni"),
+    *("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512ifma"),
+    *("aes", "avx2", "bmi1", "bmi2", "fma", "movbe", "pclmulqdq", "sha_ni"),
 }
 
 
@@ -69,26 +61,16 @@ def find_lanes(mode: Mode = "auto", folder: Path | None = None) -> Found:
         return Found(None, "switched-off")
     if not cpu_can():
         return Found(None, "cpu")
-    exchanges = _exchanges()
-    if exchanges is None:
-        return Found(None, "not-installed")
     for parent in _parents() if folder is None else (folder,):
         built = parent / _name()
         if (built / _LIBRARY).exists():
-            return _load(built, exchanges) if _is_ours(built) else Found(None, "unsafe-folder")
+            return _load(built) if _is_ours(built) else Found(None, "unsafe-folder")
     return Found(None, "not-built")
 
 
-def _load(built: Path, exchanges: Path) -> Found:
+def _load(built: Path) -> Found:
     try:
-        try:
-            lanes = Lanes(str(built / _LIBRARY), str(exchanges))
-        except OSError:
-            for name in _UNUSED:
-                ctypes.CDLL(str(built / name))
-            lanes = Lanes(str(built / _LIBRARY), str(exchanges))
-        if not lanes.applicable:
-            return Found(None, "cpu")
+        lanes = Lanes(str(built / _LIBRARY))
     except (OSError, AttributeError):
         return Found(None, "does-not-load")
     return Found(lanes, "found") if opens_alike(lanes) else Found(None, "opens-otherwise")
@@ -104,15 +86,6 @@ def cpu_can(described: str | None = None) -> bool:
     flags = [line.partition(":")[2].split() for line in (described or "").splitlines() if line.startswith("flags")]
     # A machine may have cores of two kinds; the program runs on any of them.
     return bool(flags) and all(set(one) >= _FEATURES for one in flags)
-
-
-def _exchanges() -> Path | None:
-    try:
-        files = importlib.metadata.files(_PACKAGE) or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    found = [Path(str(file.locate())) for file in files if file.name == _EXCHANGES]
-    return found[0].resolve() if found and found[0].exists() else None
 
 
 # ── built ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,8 +109,6 @@ def build_lanes(folder: Path | None = None) -> Path:
     # Beside its place, so that it gets there whole or not at all.
     unfinished = Path(tempfile.mkdtemp(prefix="lanes-unfinished-", dir=parent))
     try:
-        for name in _UNUSED:
-            _compile([compiler, "-shared", "-nostdlib", f"-Wl,-soname,{name}"], unfinished / name, b"")
         _compile([compiler, *_OPTIONS], unfinished / _LIBRARY, _source().read_bytes())
         shutil.rmtree(built, ignore_errors=True)
         # Where another was quicker, its are as good.
