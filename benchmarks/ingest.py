@@ -58,18 +58,18 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     """All of it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "capsules").write_bytes(pack(_capsules(arguments.packages)))
+        (folder / "capsules").write_bytes(pack(capsules(arguments.packages)))
         operations: list[tuple[float, str]] = []
         batches = []
         for _ in range(arguments.turns):
-            operations.append(_x25519())
-            batches.append(_turn(folder, "batches", _BATCH, 2, setting.TOKEN))
+            operations.append(openssl_x25519())
+            batches.append(turn(folder, "batches", _BATCH, 2, setting.TOKEN))
         if any(turn["distinct"] != arguments.packages or turn["counted"] != arguments.packages for turn in batches):
             raise SecVMError("not all packages were counted")
         singles: dict[str, list[dict[str, Any]]] = {"ours": [], "peer": []}
         for _ in range(arguments.turns):
             for kind, turns in singles.items():
-                turns.append(_turn(folder, kind, arguments.singles, arguments.connections))
+                turns.append(turn(folder, kind, arguments.singles, arguments.connections))
     closed = measure_close(arguments.close)
     per_s, source = max(operations)
     best = max(batches, key=lambda turn: arguments.packages / turn["cpu_s"])
@@ -99,7 +99,8 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _capsules(count: int) -> list[bytes]:
+def capsules(count: int) -> list[bytes]:
+    """So many packages of the benchmark's round, sealed."""
     sealer = RequestSealer(gateway_key(setting.KEY).configuration)
     packages = [
         encode(
@@ -112,7 +113,7 @@ def _capsules(count: int) -> list[bytes]:
     return [sealer.seal(package_request(package), os.urandom).capsule for package in packages]
 
 
-def _x25519() -> tuple[float, str]:
+def openssl_x25519() -> tuple[float, str]:
     """X25519 operations per second of CPU time of one core: OpenSSL's own measurement, or a loop of pyca's."""
     binary = shutil.which("openssl")
     if binary is not None:
@@ -131,12 +132,12 @@ def _x25519() -> tuple[float, str]:
     return count / used, "pyca exchange"
 
 
-def _turn(folder: Path, kind: str, *work: object) -> dict[str, Any]:
-    """One server and one client; what both tell."""
+def turn(folder: Path, kind: str, *work: object, place: str | None = None, load: str | None = None) -> dict[str, Any]:
+    """One server and one client; what both tell. ``place``: where the server's store is, if not in a folder."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with tempfile.TemporaryDirectory(dir=folder) as data:
         server = subprocess.Popen(
-            [sys.executable, "-P", str(_HERE / "_ingest_server.py"), kind, data],
+            [sys.executable, "-P", str(_HERE / "_ingest_server.py"), kind, place or data],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -147,7 +148,7 @@ def _turn(folder: Path, kind: str, *work: object) -> dict[str, Any]:
         try:
             port = orjson.loads(server.stdout.readline())["port"]
             server.stdin.write(b"begin\n")
-            load = "batches" if kind == "batches" else "singles"
+            load = load or ("batches" if kind == "batches" else "singles")
             client = subprocess.run(
                 [
                     *(sys.executable, "-P", str(_HERE / "_ingest_client.py")),

@@ -24,7 +24,7 @@ from secvm.coordinator.present import Present
 from secvm.coordinator.records import DIGEST_BYTES
 from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
-from secvm.crypto.capsules import MAX_CAPSULE_BYTES, pack, unpack
+from secvm.crypto.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
 from secvm.crypto.lanes import Lanes
 from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
 from secvm.protocol.problems import PROBLEMS, Problem
@@ -138,19 +138,19 @@ class Ingest:
 
     def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
         """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused."""
-        capsules = unpack(packed)
+        key_ids = first_bytes(packed)
         refused: RemoteProtocolError = MalformedMessageError("a batch without capsules")
         groups: list[tuple[int, bytes]] = []
-        for key_id in sorted({capsule[0] for capsule in capsules}):
+        for key_id in sorted(set(key_ids)):
             try:
                 epoch = self._epoch(key_id)
             except RemoteProtocolError as error:
                 refused = error
                 continue
-            some = [capsule for capsule in capsules if capsule[0] == key_id]
-            if len(some) == len(capsules) <= GROUP:
+            if key_ids.count(key_id) == len(key_ids) <= GROUP:
                 groups.append((epoch, packed))
             else:
+                some = [capsule for capsule in unpack(packed) if capsule[0] == key_id]
                 groups += [(epoch, pack(some[i : i + GROUP])) for i in range(0, len(some), GROUP)]
         if not groups:
             raise refused
