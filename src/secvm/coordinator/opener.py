@@ -26,10 +26,13 @@ from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
-#: Capsules opened before the event loop has its turn: about 5 ms.
-SLICE = 96
-#: Groups taken from the store at once; they are held in memory, and a relay's batch is one.
+#: Capsules opened before the event loop has its turn: about 5 ms, one by one and in lanes.
+SLICE, SLICE_IN_LANES = 96, 512
+#: Groups taken from the store at once, at most; they are held in memory, and a relay's batch is one.
 GROUPS = 32
+#: Capsules taken at once, about: enough for a transaction to be worth its while, and not so many that one node has
+#: claimed all that is left while others have nothing to do.
+TAKEN = 8000
 #: How long groups may gather while nobody waits.
 GATHER_S = 0.05
 #: How long to leave a store alone that failed.
@@ -58,6 +61,8 @@ class Opener:
         self._present = Present()
         self._lanes = lanes
         self._keys: dict[int, GatewayKeys] = {}
+        #: Groups to take next.
+        self._groups = TAKEN // 1000
         #: Epochs in which something may be sealed.
         self._sealed: set[int] = set()
         self._something = asyncio.Event()
@@ -131,13 +136,15 @@ class Opener:
     async def _open_some(self, epoch: int) -> bool:
         """Open the oldest groups of an epoch. False: there were none."""
         async with self._one:
-            groups = await asyncio.to_thread(self._store.sealed, epoch, GROUPS)
+            groups = await asyncio.to_thread(self._store.sealed, epoch, self._groups)
             if not groups:
                 return False
             keys, check = self._keys_of(epoch), self._redeemer.checker(epoch, self._present)
             parts, spent = [], []
             dropped: Counter[str] = Counter()
-            for capsules in _slices(groups):
+            taken = 0
+            for capsules in _slices(groups, SLICE if self._lanes is None else SLICE_IN_LANES):
+                taken += len(capsules)
                 # A token takes as long as its capsule, or thirty times as long without compiled code.
                 opened = (
                     await asyncio.to_thread(open_block, keys, capsules, check)
@@ -148,6 +155,7 @@ class Opener:
                 spent.append(opened.spent)
                 dropped += opened.refused
                 await asyncio.sleep(0)
+            self._groups = max(1, min(GROUPS, TAKEN * len(groups) // max(1, taken)))
             numbers, block = [number for number, _ in groups], b"".join(parts)
             await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block, b"".join(spent))
         self._opened.add(len(block) // RECORD_BYTES)
@@ -161,7 +169,7 @@ def fault_name(error: Exception) -> str:
     return "store" if isinstance(error, StoreError) else "other"
 
 
-def _slices(groups: Sequence[tuple[int, bytes]]) -> Iterator[list[bytes]]:
+def _slices(groups: Sequence[tuple[int, bytes]], size: int) -> Iterator[list[bytes]]:
     capsules = chain.from_iterable(unpack(packed) for _, packed in groups)
-    while some := list(islice(capsules, SLICE)):
+    while some := list(islice(capsules, size)):
         yield some

@@ -304,26 +304,29 @@ class GatewayKeys:
     def open_batch(self, capsules: Sequence[bytes]) -> list[OpenedRequest | RemoteProtocolError]:
         """Open many, in order: for each what was in it, or why it does not open. One bad capsule harms no other."""
 
-        def finish(lock: _Lock, capsule: bytes, content: Content, i: int) -> OpenedRequest | RemoteProtocolError:
-            request = content.requests[i]
-            if request is None:
-                return _why(content.fates[i])
-            return lock.opened(capsule, request, content.secrets[kdf.HASH_BYTES * i : kdf.HASH_BYTES * (i + 1)])
+        def all_of(lock: _Lock, key: LaneKey, some: Sequence[bytes]) -> list[OpenedRequest | RemoteProtocolError]:
+            content = key.open(some, secrets=True)
+            secrets = [
+                content.secrets[at : at + kdf.HASH_BYTES] for at in range(0, len(content.secrets), kdf.HASH_BYTES)
+            ]
+            return [
+                _why(fate) if request is None else lock.opened(capsule, request, secret)
+                for capsule, request, fate, secret in zip(some, content.requests, content.fates, secrets, strict=True)
+            ]
 
-        if not self._by_lanes:
-            return [self._attempt(_Lock.open, capsule) for capsule in capsules]
-        return self._in_lanes(capsules, _Lock.open, finish, secrets=True)
+        return self._open_all(capsules, _Lock.open, all_of)
 
     def open_unanswered(self, capsules: Sequence[bytes]) -> list[bytes | RemoteProtocolError]:
         """As ``open_batch``, but the requests alone: for capsules that nobody waits for, and cheaper."""
 
-        def finish(_lock: _Lock, _capsule: bytes, content: Content, i: int) -> bytes | RemoteProtocolError:
-            request = content.requests[i]
-            return _why(content.fates[i]) if request is None else request
+        def all_of(_lock: _Lock, key: LaneKey, some: Sequence[bytes]) -> list[bytes | RemoteProtocolError]:
+            content = key.open(some)
+            return [
+                _why(fate) if request is None else request
+                for request, fate in zip(content.requests, content.fates, strict=True)
+            ]
 
-        if not self._by_lanes:
-            return [self._attempt(_Lock.open_one, capsule) for capsule in capsules]
-        return self._in_lanes(capsules, _Lock.open_one, finish, secrets=False)
+        return self._open_all(capsules, _Lock.open_one, all_of)
 
     def _attempt(self, way: Callable[[_Lock, bytes], T], capsule: bytes) -> T | RemoteProtocolError:
         try:
@@ -332,34 +335,29 @@ class GatewayKeys:
             # Without its traceback, which would hold on to every local value of the opening.
             return error.with_traceback(None)
 
-    def _in_lanes(
+    def _open_all(
         self,
         capsules: Sequence[bytes],
-        way: Callable[[_Lock, bytes], T],
-        finish: Callable[[_Lock, bytes, Content, int], T | RemoteProtocolError],
-        *,
-        secrets: bool,
+        one: Callable[[_Lock, bytes], T],
+        all_of: Callable[[_Lock, LaneKey, Sequence[bytes]], list[T | RemoteProtocolError]],
     ) -> list[T | RemoteProtocolError]:
-        """Each key's capsules together; those that lanes do not take, one by one, by ``way``."""
+        """One by one; or each key's capsules together, where it has lanes."""
+        headers = {capsule[:_HEADER_BYTES] for capsule in capsules} if self._by_lanes else set()
         opened: dict[int, T | RemoteProtocolError] = {}
-        together: dict[bytes, list[int]] = {}
-        for i, capsule in enumerate(capsules):
-            header = capsule[:_HEADER_BYTES]
+        for header in headers:
             lock = self._locks.get(header)
-            if lock is None or lock.lane_key is None or len(capsule) < lock.body_at + TAG_BYTES:
-                opened[i] = self._attempt(way, capsule)
-            elif header in together:
-                together[header].append(i)
-            else:
-                together[header] = [i]
-        for header, places in together.items():
-            lock = self._locks[header]
-            assert lock.lane_key is not None
-            some = [capsules[i] for i in places]
-            content = lock.lane_key.open(some, secrets=secrets)
-            for i, place in enumerate(places):
-                opened[place] = finish(lock, some[i], content, i)
-        return [opened[i] for i in range(len(capsules))]
+            if lock is None or lock.lane_key is None:
+                continue
+            shortest = lock.body_at + TAG_BYTES
+            if len(headers) == 1 and min(map(len, capsules)) >= shortest:
+                return all_of(lock, lock.lane_key, capsules)
+            places = [i for i, told in enumerate(capsules) if told.startswith(header) and len(told) >= shortest]
+            opened.update(zip(places, all_of(lock, lock.lane_key, [capsules[i] for i in places]), strict=True))
+        return (
+            [opened[i] if i in opened else self._attempt(one, capsule) for i, capsule in enumerate(capsules)]
+            if opened
+            else [self._attempt(one, capsule) for capsule in capsules]
+        )
 
     def __repr__(self) -> str:
         return f"GatewayKeys({len(self._locks)} kinds of capsules)"
