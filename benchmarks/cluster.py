@@ -10,9 +10,10 @@ own. The machine may be noisy: what is compared is measured in turns, and the me
 - ``portable_over_openssl``, ``lanes_over_openssl``: packages that one process takes from the database, opens, puts back
   and counts, per second of its own CPU time, over the X25519 operations per second that OpenSSL does, of which each
   needs one; capsules one by one, and eight at a time (null where CPU or compiler do not allow it).
-- ``postgres_batch_packages_per_s``: a relay's batches of 1,000 over loopback sockets, each acknowledged when it is
-  durable, nothing opened; wall-clock. Beside it SQLite's, and ``disk_packages_per_s``: the same bytes written to a file
-  in groups as large as the commits were, with fdatasync after each.
+- ``postgres_batch_packages_per_s``: relays' batches of 1,000 over loopback sockets, taken by two nodes, each batch
+  acknowledged when it is durable, nothing opened; wall-clock. Beside it one node's and SQLite's; and what bounds it:
+  ``disk_packages_per_s``, the same bytes written to a file with fdatasync after each 8 batches, and the CPU time that
+  nodes, database and client take for a package, all on the same cores.
 
     python benchmarks/cluster.py [--packages 30000] [--intake 300000] [--turns 5]
 """
@@ -20,6 +21,7 @@ own. The machine may be noisy: what is compared is measured in turns, and the me
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import resource
 import statistics
@@ -35,7 +37,7 @@ import orjson
 
 from benchmarks import _ingest_server as setting
 from benchmarks._cluster_node import key_of
-from benchmarks.ingest import capsules, openssl_x25519, turn
+from benchmarks.ingest import Server, capsules, load, openssl_x25519
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.crypto.capsules import pack
 from secvm.errors import SecVMError
@@ -237,36 +239,52 @@ def _intake(cluster: PostgresCluster, folder: Path, packages: int, turns: int) -
     header = bytes([setting.KEY.key_id])
     fakes = [header + noise[at + 1 : at + one] for at in range(0, len(noise), one)]
     (folder / "capsules").write_bytes(pack([fakes[i % len(fakes)] for i in range(packages)]))
-    rates: dict[str, list[dict[str, Any]]] = {"postgres": [], "sqlite": []}
+    rates: dict[str, list[dict[str, Any]]] = {"two": [], "one": [], "sqlite": []}
     disk: list[float] = []
     for _ in range(turns):
-        url = cluster.create_database()
-        rates["postgres"].append(_taken(folder, packages, place=url))
-        cluster.drop_database(url)
-        rates["sqlite"].append(_taken(folder, packages))
+        for name, nodes in {"two": 2, "one": 1}.items():
+            url = cluster.create_database()
+            rates[name].append(_taken(folder, packages, [url] * nodes, cluster))
+            cluster.drop_database(url)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            rates["sqlite"].append(_taken(folder, packages, [place]))
         disk.append(_disk(cluster.folder, packages, one + 2))
-    postgres, sqlite = (_median([packages / t["seconds"] for t in some], 0) for some in rates.values())
+    two, alone, sqlite = (_median([packages / told["seconds"] for told in some], 0) for some in rates.values())
     limit = _median([packages / seconds for seconds in disk], 0)
-    assert postgres is not None
+    assert two is not None
     assert limit is not None
     return {
-        "postgres_batch_packages_per_s": postgres,
-        "postgres_batch_p99_ms": _median([t["p99_ms"] for t in rates["postgres"]], 1),
-        "postgres_intake_cpu_us_per_package": _median([1e6 * t["cpu_s"] / packages for t in rates["postgres"]], 3),
+        "postgres_batch_packages_per_s": two,
+        "postgres_batch_p99_ms": _median([told["p99_ms"] for told in rates["two"]], 1),
+        "postgres_one_node_packages_per_s": alone,
         "sqlite_batch_packages_per_s": sqlite,
         "disk_packages_per_s": limit,
         "disk_mb_per_s": round(limit * (one + 2) / 1e6),
-        "postgres_over_disk": round(postgres / limit, 3),
+        "postgres_over_disk": round(two / limit, 3),
+        # What the cores of this machine have to do for one package; 1 / (sum / cores) is the other limit.
+        "intake_node_cpu_us": _median([1e6 * told["cpu_s"] / packages for told in rates["two"]], 3),
+        "intake_database_cpu_us": _median([1e6 * told["database_cpu_s"] / packages for told in rates["two"]], 3),
+        "intake_client_cpu_us": _median([1e6 * told["client_cpu_s"] / packages for told in rates["two"]], 3),
         "capsule_bytes": one,
         "intake_packages": packages,
     }
 
 
-def _taken(folder: Path, packages: int, place: str | None = None) -> dict[str, Any]:
-    told = turn(folder, "intake", _BATCH, _CONNECTIONS, setting.TOKEN, place=place, load="batches")
+def _taken(
+    folder: Path, packages: int, places: Sequence[str], cluster: PostgresCluster | None = None
+) -> dict[str, Any]:
+    """One client, and a node for each place."""
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Server("intake", place)) for place in places]
+        before = 0.0 if cluster is None else _cpu_s(cluster)
+        for node in nodes:
+            node.begin()
+        told = load("batches", nodes, folder / "capsules", _BATCH, _CONNECTIONS, setting.TOKEN)
+        database = 0.0 if cluster is None else _cpu_s(cluster) - before
+        used = [node.end()["cpu_s"] for node in nodes]
     if told["requests"] != packages // _BATCH:
         raise SecVMError("not all batches were acknowledged")
-    return told
+    return {**told, "cpu_s": sum(used), "database_cpu_s": database}
 
 
 def _disk(folder: Path, packages: int, size: int) -> float:
