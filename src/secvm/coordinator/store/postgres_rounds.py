@@ -1,6 +1,6 @@
 """What a coordinator keeps for good, in PostgreSQL: experiments, rounds, blobs, notes; and who drives.
 
-``PostgresStore`` adds the epochs. Whatever a driver changes goes through ``_driven``, which holds the fence.
+``PostgresStore`` adds the epochs. Whatever a driver changes goes through ``driven``, which holds the fence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PostgresRounds:
             run(connection, _DRIVER["tell"])
 
     @contextmanager
-    def _driven(self, *, by_anyone: bool = False) -> Iterator[Connection]:
+    def driven(self, *, by_anyone: bool = False) -> Iterator[Connection]:
         """A transaction of whoever drives, and still does at its end; ``by_anyone``: also of a node without a term."""
         if self._term is None and not by_anyone:
             raise LocalProtocolError("nobody drives this store without a term: it has many nodes")
@@ -72,7 +72,7 @@ class PostgresRounds:
     # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
 
     def add_experiment(self, experiment: StoredExperiment, blobs: Mapping[str, bytes]) -> None:
-        with self._driven(by_anyone=True) as connection:
+        with self.driven(by_anyone=True) as connection:
             new = run(
                 connection,
                 _SQL["add_experiment"],
@@ -91,7 +91,7 @@ class PostgresRounds:
         return [_experiment(row) for row in self._pool.once(_SQL["experiments"])]
 
     def set_standing(self, digest: str, standing: Standing) -> None:
-        with self._driven(by_anyone=True) as connection:
+        with self.driven(by_anyone=True) as connection:
             if not run(connection, _SQL["set_standing"], digest=digest, standing=standing.value):
                 raise LocalProtocolError("there is no such experiment")
 
@@ -105,7 +105,7 @@ class PostgresRounds:
         return bytes(found[0][0])
 
     def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             if not run(connection, _SQL["experiment"], digest=announced.experiment):
                 raise LocalProtocolError("there is no such experiment")
             there = _round(connection, announced.experiment, announced.number)
@@ -128,14 +128,14 @@ class PostgresRounds:
         raise NotImplementedError
 
     def set_state(self, digest: str, number: int, state: RoundState) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             if rules.moves(_round(connection, digest, number), state):
                 run(connection, _SQL["set_state"], digest=digest, number=number, state=state.value)
 
     def conclude(
         self, digest: str, number: int, *, tally: str | None, next_state: str, blobs: Mapping[str, bytes]
     ) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             if rules.concludes(_round(connection, digest, number), tally, next_state):
                 state = RoundState.ABANDONED if tally is None else RoundState.TALLIED
                 run(
@@ -152,7 +152,7 @@ class PostgresRounds:
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             found = run(connection, _SQL["note"], origin=origin)
             rules.may_follow(StoredNote(*found[0]) if found else None, size=size, root=root)
             run(connection, _SQL["keep_note"], origin=origin, size=size, root=root, note=note)
@@ -161,7 +161,7 @@ class PostgresRounds:
         return [StoredNote(*row) for row in self._pool.once(_SQL["notes"])]
 
     def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             if not run(connection, _SQL["experiment"], digest=digest):
                 raise LocalProtocolError("there is no such experiment")
             found = run(connection, _SQL["beacon"], digest=digest, place=index)
