@@ -82,7 +82,9 @@ async def send(ports: list[int], requests: list[bytes], connections: int) -> tup
     return time.perf_counter() - started, sorted(times)
 
 
-async def main(kind: str, ports: list[int], capsules: list[bytes], number: int, connections: int, token: str = "") -> None:
+async def main(
+    kind: str, ports: list[int], capsules: list[bytes], number: int, connections: int, token: str = ""
+) -> None:
     """Send, and tell."""
     if kind == "batches":
         groups = [capsules[i : i + number] for i in range(0, len(capsules), number)]

@@ -53,7 +53,9 @@ _SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB", "wal_buffers": "1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this benchmark."""
-    parser.add_argument("--packages", type=int, default=30_000, help="packages opened in each turn; four times with lanes")
+    parser.add_argument(
+        "--packages", type=int, default=30_000, help="packages opened in each turn; four times with lanes"
+    )
     parser.add_argument("--intake", type=int, default=300_000, help="packages taken in, in each turn")
     parser.add_argument("--turns", type=int, default=5, help="turns of each contestant")
 

@@ -66,7 +66,7 @@ def init(
 def build_lanes(*, output_format: FormatOption = Format.TXT) -> None:
     """Compile the machine code that opens eight capsules at once.
 
-    Needs a C compiler, the package's extra 'lanes' and a CPU with AVX-512 IFMA. A coordinator that starts afterwards
+    Needs a C compiler, and a CPU with AVX-512 IFMA and SHA extensions. A coordinator that starts afterwards
     finds the code by itself; without it, it opens one capsule after the other. Example:
 
     \b

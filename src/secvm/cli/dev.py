@@ -164,7 +164,7 @@ def lock(
     """
     root = checkout()
     newest = ["--upgrade"] if upgrade else []
-    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens", "dask", "postgres", "lanes")
+    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens", "dask", "postgres")
     run = [
         "pyproject.toml",
         "--constraints",

@@ -25,7 +25,7 @@ def test_groups_are_the_same_capsules_so_many_at_a_time(capsules: list[bytes], l
 
 
 @given(CAPSULES, st.data())
-def test_one_length_or_many_the_same_bytes_come_out_or_the_same_error(capsules: list[bytes], data: st.DataObject) -> None:
+def test_one_length_or_many_the_same_comes_out(capsules: list[bytes], data: st.DataObject) -> None:
     changed = bytearray(pack(capsules))
     if data.draw(st.booleans()):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
