@@ -31,7 +31,7 @@ from secvm.crypto.kem import (
     read_public_key,
     throw,
 )
-from secvm.crypto.lanes import OPENED, WRONG_TAG, Content, LaneKey, Lanes
+from secvm.crypto.lanes import OPENED, WRONG_TAG, LaneKey, Lanes
 from secvm.errors import (
     LocalProtocolError,
     MalformedMessageError,
