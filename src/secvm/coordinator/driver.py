@@ -150,6 +150,10 @@ class Driver:
         self._show()
         self._wake.set()
 
+    def nudge(self) -> None:
+        """The same for a change at another node: everything comes with the next step."""
+        self._wake.set()
+
     def prepare(self) -> None:
         """Tell what runs and show what is public, before anybody asks; nothing changes."""
         self._tell_present(self._clock.now())
@@ -469,4 +473,3 @@ class Driver:
 
 def _is_met(book: Book, tally: Tally) -> bool:
     return book.document.reaches_floor(tally.participants.tolist())
-

@@ -45,12 +45,20 @@ class Veil(Protocol):
         ...
 
 
-def show(publisher: Publisher, books: Books, key: SigningKey | None, veil: Veil | None = None) -> list[Book]:
+def show(
+    publisher: Publisher,
+    books: Books,
+    key: SigningKey | None,
+    veil: Veil | None = None,
+    *,
+    read: list[Book] | None = None,
+) -> list[Book]:
     """Put all that is public now, and return the books as they are public. What is there already costs nothing.
 
-    Without ``key``, where somebody else drives, an ending is shown once the driver has kept it.
+    Without ``key``, where somebody else drives, an ending is shown once the driver has kept it. ``read``: the books as
+    they were just read.
     """
-    read = books.read()
+    read = books.read() if read is None else read
     if veil is not None:
         read = veil.lift(books, read)
     for book in read:

@@ -73,6 +73,8 @@ class PostgresRounds:
 
     def add_experiment(self, experiment: StoredExperiment, blobs: Mapping[str, bytes]) -> None:
         with self.driven(by_anyone=True) as connection:
+            # Their order is that of their commits: a log follows from it, and may not change behind its back.
+            run(connection, _SQL["in_turn"])
             new = run(
                 connection,
                 _SQL["add_experiment"],
@@ -92,8 +94,8 @@ class PostgresRounds:
 
     def set_standing(self, digest: str, standing: Standing) -> None:
         with self.driven(by_anyone=True) as connection:
-            if not run(connection, _SQL["set_standing"], digest=digest, standing=standing.value):
-                raise LocalProtocolError("there is no such experiment")
+            rules.may_stand(_held_experiment(connection, digest).standing, standing)
+            run(connection, _SQL["set_standing"], digest=digest, standing=standing.value)
 
     def rounds(self, digest: str) -> list[StoredRound]:
         return [_stored_round(row) for row in self._pool.once(_SQL["rounds"], {"digest": digest})]
@@ -104,12 +106,20 @@ class PostgresRounds:
             raise KeyError(digest)
         return bytes(found[0][0])
 
+    def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        with self.driven() as connection:
+            _keep(connection, blobs)
+
+    def agree(self, name: str, value: bytes) -> bytes:
+        self._pool.once(_SQL["keep_blob"], {"digest": rules.agreed_name(name), "data": value})
+        return self.blob(rules.agreed_name(name))
+
     def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
         with self.driven() as connection:
-            if not run(connection, _SQL["experiment"], digest=announced.experiment):
-                raise LocalProtocolError("there is no such experiment")
+            # Held until the end: whoever pauses it waits for this manifest, or it is not announced.
+            standing = _held_experiment(connection, announced.experiment).standing
             there = _round(connection, announced.experiment, announced.number)
-            rules.may_announce(there, announced)
+            rules.may_announce(there, announced, standing)
             if there is not None:
                 return
             self._begin_in(connection, announced.epoch)
@@ -162,8 +172,7 @@ class PostgresRounds:
 
     def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
         with self.driven() as connection:
-            if not run(connection, _SQL["experiment"], digest=digest):
-                raise LocalProtocolError("there is no such experiment")
+            _held_experiment(connection, digest)
             found = run(connection, _SQL["beacon"], digest=digest, place=index)
             rules.same_beacon(bytes(found[0][0]) if found else None, record)
             run(connection, _SQL["keep_beacon"], digest=digest, place=index, record=record)
@@ -175,6 +184,14 @@ class PostgresRounds:
 def _experiment(row: Row) -> StoredExperiment:
     digest, envelope, settings, standing = row
     return StoredExperiment(digest, envelope, settings, Standing(standing))
+
+
+def _held_experiment(connection: Connection, digest: str) -> StoredExperiment:
+    """An experiment that nobody else changes before this transaction ends."""
+    found = run(connection, _SQL["experiment"], digest=digest)
+    if not found:
+        raise LocalProtocolError("there is no such experiment")
+    return _experiment(found[0])
 
 
 def _stored_round(row: Row) -> StoredRound:
