@@ -17,6 +17,7 @@ import typer
 from secvm.cli import system_packages
 from secvm.cli.output import note
 from secvm.cli.simulate import simulate
+from secvm.cli.soak import soak
 from secvm.cli.trials import trials
 from secvm.errors import BadInputError
 
@@ -179,6 +180,7 @@ def lock(
 
 
 app.command()(simulate)
+app.command()(soak)
 app.command()(trials)
 
 
