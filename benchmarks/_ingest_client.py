@@ -3,7 +3,8 @@
     python _ingest_client.py batches PORT FILE SIZE CONNECTIONS TOKEN     capsules in batches of SIZE
     python _ingest_client.py singles PORT FILE COUNT CONNECTIONS          one capsule a request, COUNT of them
 
-PORT may be several, with commas. FILE holds capsules side by side. Prints how many were acknowledged, in how long, and for single ones the latencies.
+PORT may be several, with commas. FILE holds capsules side by side. Prints how many were acknowledged, in how long, and
+for single ones the latencies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The two servers of ``benchmarks/ingest.py``, each a process of its own: ``ours``, and ``peer``, starlette on uvicorn.
 
-Started with the name of one and a folder for its database, or the address of one, it prints the port it listens on. Then it obeys lines on its
-standard input: ``begin`` takes the time, ``end`` prints what was used since (for ``ours`` after everything was opened
-and counted), ``quit`` ends it. Both store what they get with the same ``SQLiteStore``, packed, a group in one commit.
+Started with the name of one and a folder for its database, or the address of one, it prints the port it listens on.
+Then it obeys lines on its standard input: ``begin`` takes the time, ``end`` prints what was used since (for ``ours``
+after everything was opened and counted), ``quit`` ends it. Both store what they get with the same ``SQLiteStore``,
+packed, a group in one commit.
 """
 
 from __future__ import annotations

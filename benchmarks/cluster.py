@@ -1,4 +1,4 @@
-"""Many nodes on one PostgreSQL: opening and counting by two processes, and intake, beside OpenSSL's and the disk's limits.
+"""Many nodes on one PostgreSQL: opened and counted by two processes, taken in by two; beside OpenSSL and the disk.
 
 Everything is measured in one run, on a private PostgreSQL with ``fsync`` on; nodes and clients are processes of their
 own. The machine may be noisy: what is compared is measured in turns, and the median of the turns is told.
@@ -111,7 +111,7 @@ class _Node:
         self._process.communicate(timeout=30)
 
 
-class _Bench:
+class Bench:
     """One database, its nodes, and epochs that are stored beforehand."""
 
     def __init__(self, cluster: PostgresCluster, sealed: Sequence[bytes]) -> None:
@@ -133,11 +133,13 @@ class _Bench:
             some = [self._sealed[i % len(self._sealed)] for i in range(at, min(at + 20, packages // _BATCH))]
             self._store.append_sealed(self._epoch, some)
         driving.close_epoch(self._epoch)
+        stored = self.database_bytes()
         database = _cpu_s(self._cluster)
         for node in self.nodes[:processes]:
             node.ask(epoch=self._epoch, lanes=lanes, adds=node is self.nodes[0])
         told = [node.answer() for node in self.nodes[:processes]]
         database = _cpu_s(self._cluster) - database
+        size = self.database_bytes()
         driving.scrub(self._epoch)
         distinct = min(packages, _BATCH * len(self._sealed))
         if (told[0]["distinct"], told[0]["counted"]) != (distinct, distinct):
@@ -146,8 +148,23 @@ class _Bench:
             "wall_s": max(one["ended"] for one in told) - min(one["started"] for one in told),
             "cpu_s": sum(one["cpu_s"] for one in told),
             "database_cpu_s": database,
+            "database_bytes": max(stored, size),
             "peak_mb": max(one["peak_mb"] for one in told),
         }
+
+    def database_bytes(self) -> int:
+        """What the tables of the epoch take on the disk now."""
+        ((size,),) = self._store.pool.once(
+            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
+            " WHERE relkind = 'r' AND relname LIKE %(name)s",
+            {"name": f"epoch\\_{self._epoch}\\_%"},
+        )
+        return int(size)
+
+    def wal_bytes(self) -> int:
+        """What was ever written to the write-ahead log."""
+        ((size,),) = self._store.pool.once("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint")
+        return int(size)
 
     def close(self) -> None:
         for node in self.nodes:
@@ -157,7 +174,7 @@ class _Bench:
 
 def _opening(cluster: PostgresCluster, packages: int, turns: int) -> dict[str, object]:
     packages = max(1, packages // _BATCH) * _BATCH
-    bench = _Bench(cluster, capsules(packages))
+    bench = Bench(cluster, capsules(packages))
     with_lanes = bench.nodes[0].lanes
     try:
         bench.work(2, 2 * _BATCH, lanes=False)
@@ -216,16 +233,21 @@ def _median(values: Sequence[float], digits: int) -> float | None:
 
 
 def _cpu_s(cluster: PostgresCluster) -> float:
-    """CPU time of the server and of all its processes that live, and of those that it has buried."""
+    """CPU time of the server and of all its processes."""
+    return 0.0 if cluster.pid is None else cpu_s_of(cluster.pid)
+
+
+def cpu_s_of(pid: int) -> float:
+    """CPU time of a process, of its children that live, and of those that it has buried."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             words = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(words[1]) == cluster.pid:
+        if int(words[1]) == pid:
             ticks += int(words[11]) + int(words[12])
-        elif stat.parent.name == str(cluster.pid):
+        elif stat.parent.name == str(pid):
             ticks += sum(map(int, words[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -235,21 +257,18 @@ def _cpu_s(cluster: PostgresCluster) -> float:
 
 def _intake(cluster: PostgresCluster, folder: Path, packages: int, turns: int) -> dict[str, object]:
     packages = max(1, packages // _BATCH) * _BATCH
-    # Nobody opens them: a header that names the key, and noise.
+    file = folder / "capsules"
+    file.write_bytes(pack(fake_capsules(packages)))
     one = len(capsules(1)[0])
-    noise = os.urandom(one * min(packages, 20 * _BATCH))
-    header = bytes([setting.KEY.key_id])
-    fakes = [header + noise[at + 1 : at + one] for at in range(0, len(noise), one)]
-    (folder / "capsules").write_bytes(pack([fakes[i % len(fakes)] for i in range(packages)]))
     rates: dict[str, list[dict[str, Any]]] = {"two": [], "one": [], "sqlite": []}
     disk: list[float] = []
     for _ in range(turns):
         for name, nodes in {"two": 2, "one": 1}.items():
             url = cluster.create_database()
-            rates[name].append(_taken(folder, packages, [url] * nodes, cluster))
+            rates[name].append(batches_into(file, packages, [url] * nodes, cluster))
             cluster.drop_database(url)
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            rates["sqlite"].append(_taken(folder, packages, [place]))
+            rates["sqlite"].append(batches_into(file, packages, [place]))
         disk.append(_disk(cluster.folder, packages, one + 2))
     two, alone, sqlite = (_median([packages / told["seconds"] for told in some], 0) for some in rates.values())
     limit = _median([packages / seconds for seconds in disk], 0)
@@ -272,16 +291,23 @@ def _intake(cluster: PostgresCluster, folder: Path, packages: int, turns: int) -
     }
 
 
-def _taken(
-    folder: Path, packages: int, places: Sequence[str], cluster: PostgresCluster | None = None
+def fake_capsules(count: int) -> list[bytes]:
+    """For whoever does not open them: a first byte that names the key, and noise."""
+    size = len(capsules(1)[0])
+    noise, first = os.urandom(size * count), bytes([setting.KEY.key_id])
+    return [first + noise[at + 1 : at + size] for at in range(0, len(noise), size)]
+
+
+def batches_into(
+    file: Path, packages: int, places: Sequence[str], cluster: PostgresCluster | None = None
 ) -> dict[str, Any]:
-    """One client, and a node for each place."""
+    """One client that sends the file's capsules, and a node for each place."""
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Server("intake", place)) for place in places]
         before = 0.0 if cluster is None else _cpu_s(cluster)
         for node in nodes:
             node.begin()
-        told = load("batches", nodes, folder / "capsules", _BATCH, _CONNECTIONS, setting.TOKEN)
+        told = load("batches", nodes, file, _BATCH, _CONNECTIONS, setting.TOKEN)
         database = 0.0 if cluster is None else _cpu_s(cluster) - before
         used = [node.end()["cpu_s"] for node in nodes]
     if told["requests"] != packages // _BATCH:

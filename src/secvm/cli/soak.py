@@ -56,7 +56,8 @@ def soak(
                 one = samples[-1]
                 note(
                     f"epoch {one.number}: {one.counted} of {one.acknowledged} counted, {one.per_s:.0f}/s,"
-                    f" p99 {one.p99_ms:.0f} ms, {one.rss_mb:.1f} MB, {one.descriptors} files, {one.disk_mb:.1f} MB on disk"
+                    f" p99 {one.p99_ms:.0f} ms, {one.rss_mb:.1f} MB, {one.descriptors} files,"
+                    f" {one.disk_mb:.1f} MB on disk"
                 )
     told = judged(samples)
     told |= {

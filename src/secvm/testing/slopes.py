@@ -34,7 +34,7 @@ def slope_of(values: Sequence[float]) -> Slope:
 
 
 def _student(freedom: int) -> float:
-    """The 97.5th percentile of Student's t: exact for one and two, else by Fisher's expansion, good to a few hundredths."""
+    """The 97.5th percentile of Student's t: known for one and two, else by Fisher's expansion."""
     if freedom <= 2:
         return (12.7062, 4.30265)[freedom - 1]
     z = NormalDist().inv_cdf(0.975)

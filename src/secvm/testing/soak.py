@@ -130,7 +130,10 @@ class Soak:
         }
         if url is not None:
             tables |= {"database": {"url": url}, "node": {"name": name, "poll_s": 0.1}}
-        lines = [f"[{table}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in told.items()) for table, told in tables.items()]
+        lines = [
+            f"[{table}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in told.items())
+            for table, told in tables.items()
+        ]
         relay = f'[[relays]]\nname = "relay"\ntoken_sha256 = "{hashlib.sha256(self._token.encode()).hexdigest()}"\n'
         settings = self.folder / f"{name}.toml"
         settings.touch(mode=0o600)
@@ -156,7 +159,9 @@ class Soak:
         made = self._ask(self._names[0], "POST", "/admin/experiments", json.dumps(told).encode(), headers)
         digest = json.loads(made)["digest"]
         published: list[bytes] = []
-        self._await(lambda: bool(published.extend(self._found(f"/v1/experiment/{digest}")) or published), "the experiment")
+        self._await(
+            lambda: bool(published.extend(self._found(f"/v1/experiment/{digest}")) or published), "the experiment"
+        )
         self._document = read_published(published[0], digest=digest)
         self._clock.leap_to(ORIGIN_MS - 1000 * _LEAD_S)
 
@@ -230,7 +235,9 @@ class Soak:
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _send(self, name: str, packed: bytes) -> None:
-        line = self._lines.setdefault(name, http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_PATIENCE_S))
+        line = self._lines.setdefault(
+            name, http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_PATIENCE_S)
+        )
         headers = {"authorization": f"Bearer {self._token}", "content-type": MEDIA_TYPE}
         line.request("POST", "/v1/batch", packed, headers)
         answer = line.getresponse()
@@ -238,7 +245,9 @@ class Soak:
         if answer.status != 202:
             raise OSError(f"a batch was answered {answer.status}")
 
-    def _ask(self, name: str, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
+    def _ask(
+        self, name: str, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> bytes:
         line = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_PATIENCE_S)
         with contextlib.closing(line):
             line.request(method, path, body, headers or {})
