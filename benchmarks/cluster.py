@@ -15,7 +15,7 @@ own. The machine may be noisy: what is compared is measured in turns, and the me
   ``disk_packages_per_s``, the same bytes written to a file with fdatasync after each 8 batches, and the CPU time that
   nodes, database and client take for a package, all on the same cores.
 
-    python benchmarks/cluster.py [--packages 30000] [--intake 300000] [--turns 5]
+    python benchmarks/cluster.py [--packages 36000] [--intake 300000] [--turns 5]
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB", "wal_buffers": "1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this benchmark."""
     parser.add_argument(
-        "--packages", type=int, default=30_000, help="packages opened in each turn; four times with lanes"
+        "--packages", type=int, default=36_000, help="packages opened in each turn; four times with lanes"
     )
     parser.add_argument("--intake", type=int, default=300_000, help="packages taken in, in each turn")
     parser.add_argument("--turns", type=int, default=5, help="turns of each contestant")

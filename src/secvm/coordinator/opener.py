@@ -34,9 +34,9 @@ from secvm.runtime.metrics import Metrics
 SLICE, SLICE_IN_LANES = 96, 512
 #: Groups taken from the store at once, at most; they are held in memory, and a relay's batch is one.
 GROUPS = 32
-#: Capsules taken at once, about: enough for a transaction to be worth its while, and not so many that one node has
-#: claimed all that is left while others have nothing to do.
-TAKEN = 8000
+#: Capsules taken at once, about, one by one and in lanes: enough for a transaction to be worth its while, and not so
+#: many that one node has claimed all that is left while others have nothing to do. A tenth of a second's work.
+TAKEN, TAKEN_IN_LANES = 3000, 12_000
 #: How long groups may gather while nobody waits.
 GATHER_S = 0.05
 #: How long to leave a store alone that failed.
@@ -75,7 +75,8 @@ class Opener:
         self._lanes = lanes
         self._keys: dict[int, GatewayKeys] = {}
         #: Groups to take next.
-        self._groups = TAKEN // 1000
+        self._taken = TAKEN if lanes is None else TAKEN_IN_LANES
+        self._groups = self._taken // 1000
         #: Epochs in which something may be sealed.
         self._sealed: set[int] = set()
         self._something = asyncio.Event()
@@ -178,7 +179,7 @@ class Opener:
                 spent.append(opened.spent)
                 dropped += opened.refused
                 await asyncio.sleep(0)
-            self._groups = max(1, min(GROUPS, TAKEN * len(groups) // max(1, taken)))
+            self._groups = max(1, min(GROUPS, self._taken * len(groups) // max(1, taken)))
             numbers, block = [number for number, _ in groups], b"".join(parts)
             await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block, b"".join(spent))
         self._opened.add(len(block) // RECORD_BYTES)

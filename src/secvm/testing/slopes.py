@@ -39,7 +39,7 @@ def _student(freedom: int) -> float:
         return (12.7062, 4.30265)[freedom - 1]
     z = NormalDist().inv_cdf(0.975)
     terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return z + sum(term / freedom ** (i + 1) for i, term in enumerate(terms))
+    return z + sum(term / math.pow(freedom, i + 1) for i, term in enumerate(terms))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -19,9 +19,10 @@ import hashlib
 import http.client
 import json
 import os
-import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -114,7 +115,7 @@ class Soak:
             self._write(name, keys, url)
             self._children.start(name, ["coordinator", "serve", "--config", str(self.folder / f"{name}.toml")])
         for name in self._names:
-            self._await(lambda name=name: self._get(name, "/health") is not None, f"{name} to answer")  # type: ignore[misc]
+            self._await(partial(self._get, name, "/health"), f"{name} to answer")
 
     def _write(self, name: str, keys: dict[str, bytes], url: str | None) -> None:
         state = self.folder / name
@@ -158,11 +159,8 @@ class Soak:
         headers = {"authorization": f"Bearer {self._admin}"}
         made = self._ask(self._names[0], "POST", "/admin/experiments", json.dumps(told).encode(), headers)
         digest = json.loads(made)["digest"]
-        published: list[bytes] = []
-        self._await(
-            lambda: bool(published.extend(self._found(f"/v1/experiment/{digest}")) or published), "the experiment"
-        )
-        self._document = read_published(published[0], digest=digest)
+        published = self._public(f"/v1/experiment/{digest}", "the experiment")
+        self._document = read_published(published, digest=digest)
         self._clock.leap_to(ORIGIN_MS - 1000 * _LEAD_S)
 
     # ── one epoch ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,10 +225,8 @@ class Soak:
         return package_request(encode(AddressedPackage(self._document.experiment_id, manifest.round_number, package)))
 
     def _manifest(self, number: int) -> RoundManifest:
-        found: list[bytes] = []
-        path = f"/v1/experiment/{self._document.digest}/manifest/{number}"
-        self._await(lambda: bool(found.extend(self._found(path)) or found), f"manifest {number}")
-        return RoundManifest.from_bytes(Envelope.from_bytes(found[0]).payload)
+        served = self._public(f"/v1/experiment/{self._document.digest}/manifest/{number}", f"manifest {number}")
+        return RoundManifest.from_bytes(Envelope.from_bytes(served).payload)
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -263,16 +259,17 @@ class Soak:
             return self._ask(name, "GET", path)
         return None
 
-    def _found(self, path: str) -> list[bytes]:
-        found = self._get(self._names[0], path)
-        return [] if found is None else [found]
+    def _public(self, path: str, what: str) -> bytes:
+        """A public file, once it is there."""
+        return self._await(lambda: self._get(self._names[0], path), what)
 
-    def _await(self, there: Any, what: str) -> None:
+    def _await(self, get: Callable[[], bytes | None], what: str) -> bytes:
         deadline = time.monotonic() + _PATIENCE_S
-        while not there():
+        while (found := get()) is None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited in vain for {what}")
             time.sleep(0.01)
+        return found
 
     def _disk_mb(self) -> float:
         places = [self.folder / name for name in self._names]
@@ -293,8 +290,3 @@ def _size(folder: Path) -> int:
         with contextlib.suppress(OSError):
             total += file.stat().st_size if file.is_file() else 0
     return total
-
-
-def room_for(folder: Path) -> float:
-    """Free megabytes there."""
-    return shutil.disk_usage(folder).free / 2**20
