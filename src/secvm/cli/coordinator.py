@@ -217,3 +217,26 @@ def _address(database: str | None, config: Path | None) -> str:
     if database is None:
         raise BadInputError(f"give --database or --config, or set {DATABASE_VARIABLE}")
     return database
+
+
+@app.command()
+def build_lanes(*, output_format: FormatOption = Format.TXT) -> None:
+    """Compile the machine code that opens eight capsules at once.
+
+    Needs a C compiler, and a CPU with AVX-512 IFMA and SHA extensions. A coordinator that starts afterwards
+    finds the code by itself; without it, it opens one capsule after the other. Example:
+
+    \b
+        ./secvm coordinator build-lanes
+    """
+    from secvm.runtime.lanes import build_lanes as build
+    from secvm.runtime.lanes import find_lanes
+
+    folder = build()
+    found = find_lanes()
+    verdict = "a coordinator uses it" if found.lanes is not None else f"of no use on this machine: {found.reason}"
+    emit(
+        {"folder": str(folder), "usable": found.lanes is not None, "reason": found.reason},
+        output_format,
+        text=f"{folder}: {verdict}",
+    )

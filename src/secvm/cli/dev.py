@@ -19,6 +19,7 @@ from secvm.cli.audit_dependencies import audit
 from secvm.cli.chaos import chaos
 from secvm.cli.output import Format, FormatOption, note
 from secvm.cli.simulate import simulate
+from secvm.cli.soak import soak
 from secvm.cli.trials import trials
 from secvm.errors import BadInputError
 
@@ -167,7 +168,7 @@ def lock(
     """
     root = checkout()
     newest = ["--upgrade"] if upgrade else []
-    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens", "dask", "postgres", "lanes")
+    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens", "dask", "postgres")
     run = [
         "pyproject.toml",
         "--constraints",
@@ -196,6 +197,7 @@ def audit_dependencies(output_format: FormatOption = Format.TXT) -> None:
 
 app.command()(chaos)
 app.command()(simulate)
+app.command()(soak)
 app.command()(trials)
 
 

@@ -29,12 +29,14 @@ from secvm.coordinator.receipt_shelf import FolderShelf, Shelf
 from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.lanes import Lanes
 from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
+from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import FILE as LOCK_FILE
@@ -178,6 +180,11 @@ class Coordinator:
         self._shelf.close()
         self._held.close()
 
+    def _lanes(self) -> Lanes | None:
+        found = find_lanes(self._settings.opening.lanes)
+        self.log.tell("opening", mode="one-by-one" if found.lanes is None else "lanes", reason=found.reason)
+        return found.lanes
+
     async def run(self, stop: asyncio.Event) -> None:
         held = Held(
             settings=self._settings,
@@ -193,6 +200,7 @@ class Coordinator:
             token_seed=self._token_seed,
             admin_sha256=self._admin_sha256,
             newest_pulse=self._newest_pulse,
+            lanes=self._lanes(),
         )
         try:
             if self._settings.node is None:

@@ -28,6 +28,10 @@
     batch_bytes = 4194304           # of a relay's batch
     deposit_bytes = 67108864        # of a relay's whole epoch: 500,000 packages
 
+    [opening]
+    lanes = "auto"                  # eight capsules at once, where 'secvm coordinator build-lanes' has built the code
+                                    # for it and the CPU can; "off": one after the other, always
+
     [tokens]                        # for experiments with anonymous tokens (docs/protocol.md §24)
     seed_file = "tokens.seed"       # the same as the issuer's, which is a relay
 
@@ -79,6 +83,7 @@ from secvm.errors import BadInputError, ProtocolError
 from secvm.protocol.documents import Fields
 from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
+from secvm.runtime.lanes import Mode
 from secvm.runtime.passphrases import Passphrase
 from secvm.runtime.secret_files import read_secret
 from secvm.runtime.settings import Settings
@@ -138,6 +143,12 @@ class GatewayPart(Settings):
 
     #: Not only relays with a token.
     anybody: bool = False
+
+
+class OpeningPart(Settings):
+    """How capsules are opened."""
+
+    lanes: Mode = "auto"
 
 
 class LimitsPart(Settings):
@@ -267,6 +278,7 @@ class CoordinatorSettings(Settings):
     relays: tuple[RelayPart, ...] = ()
     gateway: GatewayPart = GatewayPart()
     limits: LimitsPart = LimitsPart()
+    opening: OpeningPart = OpeningPart()
     log: LogPart | None = None
     witnesses: Annotated[tuple[WitnessPart, ...], pydantic.Field(max_length=MAX_WITNESSES)] = ()
     beacons: BeaconsPart = BeaconsPart()
