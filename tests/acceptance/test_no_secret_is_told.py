@@ -120,9 +120,9 @@ class ToldRun(Federation):
 
     def audit(self) -> list[str]:
         """Faults that somebody finds who replays all that is public, the log included."""
-        from secvm.lab.disturbed import _from_outside
+        from secvm.lab.disturbed import from_outside
 
-        faults, forks = _from_outside(self)
+        faults, forks = from_outside(self)
         return [*faults, *(["forks"] if forks else [])]
 
     def look(self) -> None:

@@ -31,7 +31,6 @@ from secvm.runtime.clock import Clock
 from secvm.runtime.own_loop import in_own_loop
 from secvm.runtime.waits import any_of, end_all
 
-
 #: So many times as rarely is a store looked at that tells of changes.
 _PATIENT = 10
 
