@@ -422,8 +422,8 @@ def test_reading_ends_when_the_epoch_is_scrubbed(store: CoordinatorStore) -> Non
 def test_everything_is_there_again_after_reopening(kind: Kind, tmp_path: Path) -> None:
     store = kind.make(tmp_path)
     store.add_experiment(experiment(), {"state": b"start"})
-    store.set_standing("e", Standing.FINISHED)
     to_closing(store)
+    store.set_standing("e", Standing.FINISHED)
     store.conclude("e", 1, tally="t", next_state="s", blobs={"t": b"tally"})
     store.add_key(KEY)
     store.deposit(DEPOSIT, [b"a", b"b"])

@@ -28,7 +28,7 @@ from secvm.coordinator.status import privacy_told
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, LocalProtocolError
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
@@ -56,7 +56,7 @@ class Admin:
         self,
         *,
         store: CoordinatorStore,
-        key: SigningKey,
+        key: SigningKey | None,
         admin_sha256: bytes,
         grid: Grid,
         clock: Clock,
@@ -67,7 +67,7 @@ class Admin:
         newest: Callable[[], NewestPulse | None] | None = None,
         redeems: bool = False,
     ) -> None:
-        """``wake`` tells the driver. ``only_tests``: where the clock is steered, nothing but tests may run.
+        """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made. ``only_tests``: where the clock is steered, nothing but tests may run.
 
         ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
         ``redeems``: whether experiments may have tokens.
@@ -130,6 +130,8 @@ class Admin:
             return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
         if request.method != "POST":
             return refusal(405, "only GET and POST have a meaning here")
+        if self._key is None:
+            return refusal(409, "this node has no key that signs: make experiments at one that drives")
         told = _specification(request)
         if self._only_tests and not told.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
@@ -163,7 +165,11 @@ class Admin:
         if standing is None:
             return refusal(409, f"the experiment is {found.standing.value}")
         if standing is not found.standing:
-            self._store.set_standing(found.digest, standing)
+            try:
+                self._store.set_standing(found.digest, standing)
+            except LocalProtocolError:
+                # Its last round, or the operator at another node, was quicker.
+                return refusal(409, "the experiment is over since this instant")
             self._wake()
         return _answer({**_told(found), "standing": standing.value})
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from secvm.coordinator.answers import problem_response
@@ -82,13 +82,16 @@ class Ingest:
         log: Log | None = None,
         limits: Limits | None = None,
         redeemer: Redeemer | None = None,
+        look_s: float | None = None,
+        fresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """``look_s`` and ``fresh`` are for the opener, where there are other nodes."""
         self._log = log
         self._store = store
         self._clock = clock
         self._limits = limits or Limits()
         self._present = Present()
-        self._opener = Opener(store, metrics=metrics, log=log, redeemer=redeemer)
+        self._opener = Opener(store, metrics=metrics, log=log, redeemer=redeemer, look_s=look_s, fresh=fresh)
         self._waiting_bytes = 0
         #: Digests of what the gateway stored last, oldest first; a flood of one capsule shall not fill the disk.
         self._remembered: dict[bytes, None] = {}
@@ -134,8 +137,11 @@ class Ingest:
             raise MalformedMessageError("a capsule has another size", problem="wrong-size")
         return self._add(_Item(reply, size, self._epoch(capsule[0]), capsule=capsule))
 
-    def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
-        """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused."""
+    def take_batch(self, packed: bytes, reply: Reply, *, whole: bool = False) -> asyncio.Future[Response]:
+        """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused.
+
+        ``whole``: nothing is dropped, one that has none refuses the batch.
+        """
         capsules = unpack(packed)
         refused: RemoteProtocolError = MalformedMessageError("a batch without capsules")
         groups: list[tuple[int, bytes]] = []
@@ -143,6 +149,8 @@ class Ingest:
             try:
                 epoch = self._epoch(key_id)
             except RemoteProtocolError as error:
+                if whole:
+                    raise
                 refused = error
                 continue
             some = [capsule for capsule in capsules if capsule[0] == key_id]

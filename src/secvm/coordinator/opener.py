@@ -3,6 +3,10 @@
 It works in slices, so that the event loop is never held up for long, and lets groups gather while nobody waits: one
 transaction then serves many of them. Groups and records change places in one transaction. Whatever happens before it,
 the groups are still there, sealed, and will be opened by the next attempt; nothing is opened into two blocks.
+
+Where several nodes have one store, each opens what anybody stored: the store hands a group to one of them at a time,
+and to another one when the first is too slow. What a node knows of rounds and keys is made fresh after it has a group,
+so that it never judges a package by a view that is older than the package.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import chain, islice
 
 from secvm.coordinator.gateway import open_block
@@ -32,6 +36,8 @@ GROUPS = 32
 GATHER_S = 0.05
 #: How long to leave a store alone that failed.
 PAUSE_S = 1.0
+#: How long to wait before asking again for what another node is opening.
+_OTHERS_S = 0.05
 
 
 class Opener:
@@ -46,7 +52,14 @@ class Opener:
         redeemer: Redeemer | None = None,
         gather_s: float = GATHER_S,
         pause_s: float = PAUSE_S,
+        look_s: float | None = None,
+        fresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """``look_s``: how often to look for what others have stored. ``fresh`` makes what runs (``update``) as new as
+        the moment of the call; where one process does everything it always is.
+        """
+        self._look_s = look_s
+        self._fresh = fresh
         self._store = store
         self._redeemer = Redeemer() if redeemer is None else redeemer
         self._log = log
@@ -90,13 +103,21 @@ class Opener:
 
     async def finish(self, epoch: int) -> None:
         """Return when nothing of the epoch is sealed. Whoever calls has closed it."""
-        while await self._open_some(epoch):
-            pass
+        while True:
+            while await self._open_some(epoch):
+                pass
+            if not await asyncio.to_thread(self._store.left_sealed, epoch):
+                return
+            # Another node has the rest; or it had, and its claim will end.
+            await asyncio.sleep(_OTHERS_S)
 
     async def _work(self) -> None:
         while not self._stopping.is_set():
-            await self._something.wait()
-            await self._nap(self._gather_s)
+            try:
+                await asyncio.wait_for(self._something.wait(), self._look_s)
+                await self._nap(self._gather_s)
+            except TimeoutError:
+                self._sealed |= {key.epoch for key in self._present.keys}
             self._something.clear()
             epochs, self._sealed = sorted(self._sealed), set()
             for epoch in epochs:
@@ -121,6 +142,8 @@ class Opener:
             groups = await asyncio.to_thread(self._store.sealed, epoch, GROUPS)
             if not groups:
                 return False
+            if self._fresh is not None:
+                await self._fresh()
             keys, present = self._present.keys_of(epoch), self._present
 
             def check(content: bytes) -> tuple[bytes, bytes]:

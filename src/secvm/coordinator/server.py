@@ -31,13 +31,13 @@ class Routes:
         administration: Admin | None,
         publisher: Publisher,
         metrics: Metrics,
-        log_health: Callable[[], dict[str, object]] | None = None,
+        health: Callable[[], dict[str, object]] | None = None,
     ) -> None:
         """``administration``: None where no admin key was ever made; then nobody is the operator.
 
-        ``log_health``: how the logs are, where there are any.
+        ``health``: what else there is to tell: how the logs are, whether this node drives.
         """
-        self._log_health = log_health
+        self._health = health
         self._packages = packages.routes
         self._admin = administration
         self._publisher = publisher
@@ -53,7 +53,7 @@ class Routes:
                 return admin.refusal(403, "no admin key was made for this coordinator")
             return self._admin.answer(request)
         if request.path == "/health":
-            told = {"status": "ok"} if self._log_health is None else {"status": "ok", "log": self._log_health()}
+            told = {"status": "ok", **({} if self._health is None else self._health())}
             return Response(200, json.dumps(told).encode(), JSON_MEDIA_TYPE, NO_STORE)
         if request.path == "/metrics":
             page, media_type = self._metrics.page()

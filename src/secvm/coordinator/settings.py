@@ -46,6 +46,15 @@
     drand_urls = ["https://api.drand.sh"]
     issuers = "issuers.pem"         # certificates that lead from NIST's own to a pinned one
 
+    [database]                      # a PostgreSQL database that many nodes have in common; without it, a file of its own
+    url_file = "database.url"       # a file with postgresql://…, mode 0600; or url, or url_variable of the environment
+
+    [node]                          # with a database: what this process is among the others
+    name = "node-1"                 # for the log and for you
+    drives = true                   # whether it may be the one that drives; then it needs the keys that sign and log
+    lease_s = 10.0                  # so long after the driver died, stopped or lost the database another one drives
+    poll_s = 1.0                    # how often to look for what others did, where nobody tells
+
     [testing]
     clock = "clock"                 # a steered clock; then only experiments marked as a test may run
 
@@ -55,6 +64,7 @@ A key that is not here is refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -68,7 +78,7 @@ from secvm.errors import BadInputError, ProtocolError
 from secvm.protocol.documents import Fields
 from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
-from secvm.runtime.settings import Settings
+from secvm.runtime.settings import Settings, read_secret
 
 
 def _check_sha256(text: str) -> str:
@@ -197,6 +207,48 @@ class TokensPart(Settings):
     seed_file: Path
 
 
+class DatabasePart(Settings):
+    """A database for many nodes. Its address may hold a password: it is told in one of three ways, and shown in none."""
+
+    url: Annotated[str, pydantic.Field(repr=False)] | None = pydantic.Field(default=None, repr=False)
+    #: A file that only its owner can read.
+    url_file: Path | None = None
+    #: A variable of the environment.
+    url_variable: str | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _is_told_once(self) -> Self:
+        if sum(one is not None for one in (self.url, self.url_file, self.url_variable)) != 1:
+            raise ValueError("give one of database.url, database.url_file and database.url_variable")
+        return self
+
+    def address(self, folder: Path, environment: Mapping[str, str]) -> str:
+        """Where the database is; files are relative to ``folder``."""
+        if self.url is not None:
+            return self.url
+        if self.url_file is not None:
+            data = read_secret(folder / self.url_file, shortest=1)
+            try:
+                return data.decode().strip()
+            except UnicodeDecodeError:
+                raise BadInputError(f"{folder / self.url_file} holds no address of a database") from None
+        assert self.url_variable is not None
+        if not environment.get(self.url_variable):
+            raise BadInputError(f"the environment has no {self.url_variable}, and database.url_variable names it")
+        return environment[self.url_variable]
+
+
+class NodePart(Settings):
+    """What a process is among others that have the same database."""
+
+    name: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9-]{1,40}$")]
+    drives: bool = True
+    #: How long after its last word the driver is taken for gone.
+    lease_s: Annotated[float, pydantic.Field(ge=0.5, le=3600)] = 10.0
+    #: How often to look for what others did.
+    poll_s: Annotated[float, pydantic.Field(ge=0.05, le=60)] = 1.0
+
+
 class TestingPart(Settings):
     """For tests alone."""
 
@@ -218,7 +270,15 @@ class CoordinatorSettings(Settings):
     witnesses: Annotated[tuple[WitnessPart, ...], pydantic.Field(max_length=MAX_WITNESSES)] = ()
     beacons: BeaconsPart = BeaconsPart()
     tokens: TokensPart | None = None
+    database: DatabasePart | None = None
+    node: NodePart | None = None
     testing: TestingPart | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _nodes_have_a_database(self) -> Self:
+        if (self.database is None) != (self.node is None):
+            raise ValueError("a node needs a database, and a database nodes: give [database] and [node], or neither")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _log_and_witnesses_belong_together(self) -> Self:

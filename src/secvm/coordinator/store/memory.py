@@ -144,6 +144,7 @@ class MemoryStore:
         with self._fenced():
             if digest not in self._experiments:
                 raise LocalProtocolError("there is no such experiment")
+            rules.may_stand(self._experiments[digest].standing, standing)
             self._experiments[digest] = replace(self._experiments[digest], standing=standing)
 
     def rounds(self, digest: str) -> list[StoredRound]:
@@ -154,12 +155,21 @@ class MemoryStore:
         with self._lock:
             return self._blobs[digest]
 
+    def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        with self._fenced():
+            self._keep(blobs)
+
+    def agree(self, name: str, value: bytes) -> bytes:
+        with self._lock:
+            self._keep({rules.agreed_name(name): value})
+            return self._blobs[rules.agreed_name(name)]
+
     def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
         with self._fenced():
             if announced.experiment not in self._experiments:
                 raise LocalProtocolError("there is no such experiment")
             there = self._round(announced.experiment, announced.number)
-            rules.may_announce(there, announced)
+            rules.may_announce(there, announced, self._experiments[announced.experiment].standing)
             if there is None:
                 self._rounds[announced.experiment][announced.number] = announced
                 self._keep(blobs)

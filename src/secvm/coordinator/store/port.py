@@ -133,7 +133,7 @@ class CoordinatorStore(Protocol):
         """The same store, as the driver of this term uses it.
 
         There ``add_experiment``, ``set_standing``, ``announce``, ``set_state``, ``conclude``, ``add_key``,
-        ``close_epoch``, ``scrub``, ``keep_note`` and ``keep_beacon`` are fenced: they raise ``StaleDriverError``, with
+        ``close_epoch``, ``scrub``, ``keep_note``, ``keep_beacon`` and ``keep_blobs`` are fenced: they raise ``StaleDriverError``, with
         nothing done, as soon as somebody else leads or the term was resigned. The term is looked at in the transaction
         that makes the change: whoever takes over waits for it, or it sees who took over. A lease that ran out is no
         reason to stop as long as nobody came.
@@ -157,7 +157,9 @@ class CoordinatorStore(Protocol):
         ...
 
     def set_standing(self, digest: str, standing: Standing) -> None:
-        """What its operator, or its last round, decided."""
+        """What its operator, or its last round, decided. What is stopped or finished stays so: another standing raises
+        then.
+        """
         ...
 
     def rounds(self, digest: str) -> list[StoredRound]:
@@ -168,9 +170,17 @@ class CoordinatorStore(Protocol):
         """Raises ``KeyError``."""
         ...
 
+    def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        """Bytes under names: what is there already under a name stays. For the driver."""
+        ...
+
+    def agree(self, name: str, value: bytes) -> bytes:
+        """What all nodes must have in common: this, if nothing is there under the name yet; else what is there."""
+        ...
+
     def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
         """A round that is ANNOUNCED, with its signed manifest. There is only ever one of a number: the same bytes again
-        change nothing, other bytes raise ``LocalProtocolError``.
+        change nothing, other bytes raise ``LocalProtocolError``. So does a new one of an experiment that is not running.
         """
         ...
 

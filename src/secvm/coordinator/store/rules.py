@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.coordinator.records import view_records
-from secvm.coordinator.store.port import SHARDS, StoredExperiment, StoredKey, StoredNote, StoredRound
+from secvm.coordinator.store.port import SHARDS, Standing, StoredExperiment, StoredKey, StoredNote, StoredRound
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import TRANSITIONS, RoundState
 
 _CONCLUDED = (RoundState.TALLIED, RoundState.ABANDONED)
+_FOR_GOOD = (Standing.STOPPED, Standing.FINISHED)
 
 
 def same_experiment(there: StoredExperiment, given: StoredExperiment) -> None:
@@ -21,8 +23,21 @@ def same_experiment(there: StoredExperiment, given: StoredExperiment) -> None:
         raise LocalProtocolError("an experiment of this digest is there, with another envelope or other settings")
 
 
-def may_announce(there: StoredRound | None, given: StoredRound) -> None:
-    """Only ever one manifest for a round."""
+def agreed_name(name: str) -> str:
+    """Where something that all nodes have in common stands among the blobs: a name that is no digest of any."""
+    return hashlib.sha256(f"secvm-v1-agreed {name}".encode()).hexdigest()
+
+
+def may_stand(there: Standing, given: Standing) -> None:
+    """What is stopped or finished stays so, whoever asks at which node: its ending may be public already."""
+    if there in _FOR_GOOD and given is not there:
+        raise LocalProtocolError(f"an experiment that is {there.value} stays so")
+
+
+def may_announce(there: StoredRound | None, given: StoredRound, standing: Standing) -> None:
+    """Only ever one manifest for a round, and none once its operator has said that there shall be no more."""
+    if there is None and standing is not Standing.RUNNING:
+        raise LocalProtocolError(f"the experiment is {standing.value}: no round is announced")
     if given.state is not RoundState.ANNOUNCED or given.tally is not None or given.next_state is not None:
         raise LocalProtocolError("a round begins announced, without a tally")
     if there is not None and (there.epoch, there.envelope) != (given.epoch, given.envelope):

@@ -99,11 +99,8 @@ class SQLiteStore:
 
     def set_standing(self, digest: str, standing: Standing) -> None:
         with self._fenced() as connection:
-            changed = connection.execute(
-                "UPDATE experiments SET standing = ? WHERE digest = ?", (standing.value, digest)
-            )
-            if not changed.rowcount:
-                raise LocalProtocolError("there is no such experiment")
+            rules.may_stand(_standing(connection, digest), standing)
+            connection.execute("UPDATE experiments SET standing = ? WHERE digest = ?", (standing.value, digest))
 
     def rounds(self, digest: str) -> list[StoredRound]:
         with self._database.reading() as connection:
@@ -118,13 +115,20 @@ class SQLiteStore:
         data: bytes = found[0]
         return data
 
+    def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        with self._fenced() as connection:
+            _keep(connection, blobs)
+
+    def agree(self, name: str, value: bytes) -> bytes:
+        with self._database.changing() as connection:
+            _keep(connection, {rules.agreed_name(name): value})
+        return self.blob(rules.agreed_name(name))
+
     def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
         with self._fenced() as connection:
-            known = "SELECT 1 FROM experiments WHERE digest = ?"
-            if connection.execute(known, (announced.experiment,)).fetchone() is None:
-                raise LocalProtocolError("there is no such experiment")
+            standing = _standing(connection, announced.experiment)
             there = _round(connection, announced.experiment, announced.number)
-            rules.may_announce(there, announced)
+            rules.may_announce(there, announced, standing)
             if there is not None:
                 return
             _begin_epoch(connection, announced.epoch)
@@ -358,6 +362,13 @@ def _experiment(row: tuple[str, bytes, bytes, str]) -> StoredExperiment:
 def _stored_round(row: tuple[str, int, int, str, bytes, str | None, str | None]) -> StoredRound:
     experiment, number, epoch, state, envelope, tally, next_state = row
     return StoredRound(experiment, number, epoch, RoundState(state), envelope, tally, next_state)
+
+
+def _standing(connection: sqlite3.Connection, digest: str) -> Standing:
+    found = connection.execute("SELECT standing FROM experiments WHERE digest = ?", (digest,)).fetchone()
+    if found is None:
+        raise LocalProtocolError("there is no such experiment")
+    return Standing(found[0])
 
 
 def _round(connection: sqlite3.Connection, digest: str, number: int) -> StoredRound | None:

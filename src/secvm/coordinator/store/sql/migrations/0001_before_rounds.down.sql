@@ -1,0 +1,1 @@
+DROP TABLE beacons, notes, deposits, keys, blobs, rounds, epochs, experiments;

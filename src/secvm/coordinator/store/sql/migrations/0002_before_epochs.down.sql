@@ -1,0 +1,2 @@
+DROP TABLE shard_claims, shards, spent, opened, sealed;
+DROP SEQUENCE numbers;

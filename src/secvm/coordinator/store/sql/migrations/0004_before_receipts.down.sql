@@ -1,0 +1,1 @@
+DROP TABLE received, received_over, received_epochs;
