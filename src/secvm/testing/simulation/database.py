@@ -27,12 +27,12 @@ DRIVEN = frozenset(
 #: What operators may do at any node, and drivers too.
 ANYBODY = frozenset({"add_experiment", "set_standing"})
 #: What every node does.
-SHARED = frozenset({"append_sealed", "append_opened", "replace_sealed", "deposit", "keep_shard", "keep_blobs"})
+SHARED = frozenset({"append_sealed", "append_opened", "replace_sealed", "deposit", "keep_shard", "keep_blobs", "agree"})
 _CHANGES = DRIVEN | ANYBODY | SHARED
 #: Calls that are no point of anybody's life: looking at what is in memory costs nothing, and cannot fail half-way.
 _LOOKS = frozenset({"experiments", "rounds", "blob", "keys", "notes", "beacons", "deposits", "left_sealed", "n_shards"})
-#: The lease of a driver, and how often it is renewed.
-LEASE_S, RENEW_S = 20.0, 6.0
+#: Longer than a driver's lease.
+_LEASE_S = 30.0
 
 
 class Database:
@@ -64,8 +64,8 @@ class Database:
 
     def take_over(self) -> None:
         """Somebody's lease runs out and another one leads, for a moment: whoever drove does not know."""
-        self.clock.jump(int(1000 * LEASE_S) + 1)
-        term = self.store.lead(f"thief {self.term}", LEASE_S)
+        self.clock.jump(int(1000 * _LEASE_S))
+        term = self.store.lead(f"thief {self.term}", _LEASE_S)
         if term is not None:
             self.term, self.driver = term, "a thief"
             self.store.resign(term)
@@ -163,4 +163,4 @@ class NodeStore:
         return change
 
 
-__all__ = ["LEASE_S", "RENEW_S", "Database", "NodeStore"]
+__all__ = ["Database", "NodeStore"]

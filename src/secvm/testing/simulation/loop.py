@@ -65,6 +65,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._waiting.now
 
+    def _write_to_self(self) -> None:
+        """Nobody sleeps in a system call, so nobody must be woken."""
+
     # What asyncio says of executors and their futures is wider than what anybody here asks for.
     def run_in_executor(self, executor: Any, func: Callable[..., R], *args: Any) -> asyncio.Future[R]:  # type: ignore[override]  # noqa: ARG002
         """What a thread would do, in one of the next turns, if whoever asked still lives then."""

@@ -1,67 +1,127 @@
-"""A simulated node of the coordinator: all its real parts, on the common database."""
+"""A simulated node of the coordinator: the real ``Node`` with all its parts, on the common database.
+
+What is missing is the server that reads requests from sockets, and the loop that a driver has for itself: here is one
+loop for all.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
 
-from secvm.coordinator.admin import PREFIX, Admin
-from secvm.coordinator.cosigning import Cosigner, WitnessAddress, first_of
-from secvm.coordinator.driver import Driver
-from secvm.coordinator.gateway import Gateway
-from secvm.coordinator.ingest import Ingest, Reply
+from secvm.coordinator.admin import PREFIX
+from secvm.coordinator.cosigning import Cosigner
+from secvm.coordinator.doors import Held
 from secvm.coordinator.log_keeping import LogKeeping
-from secvm.coordinator.package_routes import PackageRoutes
-from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.node import Node
 from secvm.coordinator.receipt_shelf import Shelf
-from secvm.coordinator.receipts import Receipts
-from secvm.coordinator.server import Routes
+from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacon import LocalUnsafeBeacon
-from secvm.errors import StaleDriverError
 from secvm.protocol.problems import Problem
-from secvm.runtime.http_server import Request, Response, http_date
+from secvm.runtime.http_server import Handler, Request, Response
+from secvm.runtime.logs import Log
+from secvm.runtime.waits import end_all
 from secvm.testing.simulation.clock import SimulatedClock
-from secvm.testing.simulation.database import LEASE_S, RENEW_S, Database
+from secvm.testing.simulation.database import Database
 from secvm.testing.simulation.lives import Process
 from secvm.testing.simulation.network import Network, Session
-from secvm.testing.simulation.question import ADMIN_KEY, GRID, RELAY_TOKEN, NoMetrics, log_terms, parties, sha256
+from secvm.testing.simulation.question import (
+    ADMIN_KEY,
+    FRESHNESS_S,
+    GRID,
+    RELAY_TOKEN,
+    NoMetrics,
+    Nowhere,
+    log_terms,
+    parties,
+    sha256,
+)
+
+#: How long a driver leads after its last word, and how often nodes look for what others did.
+LEASE_S, POLL_S = 24.0, 10.0
 
 
-class _Ingest(Ingest):
-    """Tells what was answered under a seal."""
-
-    told: Callable[[bytes, Problem | None], None]
-
-    def take_record(self, epoch: int, record: bytes, reply: Reply, spent: bytes = b"") -> asyncio.Future[Response]:
-        def telling(problem: Problem | None) -> Response:
-            self.told(record[:32], problem)
-            return reply(problem)
-
-        return super().take_record(epoch, record, telling, spent)
-
-
-class _Keeping(LogKeeping):
-    """Asks witnesses over the simulated network."""
-
-    def __init__(self, network: Network, **named: Any) -> None:
-        super().__init__(witnesses=[], source=LocalUnsafeBeacon(), **named)
-        addresses = [WitnessAddress(key, f"http://witness{i}") for i, key in enumerate(log_terms().witness_keys)]
-        self._cosigner = _Cosigner(network, self.logbook, addresses, named["clock"], wake=self._wake, metrics=NoMetrics())
-        self.logbook.on_growth = self._grown
+@lru_cache(maxsize=8)
+def settings(number: int) -> CoordinatorSettings:
+    """What a node's file would say."""
+    return CoordinatorSettings.model_validate(
+        {
+            "state": {"folder": Path("state")},
+            "epochs": {"period_s": GRID.period_s, "lead_s": GRID.lead_s},
+            "relays": ({"name": "relay", "token_sha256": sha256(RELAY_TOKEN).hex()},),
+            "log": {"name": log_terms().name, "freshness_s": FRESHNESS_S},
+            "witnesses": tuple(
+                {"name": one.name, "url": f"http://witness{i}", "key": one.key.data.hex()}
+                for i, one in enumerate(log_terms().witnesses)
+            ),
+            "database": {"url": "simulated"},
+            "node": {"name": f"node-{number}", "lease_s": LEASE_S, "poll_s": POLL_S},
+            "testing": {"clock": Path("clock")},
+        }
+    )
 
 
 class _Cosigner(Cosigner):
-    def __init__(self, network: Network, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._network = network
+    """Asks witnesses over the simulated network."""
+
+    network: Network
 
     def _session(self) -> aiohttp.ClientSession:
-        return cast("aiohttp.ClientSession", Session(self._network, "witness"))
+        return cast("aiohttp.ClientSession", Session(self.network, "witness"))
+
+
+class _Node(Node):
+    """In the loop that there is, without sockets."""
+
+    def __init__(self, held: Held, network: Network, steady: SimulatedClock) -> None:
+        super().__init__(held, log_key=parties().log, source=LocalUnsafeBeacon(), steady=steady)
+        self._network = network
+        self.publisher = self._doors.publisher
+        self.ingest = self._doors.ingest
+
+    @property
+    def handler(self) -> Handler:
+        """What a server would be given."""
+        return self._doors._server.handler  # noqa: SLF001  (the server itself never starts)
+
+    @property
+    def drives(self) -> bool:
+        return self._election.term is not None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        self._doors.ingest.start()
+        await self._following.refresh()
+        tasks = self._tasks(stop)
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await end_all(*tasks)
+
+    async def _measure(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+
+    async def _drive(self, term: int, ending: asyncio.Event) -> None:
+        await self._following.pause()
+        try:
+            await self._term(term, ending, asyncio.get_running_loop())
+        finally:
+            self._nudge = self._log_health = None
+            self._following.resume()
+
+    def _log_keeping(self, store: CoordinatorStore) -> LogKeeping | None:
+        keeping = super()._log_keeping(store)
+        assert keeping is not None
+        # Made of the same as the one that asks over sockets.
+        keeping._cosigner.__class__ = _Cosigner  # noqa: SLF001
+        cast("_Cosigner", keeping._cosigner).network = self._network  # noqa: SLF001
+        return keeping
 
 
 class SimulatedNode(Process):
@@ -75,114 +135,62 @@ class SimulatedNode(Process):
         shelf: Shelf,
         network: Network,
         dice: random.Random,
+        steady: SimulatedClock,
         told: Callable[[bytes, Problem | None], None],
     ) -> None:
+        """``told`` hears what is answered under a seal: a capsule's digest, and the problem."""
         super().__init__(f"node {number}")
         self.number, self.clock = number, clock
-        self._database, self._shelf, self._network, self._dice, self._told = database, shelf, network, dice, told
-        self._starts = 0
-        #: Whether it drives, as far as it knows.
-        self.drives = False
+        self._database, self._shelf, self._network, self._dice = database, shelf, network, dice
+        self._steady, self._told = steady, told
 
     def begin(self) -> None:
-        self._starts += 1
-        self.drives = False
-        self._store = self._database.node(self.life)
-        self._ingest = _Ingest(self._store, self.clock, metrics=NoMetrics())
-        self._ingest.told = self._told
-        self._gateway = Gateway(dice=self._dice.randbytes, public=self.public, date=http_date(self.clock))
-        self._packages = PackageRoutes(
-            self._gateway, self._ingest, self.clock, tokens=[sha256(RELAY_TOKEN)], tests=True
+        held = Held(
+            settings=settings(self.number),
+            store=self._database.node(self.life),
+            shelf=self._shelf,
+            clock=self.clock,
+            dice=self._dice.randbytes,
+            log=Log(Nowhere(), self.clock, "coordinator"),
+            metrics=NoMetrics(),
+            public=None,
+            key=parties().coordinator,
+            terms=log_terms(),
+            token_seed=None,
+            admin_sha256=sha256(ADMIN_KEY),
+            newest_pulse=lambda: None,
         )
-        self._become(None)
+        self._node = _Node(held, self._network, self._steady)
+        take_record = self._node.ingest.take_record
 
-        async def run() -> None:
-            self._ingest.start()
-            await self._run()
+        def telling(epoch: int, record: bytes, reply: Any, spent: bytes = b"") -> asyncio.Future[Response]:
+            def told(problem: Problem | None) -> Response:
+                self._told(record[:32], problem)
+                found: Response = reply(problem)
+                return found
 
-        self.life.main(run())
+            return take_record(epoch, record, told, spent)
+
+        self._node.ingest.take_record = telling  # type: ignore[method-assign]
+        self.life.main(self._node.run(asyncio.Event()))
+
+    @property
+    def drives(self) -> bool:
+        """Whether it drives, as far as it knows."""
+        return not self.life.dead and self._node.drives
 
     def public(self, path: str) -> tuple[bytes, str] | None:
-        return self.publisher.public(path)
+        """What it shows at a path."""
+        return self._node.publisher.public(path)
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
-        return self._routes.handle(request)
+        return self._node.handler(request)
 
-    def operate(self, action: str, digest: str) -> int:
+    async def operate(self, action: str, digest: str) -> int:
         """What the operator says to this node; the answer's status."""
         headers = {"authorization": f"Bearer {ADMIN_KEY}"}
-        return self._admin.handle(Request("POST", f"{PREFIX}/{digest}/{action}", "", headers, b"", "nobody")).status
-
-    def _become(self, term: int | None) -> None:
-        """The driver of a term, or one that follows."""
-        store = self._store if term is None else self._store.driving(term)
-        self._term = term
-        receipts = Receipts(self._shelf, store=store, grid=GRID)
-        self.publisher = Publisher(store, further=receipts.find)
-        self._keeping = _Keeping(
-            self._network,
-            store=store,
-            publisher=self.publisher,
-            key=parties().log,
-            terms=log_terms(),
-            clock=self.clock,
-        )
-        self.driver = Driver(
-            store=store,
-            ingest=self._ingest,
-            publisher=self.publisher,
-            clock=self.clock,
-            key=parties().coordinator,
-            grid=GRID,
-            dice=self._dice.randbytes,
-            update=self._packages.update,
-            receipts=receipts,
-            veil=self._keeping.files,
-            metrics=NoMetrics(),
-        )
-        self._keeping.woken = self.driver.wake
-        self._admin = Admin(
-            store=self._store,
-            key=parties().coordinator,
-            admin_sha256=sha256(ADMIN_KEY),
-            grid=GRID,
-            clock=self.clock,
-            dice=self._dice.randbytes,
-            wake=self.driver.wake,
-            log=log_terms(),
-        )
-        self._routes = Routes(
-            packages=self._packages, administration=self._admin, publisher=self.publisher, metrics=NoMetrics()
-        )
-        self.driver.prepare()
-
-    async def _run(self) -> None:
-        holder = f"{self.name} {self._starts}"
-        while True:
-            term = self._store.lead(holder, LEASE_S)
-            if term is None:
-                self.driver.prepare()
-                await asyncio.sleep(RENEW_S)
-                continue
-            self._become(term)
-            self.drives = True
-            stop = asyncio.Event()
-            try:
-                with contextlib.suppress(StaleDriverError):
-                    await first_of(
-                        [
-                            asyncio.ensure_future(self.driver.run(stop)),
-                            asyncio.ensure_future(self._keeping.run(stop)),
-                            asyncio.ensure_future(self._renew(holder, term)),
-                        ]
-                    )
-            finally:
-                self.drives = False
-            self._become(None)
-
-    async def _renew(self, holder: str, term: int) -> None:
-        while self._store.lead(holder, LEASE_S) == term:
-            await asyncio.sleep(RENEW_S)
+        answer = self.handle(Request("POST", f"{PREFIX}/{digest}/{action}", "", headers, b"", "nobody"))
+        return (await answer if isinstance(answer, Awaitable) else answer).status
 
 
-__all__ = ["SimulatedNode"]
+__all__ = ["LEASE_S", "SimulatedNode"]

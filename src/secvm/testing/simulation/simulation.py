@@ -19,6 +19,7 @@ from secvm.testing.simulation.checks import check_end, check_now, is_over, what_
 from secvm.testing.simulation.disk import Disk
 from secvm.testing.simulation.lives import KilledError
 from secvm.testing.simulation.loop import VirtualLoop
+from secvm.testing.simulation.nodes import SimulatedNode
 from secvm.testing.simulation.operations import Op
 from secvm.testing.simulation.question import DEPOSIT_AFTER_S, GRACE_S, GRID, LENGTH_S
 from secvm.testing.simulation.repro import as_test
@@ -227,8 +228,7 @@ class Happenings:
     async def operate(self, name: str, action: str) -> None:
         node = self.world.nodes[int(name[-1])]
         if not node.life.dead and node.life.stalled is None:
-            status = node.life.run(node.operate, action, self.world.document.digest)
-            self.done[f"operator {action}"] += status == 200
+            await self._operate(node, action)
 
     # ── the end of all faults ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -253,8 +253,15 @@ class Happenings:
                 device.set_status(world.document, Status.JOINED)
         for node in world.nodes:
             if not node.life.dead:
-                node.life.run(node.operate, "resume", world.document.digest)
+                await self._operate(node, "resume")
                 break
+
+    async def _operate(self, node: SimulatedNode, action: str) -> None:
+        # In the node's name, and without an answer where it dies of it.
+        asked = node.life.spawn(node.operate(action, self.world.document.digest))
+        await asyncio.wait([asked], timeout=5)
+        if asked.done() and not asked.cancelled() and asked.exception() is None:
+            self.done[f"operator {action}"] += asked.result() == 200
 
 
 __all__ = ["Simulation", "SimulationError"]

@@ -70,6 +70,7 @@ class World:
         self.clocks = {name: SimulatedClock(START - BEFORE_MS) for name in ("database", "relay", *NODES, *WITNESSES)}
         self.clocks |= {name: SimulatedClock(START - BEFORE_MS) for name in DEVICES}
         self.network = Network(dice)
+        steady = SimulatedClock(0)
         self.database = parts.database(self.clocks["database"])
         self.truth = Truth(self.database)
         self.shelf = WatchedShelf(self.truth)
@@ -77,7 +78,14 @@ class World:
         self.witnesses = [parts.witness(i, self.clocks[name]) for i, name in enumerate(WITNESSES)]
         self.nodes = [
             parts.node(
-                i, self.clocks[name], self.database, self.shelf, self.network, dice, self.truth.sealed_answers.__setitem__
+                i,
+                self.clocks[name],
+                self.database,
+                self.shelf,
+                self.network,
+                dice,
+                steady,
+                self.truth.sealed_answers.__setitem__,
             )
             for i, name in enumerate(NODES)
         ]
