@@ -28,6 +28,8 @@ DRIVEN = frozenset(
 ANYBODY = frozenset({"add_experiment", "set_standing"})
 #: What every node does.
 SHARED = frozenset({"append_sealed", "append_opened", "replace_sealed", "deposit", "keep_shard", "keep_blobs", "agree"})
+#: What other nodes want to hear of.
+_TOLD = frozenset({"announce", "conclude", "keep_note", "set_standing", "add_experiment", "keep_blobs"})
 _CHANGES = DRIVEN | ANYBODY | SHARED
 #: Calls that are no point of anybody's life: looking at what is in memory costs nothing, and cannot fail half-way.
 _LOOKS = frozenset({"experiments", "rounds", "blob", "keys", "notes", "beacons", "deposits", "left_sealed", "n_shards"})
@@ -56,6 +58,8 @@ class Database:
         self.manifests: dict[tuple[str, int], bytes] = {}
         #: Every gateway key that there ever was: whoever checks the counts opens capsules with them.
         self.keys: dict[int, StoredKey] = {}
+        #: Nodes that are told when something has changed that is public, or will be.
+        self.listeners: dict[str, Callable[[], None]] = {}
         self.done: Counter[str] = Counter()
 
     def node(self, life: Life) -> CoordinatorStore:
@@ -73,6 +77,9 @@ class Database:
 
     def note(self, name: str, given: tuple[Any, ...], found: Any, term: int | None) -> None:
         """A change has happened."""
+        if name in _TOLD:
+            for listener in self.listeners.values():
+                listener()
         if term is not None and name in DRIVEN | ANYBODY and term != self.term:
             self.wrong.append(f"{name} was accepted under term {term}, and {self.term} is the newest")
         if term is None and name in DRIVEN:

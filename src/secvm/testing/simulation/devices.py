@@ -17,7 +17,8 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.features import KeptOnDevice
 from secvm.participant.consent import NOTHING, AllOf, Budget, Consent
 from secvm.participant.device import Device, Job
-from secvm.participant.dice import RandomBytes
+from secvm.participant.dice import RandomBytes, SystemDice
+from secvm.participant.joining import pin_person
 from secvm.participant.ledger import spending
 from secvm.participant.models import ModelShelf
 from secvm.participant.shared_checks import SharedChecks
@@ -30,12 +31,12 @@ from secvm.protocol.experiment_document import ExperimentDocument, Relay
 from secvm.protocol.session_memory import NEVER
 from secvm.testing.simulation.clock import SimulatedClock
 from secvm.testing.simulation.disk import Connection, Disk
-from secvm.testing.simulation.lives import Process
+from secvm.testing.simulation.lives import Life, Process
 from secvm.testing.simulation.network import Network, Session
 from secvm.testing.simulation.question import COORDINATOR_URL, RELAY_URL
 
 #: What need not be durable at once is written after so long.
-FLUSH_S = 1.0
+FLUSH_S = 4.0
 #: When nothing wants it, a device looks at its state again after so long.
 _IDLE_S = 3600.0
 
@@ -90,6 +91,18 @@ def thrifty(document: ExperimentDocument, rounds: int) -> Consent:
     return Consent(policy=AllOf(()), budget=Budget(auc=auc_of((rounds + 0.5) * once)))
 
 
+@lru_cache(maxsize=64)
+def joined(number: int, variant: int, document: ExperimentDocument, served: bytes) -> bytes:
+    """The disk of somebody who has joined before: thousands of lists begin with the same people."""
+    disk, life = Disk(), Life("somebody")
+    state = DeviceState(Path("device"), database=disk.connect(life))
+    dice = SystemDice(random.Random(f"{number} {variant}").randbytes)  # noqa: S311  (nobody's secret)
+    person = pin_person(document, cast("Vault", _Vault(number)), dice)
+    state.join(document.digest, served, person)
+    disk.crash(power_cut=True)
+    return disk.synced
+
+
 class SimulatedDevice(Process):
     """One person's device; ``start`` it, and again after each end."""
 
@@ -131,7 +144,7 @@ class SimulatedDevice(Process):
             random_bytes=self._dice.randbytes,
             shelf=_NoFiles(Path("models")),
             checks=self._checks,
-            policy=TrustPolicy(),
+            policy=TrustPolicy(refetches=1, receipts=1),
             consent=self.consent,
         )
         self.life.main(self._carry(self.device))

@@ -44,8 +44,10 @@ from secvm.testing.simulation.question import (
     sha256,
 )
 
-#: How long a driver leads after its last word, and how often nodes look for what others did.
-LEASE_S, POLL_S = 24.0, 10.0
+#: How long a driver leads after its last word.
+LEASE_S = 45.0
+#: How often nodes look for what others did, where nobody tells them; the database does.
+POLL_S = 45.0
 
 
 @lru_cache(maxsize=8)
@@ -94,6 +96,10 @@ class _Node(Node):
     @property
     def drives(self) -> bool:
         return self._election.term is not None
+
+    def hear(self) -> None:
+        """The database says that something has changed."""
+        self._following.poke()
 
     async def run(self, stop: asyncio.Event) -> None:
         self._doors.ingest.start()
@@ -172,6 +178,7 @@ class SimulatedNode(Process):
             return take_record(epoch, record, told, spent)
 
         self._node.ingest.take_record = telling  # type: ignore[method-assign]
+        self._database.listeners[self.name] = self._node.hear
         self.life.main(self._node.run(asyncio.Event()))
 
     @property

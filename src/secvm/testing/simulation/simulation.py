@@ -22,6 +22,7 @@ from secvm.testing.simulation.loop import VirtualLoop
 from secvm.testing.simulation.nodes import SimulatedNode
 from secvm.testing.simulation.operations import Op
 from secvm.testing.simulation.question import DEPOSIT_AFTER_S, GRACE_S, GRID, LENGTH_S
+from secvm.testing.simulation.remembered import remembering
 from secvm.testing.simulation.repro import as_test
 from secvm.testing.simulation.world import Parts, World
 
@@ -59,7 +60,8 @@ class Simulation:
         """Let all of it happen, then let everything come to its end; how often what has happened."""
         loop = VirtualLoop()
         try:
-            return loop.run_until_complete(self._play(ops))
+            with remembering():
+                return loop.run_until_complete(self._play(ops))
         except SimulationError as fault:
             raise SimulationError(f"{fault}\n\n{as_test(self._told, ops, str(fault))}") from None
         finally:

@@ -26,7 +26,7 @@ from secvm.protocol.manifest import LastRound, RoundManifest
 from secvm.runtime.http_server import Request, Response
 from secvm.testing.simulation.clock import SimulatedClock
 from secvm.testing.simulation.database import Database
-from secvm.testing.simulation.devices import SimulatedDevice, thrifty
+from secvm.testing.simulation.devices import SimulatedDevice, joined, thrifty
 from secvm.testing.simulation.lives import Process
 from secvm.testing.simulation.network import Network, Party
 from secvm.testing.simulation.nodes import SimulatedNode
@@ -111,12 +111,12 @@ class World:
         #: Everything that was ever on its way to the relay or the coordinator, by key id.
         self.wire: dict[int, list[tuple[str, bytes]]] = {}
         self._ask()
+        for device in self.devices[: 2 + (seed % 3 > 0)]:
+            device.disk.synced = joined(device.number, seed % 2, self.document, self.envelope)
+            device.on_send = self._sent
         for party in everybody:
             party.on_end = self._supervise
             party.start()
-        for device in self.devices:
-            device.on_send = self._sent
-            device.join(self.document, self.envelope)
 
     def _ask(self) -> None:
         stored = StoredExperiment(
