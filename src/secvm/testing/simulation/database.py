@@ -19,6 +19,7 @@ from secvm.coordinator.store.port import CoordinatorStore, StoredKey, StoredRoun
 from secvm.errors import StoreError
 from secvm.testing.simulation.clock import SimulatedClock
 from secvm.testing.simulation.lives import Life
+from secvm.testing.simulation.question import LEASE_S
 
 #: Changes that only a driver makes.
 DRIVEN = frozenset(
@@ -33,8 +34,6 @@ _TOLD = frozenset({"announce", "conclude", "keep_note", "set_standing", "add_exp
 _CHANGES = DRIVEN | ANYBODY | SHARED
 #: Calls that are no point of anybody's life: looking at what is in memory costs nothing, and cannot fail half-way.
 _LOOKS = frozenset({"experiments", "rounds", "blob", "keys", "notes", "beacons", "deposits", "left_sealed", "n_shards"})
-#: Longer than a driver's lease.
-_LEASE_S = 30.0
 
 
 class Database:
@@ -68,8 +67,8 @@ class Database:
 
     def take_over(self) -> None:
         """Somebody's lease runs out and another one leads, for a moment: whoever drove does not know."""
-        self.clock.jump(int(1000 * _LEASE_S))
-        term = self.store.lead(f"thief {self.term}", _LEASE_S)
+        self.clock.jump(int(1000 * LEASE_S))
+        term = self.store.lead(f"thief {self.term}", LEASE_S)
         if term is not None:
             self.term, self.driver = term, "a thief"
             self.store.resign(term)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -176,7 +177,8 @@ class SimulatedDevice(Process):
             return False
         try:
             self.life.run(act, self.device)
-        except BadInputError:
+        except (BadInputError, sqlite3.Error):
+            # What a person is told who types the command.
             return False
         finally:
             self._poked.set()

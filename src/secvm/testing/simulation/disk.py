@@ -13,6 +13,7 @@ The database is SQLite's own; what is made up is what becomes of a commit:
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -46,9 +47,10 @@ class Connection(sqlite3.Connection):
         return super().executemany(sql, parameters)
 
     def take_back(self) -> None:
-        """As SQLite itself does when a commit fails."""
-        if self.in_transaction:
-            super().execute("ROLLBACK")
+        """As SQLite itself does when a commit fails. Whoever found its store unusable has closed it already."""
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            if self.in_transaction:
+                super().execute("ROLLBACK")
 
 
 class Disk:
@@ -113,7 +115,8 @@ class Disk:
         if self._ghost is not None:
             self.synced, self._ghost = self._ghost, None
         elif not power_cut:
-            self.synced = connection.serialize()
+            with contextlib.suppress(sqlite3.ProgrammingError):
+                self.synced = connection.serialize()
         connection.close()
 
 

@@ -16,6 +16,8 @@ import contextvars
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
+from secvm.errors import BadInputError, StoreError
+
 T = TypeVar("T")
 #: Whose turn it is; None: nobody's, the simulation's own.
 LIFE: contextvars.ContextVar[Life | None] = contextvars.ContextVar("LIFE", default=None)
@@ -123,6 +125,10 @@ class Process:
             self.life.run(self.begin)
         except KilledError:
             pass
+        except BadInputError as fault:
+            # "The store cannot be opened": whoever runs it looks at the disk, and starts it again.
+            self.life.fault = StoreError(str(fault))
+            self.life.kill()
         except Exception as fault:  # noqa: BLE001  (a process that cannot start has ended)
             self.life.fault = fault
             self.life.kill()

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from secvm.errors import LocalProtocolError
 from secvm.testing.simulation.lives import LIFE, make_task
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class _Waiting(selectors.BaseSelector):
     def __init__(self) -> None:
         self._keys: dict[FileDescriptorLike, selectors.SelectorKey] = {}
         self.now = 0.0
+        #: Called where somebody runs in circles, or nobody will ever do anything.
+        self.on_end: Callable[[], object] = lambda: None
         self._turns = 0
 
     def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -40,14 +41,13 @@ class _Waiting(selectors.BaseSelector):
         return self._keys.pop(fileobj)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise LocalProtocolError("nothing will ever happen again, and somebody waits for it")
-        if timeout > 0:
+        if timeout:
             self.now += timeout
             self._turns = 0
         self._turns += 1
-        if self._turns > _MOST_TURNS:
-            raise LocalProtocolError("somebody runs in circles, and time stands still")
+        if timeout is None or self._turns > _MOST_TURNS:
+            self._turns = 0
+            self.on_end()
         return []
 
     def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
@@ -61,6 +61,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._waiting = _Waiting()
         super().__init__(self._waiting)
         self.set_task_factory(make_task)
+
+    def play(self, main: Coroutine[Any, Any, R]) -> R:
+        """Run this to its end. It is cancelled where time stands still for ever."""
+        task = self.create_task(main)
+        self._waiting.on_end = task.cancel
+        return self.run_until_complete(task)
 
     def time(self) -> float:
         return self._waiting.now

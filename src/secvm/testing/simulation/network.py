@@ -36,6 +36,7 @@ FATES = ("lose request", "lose answer", "double", "late", "reorder", "spoil requ
 _GUARDED = ("deposit", "witness")
 #: How long something is late, and how long the first of two waits for the second.
 LATE_S = 7.0
+_MOMENT_S = 0.002
 #: Without another word of it, a request is given up after so long.
 TIMEOUT_S = 30.0
 
@@ -101,6 +102,10 @@ class Network:
                 answer = await self._carry(link, request, host, fate)
         except TimeoutError:
             raise aiohttp.ServerTimeoutError from None
+        except aiohttp.ClientError:
+            # It takes a moment to learn that nobody is there; who tries again at once would try for ever.
+            await asyncio.sleep(_MOMENT_S)
+            raise
         if client is not None:
             client.point()
         return answer

@@ -36,6 +36,7 @@ from secvm.testing.simulation.question import (
     ADMIN_KEY,
     FRESHNESS_S,
     GRID,
+    LEASE_S,
     RELAY_TOKEN,
     NoMetrics,
     Nowhere,
@@ -44,8 +45,6 @@ from secvm.testing.simulation.question import (
     sha256,
 )
 
-#: How long a driver leads after its last word.
-LEASE_S = 45.0
 #: How often nodes look for what others did, where nobody tells them; the database does.
 POLL_S = 45.0
 
@@ -200,4 +199,4 @@ class SimulatedNode(Process):
         return (await answer if isinstance(answer, Awaitable) else answer).status
 
 
-__all__ = ["LEASE_S", "SimulatedNode"]
+__all__ = ["SimulatedNode"]

@@ -44,7 +44,7 @@ KINDS: Mapping[str, tuple[Sequence[object], ...]] = {
     # Processes: who, at which point, for how many seconds it is gone.
     "crash": (PARTIES, POINTS, (0, 1, 8, 60)),
     "stall": ((*NODES, "relay"), (3, 30, 90)),
-    "fail over": (POINTS,),
+    "fail over": ((0, 1, 2, 3, 5, 8),),
     # Disks: full for so many seconds; the next commit is said to have failed, and has (not) happened.
     "full": (DISKS, (2, 20)),
     "fsync": (DISKS, (True, False)),

@@ -32,6 +32,8 @@ BINS, BUDGET, FLOOR = 4, 3, 2
 #: Long enough that nothing is renewed while a list is played.
 FRESHNESS_S = 86_400
 WITNESSES = 3
+#: How long a driver leads after its last word.
+LEASE_S = 45.0
 RELAY_TOKEN, ADMIN_KEY = "relay-token-0123456789", "admin-key"
 RELAY_URL, COORDINATOR_URL = "http://relay/r", "http://coordinator"
 #: How packages travel: straight to the coordinator, or by a relay in one of its modes.

@@ -61,7 +61,7 @@ class Simulation:
         loop = VirtualLoop()
         try:
             with remembering():
-                return loop.run_until_complete(self._play(ops))
+                return loop.play(self._play(ops))
         except SimulationError as fault:
             raise SimulationError(f"{fault}\n\n{as_test(self._told, ops, str(fault))}") from None
         finally:
@@ -85,6 +85,8 @@ class Simulation:
                 _raise(check_now(world))
             _raise(check_end(world))
             return world.all_done()
+        except asyncio.CancelledError:
+            raise SimulationError("time stands still: somebody runs in circles, or waits for nothing") from None
         finally:
             await world.close()
 

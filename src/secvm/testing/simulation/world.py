@@ -150,8 +150,10 @@ class World:
         for party in self.parties.values():
             party.on_end = None
             party.life.kill()
-        for _ in range(3):
-            await asyncio.sleep(0)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     def all_done(self) -> Counter[str]:
         """How often what has happened."""
