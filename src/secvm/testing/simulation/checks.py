@@ -137,7 +137,8 @@ def _round(world: World, stored: StoredRound) -> Iterator[str]:
         return
     truth = world.truth
     fates = {digest: fate for digest, fate in truth.fates.items() if fate.epoch == stored.epoch}
-    due = {digest for digest, fate in fates.items() if fate.due}
+    # What was spoilt on its way does not open: it is acknowledged sealed, and dropped later.
+    due = {digest for digest, fate in fates.items() if fate.due and truth.open(fate.capsule, stored.epoch) is not None}
     if stored.tally is None:
         packages = [_package(world, stored, fates[digest].capsule) for digest in due]
         least = world.document.experiment.empty_tally().count([one for one in packages if one is not None])

@@ -115,6 +115,9 @@ class Network:
         if held is not None:
             # Somebody waits to be overtaken.
             asyncio.get_running_loop().call_later(0.001, _release, held)
+        if link == "package":
+            # Who is refused in the last millisecond of a window tries again at once, until it is over.
+            await asyncio.sleep(_MOMENT_S)
         if fate == "lose request":
             raise aiohttp.ClientConnectionError
         if fate == "late":

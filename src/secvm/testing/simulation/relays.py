@@ -69,7 +69,7 @@ class SimulatedRelay(Process):
             # SQLite's name of the file is for messages alone.
             self.store = self.store_class(Path("relay"), self._dice.randbytes, database=self.disk.connect(self.life))
         begun = (lambda _epoch: None) if self.store is None else self.store.read
-        self._admission = Admission(EPOCHS, Allowance(BUDGET, 10_000, 100, 10_000), self._dice.randbytes, begun)
+        self._admission = Admission(EPOCHS, Allowance(2 * BUDGET, 10_000, 100, 10_000), self._dice.randbytes, begun)
         self._admission.lowest = 0 if self.store is None else self.store.sealed() + 1
         turnstile = Turnstile(gateway, 100, lambda: try_later(_RETRY_S))
         self._mode = self._make_mode(gateway, turnstile)
