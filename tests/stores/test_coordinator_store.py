@@ -18,7 +18,7 @@ from secvm.coordinator.store.port import (
 )
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
-from tests.stores.kinds import KINDS, Kind, announced, block, experiment
+from tests.stores.kinds import KINDS, Kind, announced, block, driven, experiment
 
 KEY = StoredKey(epoch=7, key_id=7, private=b"p" * 32)
 DEPOSIT = Deposit(epoch=7, relay="relay", count=b"signed count")
@@ -32,7 +32,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture
 def store(kind: Kind, tmp_path: Path) -> Iterator[CoordinatorStore]:
-    made = kind.make(tmp_path)
+    made = driven(kind.make(tmp_path))
     yield made
     made.close()
 
@@ -420,7 +420,7 @@ def test_reading_ends_when_the_epoch_is_scrubbed(store: CoordinatorStore) -> Non
 
 
 def test_everything_is_there_again_after_reopening(kind: Kind, tmp_path: Path) -> None:
-    store = kind.make(tmp_path)
+    store = driven(kind.make(tmp_path))
     store.add_experiment(experiment(), {"state": b"start"})
     to_closing(store)
     store.set_standing("e", Standing.FINISHED)
@@ -431,7 +431,7 @@ def test_everything_is_there_again_after_reopening(kind: Kind, tmp_path: Path) -
     store.close_epoch(6)
     store.scrub(5)
     before = (store.experiments(), store.rounds("e"), store.keys(), store.deposits(7), store.sealed(7, 9))
-    store = kind.reopen(store, tmp_path)
+    store = driven(kind.reopen(store, tmp_path))
     assert (store.experiments(), store.rounds("e"), store.keys(), store.deposits(7), store.sealed(7, 9)) == before
     assert (list(store.opened(7)), store.blob("t")) == ([block(1)], b"tally")
     assert not store.append_sealed(6, [b"c"])
@@ -470,7 +470,7 @@ def test_first_note_stays_and_the_newest_follows(kind: Kind, store: CoordinatorS
     store.keep_note("a/log", size=2, root=b"r2", note=b"two")
     expected = [StoredNote("a/log", 2, b"r2", b"two", b"two"), StoredNote("b/log", 3, b"r3", b"three", b"one")]
     assert store.notes() == expected
-    again = kind.reopen(store, tmp_path)
+    again = driven(kind.reopen(store, tmp_path))
     assert again.notes() == expected
     again.close()
 

@@ -15,7 +15,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredKey
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
-from tests.stores.kinds import KINDS, Kind, announced, block, experiment
+from tests.stores.kinds import KINDS, Kind, announced, block, driven, experiment
 
 EPOCHS = st.integers(1, 3)
 NUMBERS = st.integers(1, 3)
@@ -31,7 +31,7 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.model: CoordinatorStore = MemoryStore()
-        self.store = self.kind.make(Path(self.folder.name))
+        self.store = driven(self.kind.make(Path(self.folder.name)))
 
     def teardown(self) -> None:
         self.store.close()
@@ -42,7 +42,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.store = self.kind.reopen(self.store, Path(self.folder.name))
+        self.store = driven(self.kind.reopen(self.store, Path(self.folder.name)))
 
     @rule(name=EXPERIMENTS)
     def add_experiment(self, name: str) -> None:
@@ -140,4 +140,4 @@ def outcome(act: Callable[[CoordinatorStore], Any], store: CoordinatorStore) -> 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "memory"], ids=lambda kind: kind.name)
 def test_store_does_what_the_memory_store_does(kind: Kind) -> None:
     machine = type("Machine", (StoreMachine,), {"kind": kind})
-    run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(max_examples=kind.examples, stateful_step_count=40))

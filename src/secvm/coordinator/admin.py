@@ -67,7 +67,9 @@ class Admin:
         newest: Callable[[], NewestPulse | None] | None = None,
         redeems: bool = False,
     ) -> None:
-        """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made. ``only_tests``: where the clock is steered, nothing but tests may run.
+        """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made.
+
+        ``only_tests``: where the clock is steered, nothing but tests may run.
 
         ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
         ``redeems``: whether experiments may have tokens.

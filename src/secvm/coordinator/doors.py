@@ -118,7 +118,7 @@ class Doors:
                 grid=grid,
                 clock=held.clock,
                 dice=held.dice,
-                wake=lambda: self.wake(),
+                wake=self._woken,
                 only_tests=settings.testing is not None,
                 log=held.terms,
                 newest=held.newest_pulse,
@@ -130,6 +130,7 @@ class Doors:
             publisher=self.publisher,
             metrics=held.metrics,
             health=health,
+            refresh=refresh,
         )
         self._server = HttpServer(
             routes.handle,
@@ -145,6 +146,9 @@ class Doors:
             before_body=self._packages.before_body,
         )
         self._held = held
+
+    def _woken(self) -> None:
+        self.wake()
 
     def update(self, present: Present) -> None:
         """From now on this is what runs."""

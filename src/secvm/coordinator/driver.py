@@ -463,4 +463,3 @@ class Driver:
 
 def _is_met(book: Book, tally: Tally) -> bool:
     return book.document.reaches_floor(tally.participants.tolist())
-

@@ -32,6 +32,8 @@ from secvm.runtime.waits import any_of, end_all
 
 #: Drives for a term until it is told to end: a term, and an event.
 Drive = Callable[[int, asyncio.Event], Awaitable[None]]
+#: A function and what it is given → what it returns, later.
+Call = Callable[..., Awaitable[Any]]
 #: So many times a lease is renewed before it runs out.
 _RENEWALS = 3
 _NAME_BYTES = 8
@@ -49,11 +51,12 @@ class Election:
         clock: Clock,
         dice: RandomBytes,
         drive: Drive,
+        call: Call = asyncio.to_thread,
         log: Log | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """``clock``: one that nobody sets (``runtime.clock.SteadyClock``). ``drive`` is cancelled when the lead is
-        lost, and returns soon after it was told to end.
+        lost, and returns soon after it was told to end. ``call`` asks the store, in a thread or at once.
         """
         self._store = store
         self._name = name
@@ -61,6 +64,7 @@ class Election:
         self._clock = clock
         self._dice = dice
         self._drive = drive
+        self._call = call
         self._log = log
         self.term: int | None = None
         metrics = Metrics("coordinator") if metrics is None else metrics
@@ -74,7 +78,7 @@ class Election:
             holder = f"{self._name}/{self._dice(_NAME_BYTES).hex()}"
             asked, term = self._clock.now(), None
             with contextlib.suppress(StoreError):
-                term = await asyncio.to_thread(self._store.lead, holder, self._lease_s)
+                term = await self._call(self._store.lead, holder, self._lease_s)
             if term is not None:
                 await self._hold(holder, term, asked, stop)
                 if not stop.is_set():
@@ -129,7 +133,7 @@ class Election:
             asked = self._clock.now()
             if asked >= until:
                 return "lease-ran-out"
-            answer = asyncio.ensure_future(asyncio.to_thread(self._store.lead, holder, self._lease_s))
+            answer = asyncio.ensure_future(self._call(self._store.lead, holder, self._lease_s))
             await any_of(asyncio.shield(answer), self._clock.sleep_until(until))
             if not answer.done():
                 # Nobody waits for a database that does not answer; whatever it answers later, we drive no more.
@@ -145,7 +149,7 @@ class Election:
     async def _resign(self, term: int) -> None:
         """Early, so that others need not wait; where that fails they do."""
         with contextlib.suppress(StoreError):
-            await asyncio.to_thread(self._store.resign, term)
+            await self._call(self._store.resign, term)
 
     def _tell(self, event: str, **fields: int | str) -> None:
         if self._log is not None:

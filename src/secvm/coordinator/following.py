@@ -1,8 +1,8 @@
 """Following: what a node takes and shows while another one drives, worked out from the store by the driver's own rules.
 
  1. Rounds and keys that run now (``Present``), for the gateway and ingest, by ``presenting``.
- 2. All public files, by ``showing`` and ``log_files``: only what is signed, durable, and, where there is a log, cosigned
-    by a quorum. An ending is shown as the driver signed and kept it. Nothing is signed here.
+ 2. All public files, by ``showing`` and ``log_files``: only what is signed and durable, and, where there is a log,
+    cosigned by a quorum. An ending is shown as the driver signed and kept it. Nothing is signed here.
  3. It is read again when something has changed, at least every ``poll_s``, and whenever somebody must be sure that a
     view is not older than a package (``refresh``). Questions that come together are answered by one reading.
 
@@ -220,5 +220,3 @@ class Helping:
             return self._known[1]
 
         return rounds
-
-

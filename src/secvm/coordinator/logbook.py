@@ -23,7 +23,7 @@ from secvm.coordinator.showing import ending_of
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredNote
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, NoteSignature
-from secvm.crypto.signing import Envelope, SigningKey
+from secvm.crypto.signing import Envelope, SigningKey, VerifyKey
 from secvm.errors import BadInputError, BadSignatureError, LocalProtocolError, ProtocolError, StaleCheckpointError
 from secvm.protocol.checkpoints import MAX_AHEAD_S, Checkpoint, SignedCheckpoint, check_quorum, read_checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -287,7 +287,7 @@ class Logbook:
         }
 
 
-def check_log(store: CoordinatorStore, key: SigningKey, *, has_log: bool) -> None:
+def check_log(store: CoordinatorStore, key: VerifyKey, *, has_log: bool) -> None:
     """That a state folder still has the log's key, and its settings a log, where there is one already.
 
     Raises
@@ -297,12 +297,12 @@ def check_log(store: CoordinatorStore, key: SigningKey, *, has_log: bool) -> Non
     """
     for held in store.notes():
         try:
-            read_checkpoint(held.newest, log=NoteKey(held.origin, key.public))
+            read_checkpoint(held.newest, log=NoteKey(held.origin, key))
         except ProtocolError:
             raise BadInputError("the log's key is not the one of the log here; log.key must be restored") from None
     for one in store.experiments():
         terms = ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload).log
-        if terms is not None and terms.key != key.public:
+        if terms is not None and terms.key != key:
             raise BadInputError("the log's key is not the one of the experiments here; log.key must be restored")
         if terms is not None and not has_log:
             raise BadInputError("experiments here have a log: the settings must keep their [log] and its witnesses")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from secvm.coordinator.doors import Doors, Held
 from secvm.coordinator.driver import Driver
@@ -19,27 +20,48 @@ from secvm.coordinator.following import Following, Helping
 from secvm.coordinator.ingest import Ingest
 from secvm.coordinator.log_keeping import LogKeeping
 from secvm.coordinator.present import Present
+from secvm.coordinator.receipt_shelf import Shelf
 from secvm.coordinator.receipts import Receipts
 from secvm.coordinator.shards import ShardCounting
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacon import BeaconSource
 from secvm.crypto.signing import SigningKey
-from secvm.errors import LocalProtocolError
+from secvm.errors import LocalProtocolError, StoreError
 from secvm.runtime.clock import Clock
 from secvm.runtime.own_loop import in_own_loop
 from secvm.runtime.waits import any_of, end_all
 
 
+@runtime_checkable
+class Telling(Protocol):
+    """A store that tells when something may have changed."""
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Return when it may have, or after so many seconds; whether it may."""
+        ...
+
+
 class Node:
     """Doors, a view, and a candidate."""
 
-    def __init__(self, held: Held, *, log_key: SigningKey | None, source: BeaconSource, steady: Clock) -> None:
-        """``log_key`` and ``held.key`` are None at a node that does not drive. ``steady``: a clock that nobody sets."""
+    def __init__(
+        self,
+        held: Held,
+        *,
+        log_key: SigningKey | None,
+        source: BeaconSource,
+        steady: Clock,
+        shelf_in: Callable[[CoordinatorStore], Shelf],
+    ) -> None:
+        """``log_key`` and ``held.key`` are None at a node that does not drive. ``steady``: a clock that nobody sets.
+        ``shelf_in``: the shelf of receipts in a store, as whoever has that store may change it.
+        """
         part = held.settings.node
         if part is None or (part.drives and (held.key is None or log_key is None)):
             raise LocalProtocolError("a node that drives has keys")
         self._held, self._part, self._log_key = held, part, log_key
         self._source = source
+        self._shelf_in = shelf_in
         self._steady = steady
         self._doors = Doors(held, refresh=self._refresh, look_s=part.poll_s, health=self.health)
         self._doors.wake = self._changed
@@ -73,8 +95,9 @@ class Node:
             metrics=held.metrics,
         )
         self._lag = held.metrics.gauge("view_lag_seconds", "How old this node's view of the store is.")
-        #: While this node drives: wakes its driver, and how its logs are.
+        #: While this node drives: wakes its driver, lets it look at what others did, and how its logs are.
         self._nudge: Callable[[], None] | None = None
+        self._look: Callable[[], None] | None = None
         self._log_health: Callable[[], dict[str, object]] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -92,7 +115,7 @@ class Node:
             await self._doors.close()
 
     def _tasks(self, stop: asyncio.Event) -> list[asyncio.Future[None]]:
-        running = [self._following.run(stop), self._helping.run(stop), self._measure(stop)]
+        running = [self._following.run(stop), self._helping.run(stop), self._measure(stop), self._listen(stop)]
         if self._part.drives:
             running.append(self._election.run(stop))
         else:
@@ -123,6 +146,20 @@ class Node:
             self._lag.set(-1 if lag is None else lag / 1000)
             await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
 
+    async def _listen(self, stop: asyncio.Event) -> None:
+        """Hear of changes, where the store tells of them. What it does not tell is found by looking."""
+        store = self._held.store
+        while isinstance(store, Telling) and not stop.is_set():
+            try:
+                changed = await asyncio.to_thread(store.wait_for_change, self._part.poll_s)
+            except StoreError:
+                changed = False
+                await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
+            if changed:
+                self._following.poke()
+                if self._look is not None:
+                    self._look()
+
     async def _refresh(self) -> None:
         await self._following.refresh()
 
@@ -140,7 +177,7 @@ class Node:
         try:
             await in_own_loop(lambda stop: self._term(term, stop, outside), ending)
         finally:
-            self._nudge = self._log_health = None
+            self._nudge = self._look = self._log_health = None
             self._following.resume()
 
     async def _term(self, term: int, stop: asyncio.Event, outside: asyncio.AbstractEventLoop) -> None:
@@ -160,15 +197,16 @@ class Node:
             dice=held.dice,
             log=held.log,
             metrics=held.metrics,
-            receipts=Receipts(held.shelf, store=store, grid=held.settings.epochs.grid),
+            receipts=Receipts(self._shelf_in(store), store=store, grid=held.settings.epochs.grid),
             veil=None if keeping is None else keeping.files,
             redeemer=doors.redeemer,
             count=ShardCounting(store, held.dice).whole,
         )
-        inside = asyncio.get_running_loop()
+        inside, look = asyncio.get_running_loop(), asyncio.Event()
         self._nudge = lambda: _call(inside, driver.nudge)
+        self._look = lambda: _call(inside, look.set)
         driver.prepare()
-        tasks = [asyncio.ensure_future(driver.run(stop)), asyncio.ensure_future(self._watch(store, driver, stop))]
+        tasks = [asyncio.ensure_future(driver.run(stop)), asyncio.ensure_future(self._watch(store, driver, look, stop))]
         if keeping is not None:
             keeping.woken = driver.wake
             self._log_health = keeping.logbook.health
@@ -197,7 +235,7 @@ class Node:
             metrics=held.metrics,
         )
 
-    async def _watch(self, store: CoordinatorStore, driver: Driver, stop: asyncio.Event) -> None:
+    async def _watch(self, store: CoordinatorStore, driver: Driver, look: asyncio.Event, stop: asyncio.Event) -> None:
         """Wake the driver when an operator has spoken at another node."""
         known = None
         while not stop.is_set():
@@ -205,15 +243,16 @@ class Node:
             if known is not None and found != known:
                 driver.nudge()
             known = found
-            await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
+            look.clear()
+            await any_of(
+                stop.wait(), look.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s))
+            )
 
 
 class _Outside:
     """Ingest as the driver has it: it lives in the loop of the doors."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[Present], None]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[Present], None]) -> None:
         self._loop, self._ingest, self._update = loop, ingest, update
 
     def update(self, present: Present) -> None:

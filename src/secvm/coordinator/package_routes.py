@@ -7,9 +7,11 @@
     POST /v1/deposit     a relay's whole epoch, with its signed count
 
 Every refusal is a problem and says no more. Nothing here looks at who asks, and nothing but content and media type is
-read of a request, and of a relay its token. Where several nodes have one store, this one may not have heard yet of the
-newest round or key: before it refuses a package for that, it looks once more. Packages are taken from relays alone, unless the operator opens the gateway
+read of a request, and of a relay its token. Packages are taken from relays alone, unless the operator opens the gateway
 to anybody: quotas and the floor on clients are the relay's work, and who goes round it would go round them.
+
+Where several nodes have one store, this one may not have heard yet of the newest round or key: before it refuses a
+package for that, it looks once more.
 """
 
 from __future__ import annotations
@@ -90,9 +92,7 @@ class PackageRoutes:
         self._gateway.update(present)
         self._ingest.update(present)
 
-    def _guarded(
-        self, handler: _Route, media_type: str, *, token: bool = False
-    ) -> Handler:
+    def _guarded(self, handler: _Route, media_type: str, *, token: bool = False) -> Handler:
         """What all routes have in common."""
 
         def guarded(request: Request) -> Response | Awaitable[Response]:
@@ -150,8 +150,11 @@ class PackageRoutes:
 
         return self._ingest.take_record(opened.epoch, opened.record, reply, opened.spent)
 
-    def _fetch(self, capsule: bytes, _final: bool) -> Response:
-        return Response(200, self._gateway.fetch(capsule), RESPONSE_MEDIA_TYPE)
+    def _fetch(self, capsule: bytes, final: bool) -> Response:
+        answer = self._gateway.fetch(capsule, final=final)
+        if answer is None:
+            raise RefusedPackageError("a file that is not here yet", problem="unknown-experiment")
+        return Response(200, answer, RESPONSE_MEDIA_TYPE)
 
     def _capsule(self, capsule: bytes, _final: bool) -> Awaitable[Response]:
         return self._ingest.take_capsule(capsule, _accepted)

@@ -15,9 +15,11 @@ from secvm.coordinator import admin
 from secvm.coordinator.admin import Admin
 from secvm.coordinator.package_routes import PackageRoutes
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE, Publisher
+from secvm.errors import StoreError
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.metrics import Metrics
 
+_NOT_FOUND = 404
 NO_STORE = (("cache-control", "no-store"),)
 
 
@@ -32,12 +34,15 @@ class Routes:
         publisher: Publisher,
         metrics: Metrics,
         health: Callable[[], dict[str, object]] | None = None,
+        refresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``administration``: None where no admin key was ever made; then nobody is the operator.
 
         ``health``: what else there is to tell: how the logs are, whether this node drives.
+        ``refresh``: where another node may have more to show, what is not found is looked for once more.
         """
         self._health = health
+        self._refresh = refresh
         self._packages = packages.routes
         self._admin = administration
         self._publisher = publisher
@@ -58,4 +63,13 @@ class Routes:
         if request.path == "/metrics":
             page, media_type = self._metrics.page()
             return Response(200, page, media_type, NO_STORE)
+        found = self._publisher.handle(request)
+        return found if found.status != _NOT_FOUND or self._refresh is None else self._look_again(request, found)
+
+    async def _look_again(self, request: Request, found: Response) -> Response:
+        assert self._refresh is not None
+        try:
+            await self._refresh()
+        except StoreError:
+            return found
         return self._publisher.handle(request)

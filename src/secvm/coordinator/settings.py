@@ -46,7 +46,7 @@
     drand_urls = ["https://api.drand.sh"]
     issuers = "issuers.pem"         # certificates that lead from NIST's own to a pinned one
 
-    [database]                      # a PostgreSQL database that many nodes have in common; without it, a file of its own
+    [database]                      # a PostgreSQL database that many nodes have in common; without it, a file
     url_file = "database.url"       # a file with postgresql://…, mode 0600; or url, or url_variable of the environment
 
     [node]                          # with a database: what this process is among the others
@@ -54,6 +54,7 @@
     drives = true                   # whether it may be the one that drives; then it needs the keys that sign and log
     lease_s = 10.0                  # so long after the driver died, stopped or lost the database another one drives
     poll_s = 1.0                    # how often to look for what others did, where nobody tells
+    claim_s = 30.0                  # so long others wait for what a node that died was opening or counting
 
     [testing]
     clock = "clock"                 # a steered clock; then only experiments marked as a test may run
@@ -208,9 +209,9 @@ class TokensPart(Settings):
 
 
 class DatabasePart(Settings):
-    """A database for many nodes. Its address may hold a password: it is told in one of three ways, and shown in none."""
+    """A database for many nodes. Its address may hold a password: told in one of three ways, and shown in none."""
 
-    url: Annotated[str, pydantic.Field(repr=False)] | None = pydantic.Field(default=None, repr=False)
+    url: str | None = pydantic.Field(default=None, repr=False)
     #: A file that only its owner can read.
     url_file: Path | None = None
     #: A variable of the environment.
@@ -247,6 +248,8 @@ class NodePart(Settings):
     lease_s: Annotated[float, pydantic.Field(ge=0.5, le=3600)] = 10.0
     #: How often to look for what others did.
     poll_s: Annotated[float, pydantic.Field(ge=0.05, le=60)] = 1.0
+    #: How long what this node has begun to open or to count is left to it: longer than either takes.
+    claim_s: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
 
 
 class TestingPart(Settings):
@@ -343,4 +346,17 @@ lead_s = 300            # the time in which devices fetch the next manifest
 # [[relays]]
 # name = "relay.example"
 # token_sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
+"""
+
+#: … and what it adds for a node.
+NODE_EXAMPLE = """
+# Many nodes on one database: docs/how-to/run-on-many-machines.md. Every node has these settings, with a name of its
+# own, and the same signing.key, log.key and admin.sha256 in its state folder.
+[database]
+url_file = "state/database.url"    # postgresql://…; for nobody else to read
+
+[node]
+name = "node-1"         # another one on each node
+drives = true           # may be the one that drives; false: a gateway, which needs neither of the keys
+lease_s = 10.0          # so long after the driver died another one drives
 """

@@ -22,12 +22,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.coordinator.counting import KindCounts, RoundToCount, count_epoch
+from secvm.coordinator.counting import Counted, KindCounts, RoundToCount, count_epoch
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.kem import RandomBytes
 from secvm.errors import MalformedMessageError
@@ -38,19 +38,6 @@ from secvm.protocol.received import DIGEST_BYTES
 
 #: How long the driver waits before it asks again what others have counted.
 _NAP_S = 0.05
-
-
-class _Countable(Protocol):
-    """What ``count_epoch`` returns."""
-
-    tallies: list[Tally]
-    kinds: list[KindCounts]
-    received: int
-    distinct: int
-    refused: dict[str, int]
-
-    @property
-    def digests(self) -> NDArray[np.uint8]: ...
 
 
 @dataclass(frozen=True)
@@ -66,18 +53,18 @@ class ShardCount:
     digests: NDArray[np.uint8] = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, counted: _Countable) -> ShardCount:
+    def of(cls, counted: Counted) -> ShardCount:
         """A count, with its digests taken out."""
-        return cls(
-            counted.tallies, counted.kinds, counted.received, counted.distinct, counted.refused, counted.digests
-        )
+        return cls(counted.tallies, counted.kinds, counted.received, counted.distinct, counted.refused, counted.digests)
 
     def to_bytes(self, rounds: Sequence[RoundToCount]) -> bytes:
         """As it is kept; ``rounds`` are those that were counted."""
         tallies = [encode_tally(tally) for tally in self.tallies]
         head = {
             "rounds": [[told.experiment_id.hex(), told.round_number] for told in rounds],
-            "kinds": [[one.train, one.test, one.train_participants, one.test_participants, one.null] for one in self.kinds],
+            "kinds": [
+                [one.train, one.test, one.train_participants, one.test_participants, one.null] for one in self.kinds
+            ],
             "received": self.received,
             "distinct": self.distinct,
             "refused": self.refused,

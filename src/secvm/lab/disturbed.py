@@ -85,9 +85,12 @@ def run_disturbed(
     before_closing: Callable[[], None] | None = None,
     after_round: Callable[[], None] | None = None,
     tokens: bool = False,
+    nodes: int = 0,
+    database: str | None = None,
 ) -> Outcome:
     """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away. ``tokens``: every package needs
-    an anonymous token, which changes no tally. ``epsilon``: with cover.
+    an anonymous token, which changes no tally. ``epsilon``: with cover. ``nodes`` on a ``database``: the coordinator is
+    so many processes.
     """
     plan = Plan(participants=participants, rounds=rounds, hosts=2, seed=seed, bins=60, descent=descent, epsilon=epsilon)
     crowd = made_up(participants, seed=seed, further=50)
@@ -105,6 +108,8 @@ def run_disturbed(
         pace=PACE,
         patience_s=120,
         tokens=experiment.budget if tokens else None,
+        nodes=nodes,
+        database=database,
     ) as federation:
         federation.start_servers()
         federation.begin(plan.specification(experiment, participants))

@@ -1,8 +1,8 @@
 """A coroutine in an event loop of its own, in a thread of its own, for work that may block.
 
 What waits for a database over the network, and knows no other way than to block meanwhile, must not hold up those who
-only want to be answered. ``in_own_loop`` runs it beside them and ends it with them: whoever is cancelled cancels it, and
-goes on when it has ended.
+only want to be answered. ``in_own_loop`` runs it beside them and ends it with them: whoever is cancelled cancels it,
+and goes on when it has ended.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@
         for number in range(1, rounds + 1):
             federation.play_round(number, attending=100)
 
+With ``nodes`` and a ``database`` (``testing.postgres``) the coordinator is so many processes on one PostgreSQL, and
+"coordinator" is the door before them (``testing.balancer``); each node is killed and started by its own name.
+
 The settings files are those of real services, in a folder of their own; every process can be killed and started again.
 Time is steered by ``PatientClock``: it stands still
 
@@ -31,6 +34,7 @@ from secvm.crypto.signing import Envelope
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.runtime.clock import ClockSteering
+from secvm.testing.balancer import Balancer
 from secvm.testing.federation_settings import (
     BEGIN_MS,
     COORDINATOR,
@@ -74,10 +78,13 @@ class Federation:
         patience_s: float = 60.0,
         witnesses: int = 3,
         tokens: int | None = None,
+        nodes: int = 0,
+        database: str | None = None,
     ) -> None:
         """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them. Without
         ``witnesses`` there is no log. ``tokens``: so many anonymous ones are issued to a client in an epoch, by the
-        relay, and the experiment wants one with each package.
+        relay, and the experiment wants one with each package. ``nodes`` on the ``database`` of this address, in place
+        of one coordinator.
         """
         self._tokens = tokens
         self.folder = folder
@@ -86,7 +93,9 @@ class Federation:
         self.children = Children(folder)
         self._hosts = list(hosts)
         self.witness_names = [f"witness-{number}" for number in range(witnesses)]
-        self._ports = {name: free_port() for name in (*self.server_names, *self.host_names)}
+        self.node_names = [f"node-{number}" for number in range(nodes)]
+        self._ports = {name: free_port() for name in (COORDINATOR, *self.server_names, *self.host_names)}
+        self._door = Balancer(self._ports[COORDINATOR], [self._ports[name] for name in self.node_names])
         self._settings = FederationSettings(
             folder,
             pace=self.pace,
@@ -96,6 +105,8 @@ class Federation:
             floor=floor,
             quota=quota,
             tokens=tokens,
+            nodes=self.node_names,
+            database=database,
         )
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
@@ -119,7 +130,7 @@ class Federation:
     @property
     def server_names(self) -> list[str]:
         """All but the hosts."""
-        return [*self.witness_names, COORDINATOR, RELAY]
+        return [*self.witness_names, *(self.node_names or [COORDINATOR]), RELAY]
 
     @property
     def names(self) -> list[str]:
@@ -131,8 +142,11 @@ class Federation:
     def start_servers(self) -> None:
         """Start witnesses, coordinator and relay, and wait until all answer."""
         self._settings.write_servers()
+        if self.node_names:
+            self._door.start()
+        kinds = {**dict.fromkeys(self.witness_names, "witness"), **dict.fromkeys(self.node_names, COORDINATOR)}
         for name in self.server_names:
-            kind = "witness" if name in self.witness_names else name
+            kind = kinds.get(name, name)
             self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
         for name in self.server_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
@@ -149,8 +163,8 @@ class Federation:
         made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
         digest: str = json.loads(made)["digest"]
         # Logged and cosigned first; then its beacons' rounds come, then its first round.
-        self._await(lambda: self.public(f"/v1/experiment/{digest}") is not None, "the experiment")
-        self.document = read_published(self.ask(COORDINATOR, "GET", f"/v1/experiment/{digest}"), digest=digest)
+        served = self.patiently(lambda: self.public(f"/v1/experiment/{digest}"), "the experiment")
+        self.document = read_published(served, digest=digest)
         self.clock.leap_to(ORIGIN_MS - 1000 * self.pace.lead_s)
         self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         for name, host in zip(self.host_names, self._hosts, strict=True):
@@ -164,6 +178,7 @@ class Federation:
         """End everything: devices first, then all servers."""
         self.children.stop(self.host_names)
         self.children.stop()
+        self._door.close()
 
     def kill(self, name: str) -> None:
         """SIGKILL one process."""
@@ -172,6 +187,16 @@ class Federation:
     def restart(self, name: str) -> None:
         """Start one process again; its state is what it had written."""
         self.children.restart(name)
+
+    def driver(self, *, but: Sequence[str] = ()) -> str | None:
+        """The node that says that it drives; None where none does just now. ``but``: those that are not asked."""
+        for name in self.node_names:
+            if name in but:
+                continue
+            told = self.answer(name, "/health")
+            if told is not None and json.loads(told)["node"]["role"] == "driver":
+                return name
+        return None
 
     def port(self, name: str) -> int:
         """Where a process listens, on loopback."""

@@ -73,6 +73,14 @@ class Children:
         process.kill()
         process.wait()
 
+    def pause(self, name: str) -> None:
+        """SIGSTOP: it keeps what it has, its connections too, and does nothing."""
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT: it goes on as if no time had passed."""
+        self._running[name].send_signal(signal.SIGCONT)
+
     def restart(self, name: str) -> None:
         """Start again as it was started the first time."""
         self.start(name, self._commands[name])

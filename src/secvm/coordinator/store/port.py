@@ -133,10 +133,10 @@ class CoordinatorStore(Protocol):
         """The same store, as the driver of this term uses it.
 
         There ``add_experiment``, ``set_standing``, ``announce``, ``set_state``, ``conclude``, ``add_key``,
-        ``close_epoch``, ``scrub``, ``keep_note``, ``keep_beacon`` and ``keep_blobs`` are fenced: they raise ``StaleDriverError``, with
-        nothing done, as soon as somebody else leads or the term was resigned. The term is looked at in the transaction
-        that makes the change: whoever takes over waits for it, or it sees who took over. A lease that ran out is no
-        reason to stop as long as nobody came.
+        ``close_epoch``, ``scrub``, ``keep_note``, ``keep_beacon`` and ``keep_blobs`` are fenced: they raise
+        ``StaleDriverError``, with nothing done, as soon as somebody else leads or the term was resigned. The term is
+        looked at in the transaction that makes the change: whoever takes over waits for it, or it sees who took over. A
+        lease that ran out is no reason to stop as long as nobody came.
 
         The rest is as in the plain store. In that of PostgreSQL those methods raise ``LocalProtocolError``, because
         nobody drives there without a term; ``add_experiment`` and ``set_standing`` do not: operators ask any node for
@@ -180,7 +180,7 @@ class CoordinatorStore(Protocol):
 
     def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
         """A round that is ANNOUNCED, with its signed manifest. There is only ever one of a number: the same bytes again
-        change nothing, other bytes raise ``LocalProtocolError``. So does a new one of an experiment that is not running.
+        change nothing, other bytes raise ``LocalProtocolError``. So does a new one where the experiment is not running.
         """
         ...
 

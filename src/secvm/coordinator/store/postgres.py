@@ -16,7 +16,7 @@ from contextlib import suppress
 from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.named_sql import epoch_tables, queries
-from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Deposit, StoredKey
+from secvm.coordinator.store.port import SHARDS, Deposit, StoredKey
 from secvm.coordinator.store.postgres_migrations import check_schema
 from secvm.coordinator.store.postgres_pool import BusyError, Connection, NoTableError, Patience, Pool, Row, run
 from secvm.coordinator.store.postgres_rounds import PostgresRounds
@@ -55,7 +55,7 @@ class PostgresStore(PostgresRounds):
     def __repr__(self) -> str:
         return f"<PostgresStore{'' if self._term is None else f' driving term {self._term}'}>"
 
-    def driving(self, term: int) -> CoordinatorStore:
+    def driving(self, term: int) -> PostgresStore:
         view = copy.copy(self)
         view._term = term  # noqa: SLF001  (a copy of ourselves)
         return view
@@ -89,7 +89,7 @@ class PostgresStore(PostgresRounds):
             run(connection, _SQL["make_tables"].format(**epoch_tables(epoch)))
 
     def add_key(self, key: StoredKey) -> StoredKey:
-        with self._driven() as connection:
+        with self.driven() as connection:
             self._begin_in(connection, key.epoch)
             ((_, scrubbed),) = run(connection, _SQL["hold_counted"], epoch=key.epoch)
             rules.key_fits(key, scrubbed=scrubbed)
@@ -137,6 +137,7 @@ class PostgresStore(PostgresRounds):
         """More than one statement takes, in one transaction all the same."""
         tables = epoch_tables(epoch)
         with self._pool.changing(bulk=True) as connection:
+            self._begin_in(connection, epoch)
             if not run(connection, _SQL["hold_open"], epoch=epoch):
                 return False
             if deposit is not None and not run(connection, _SQL["deposit_count"], epoch=epoch, **deposit):
@@ -233,13 +234,13 @@ class PostgresStore(PostgresRounds):
         return [Deposit(*row) for row in self._pool.once(_SQL["deposits"], {"epoch": epoch})]
 
     def close_epoch(self, epoch: int) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             self._begin_in(connection, epoch)
             run(connection, _SQL["close"], epoch=epoch)
 
     def scrub(self, epoch: int) -> None:
         epoch_tables(epoch)
-        with self._driven() as connection:
+        with self.driven() as connection:
             run(connection, _SQL["mark_scrubbed"], epoch=epoch)
             run(connection, _SQL["drop_key"], epoch=epoch)
             run(connection, _SQL["drop_claims"], epoch=epoch)

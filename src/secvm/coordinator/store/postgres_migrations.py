@@ -110,6 +110,18 @@ def migrate_down(url: str, to: int, *, migrations: Sequence[Migration] | None = 
         pool.close()
 
 
+def migrated(url: str) -> list[tuple[Migration, bool]]:
+    """All migrations that this version knows, and whether a database has had them. Changes nothing."""
+    pool = Pool(url, most=1)
+    try:
+        there: dict[int, str] = {}
+        with suppress(NoTableError):
+            there = dict(pool.once(_SQL["applied"]))
+        return [(migration, migration.number in there) for migration in read_migrations()]
+    finally:
+        pool.close()
+
+
 def check_schema(pool: Pool, migrations: Sequence[Migration] | None = None) -> None:
     """Refuse a database that is too old or too new for this version. Raises ``BadInputError``."""
     known = read_migrations() if migrations is None else list(migrations)
@@ -125,7 +137,7 @@ def check_schema(pool: Pool, migrations: Sequence[Migration] | None = None) -> N
     if missing:
         raise BadInputError(
             f"the database is older than this version of SecVM: it lacks the migration {missing[0]}",
-            next_step="Run: ./secvm coordinator migrate --phase before.",
+            next_step="Run: ./secvm coordinator migrate up --before.",
         )
 
 

@@ -1,6 +1,6 @@
 """What a coordinator keeps for good, in PostgreSQL: experiments, rounds, blobs, notes; and who drives.
 
-``PostgresStore`` adds the epochs. Whatever a driver changes goes through ``_driven``, which holds the fence.
+``PostgresStore`` adds the epochs. Whatever a driver changes goes through ``driven``, which holds the fence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PostgresRounds:
             run(connection, _DRIVER["tell"])
 
     @contextmanager
-    def _driven(self, *, by_anyone: bool = False) -> Iterator[Connection]:
+    def driven(self, *, by_anyone: bool = False) -> Iterator[Connection]:
         """A transaction of whoever drives, and still does at its end; ``by_anyone``: also of a node without a term."""
         if self._term is None and not by_anyone:
             raise LocalProtocolError("nobody drives this store without a term: it has many nodes")
@@ -72,7 +72,9 @@ class PostgresRounds:
     # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
 
     def add_experiment(self, experiment: StoredExperiment, blobs: Mapping[str, bytes]) -> None:
-        with self._driven(by_anyone=True) as connection:
+        with self.driven(by_anyone=True) as connection:
+            # Their order is that of their commits: a log follows from it, and may not change behind its back.
+            run(connection, _SQL["in_turn"])
             new = run(
                 connection,
                 _SQL["add_experiment"],
@@ -91,9 +93,9 @@ class PostgresRounds:
         return [_experiment(row) for row in self._pool.once(_SQL["experiments"])]
 
     def set_standing(self, digest: str, standing: Standing) -> None:
-        with self._driven(by_anyone=True) as connection:
-            if not run(connection, _SQL["set_standing"], digest=digest, standing=standing.value):
-                raise LocalProtocolError("there is no such experiment")
+        with self.driven(by_anyone=True) as connection:
+            rules.may_stand(_held_experiment(connection, digest).standing, standing)
+            run(connection, _SQL["set_standing"], digest=digest, standing=standing.value)
 
     def rounds(self, digest: str) -> list[StoredRound]:
         return [_stored_round(row) for row in self._pool.once(_SQL["rounds"], {"digest": digest})]
@@ -104,12 +106,20 @@ class PostgresRounds:
             raise KeyError(digest)
         return bytes(found[0][0])
 
+    def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        with self.driven() as connection:
+            _keep(connection, blobs)
+
+    def agree(self, name: str, value: bytes) -> bytes:
+        self._pool.once(_SQL["keep_blob"], {"digest": rules.agreed_name(name), "data": value})
+        return self.blob(rules.agreed_name(name))
+
     def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
-        with self._driven() as connection:
-            if not run(connection, _SQL["experiment"], digest=announced.experiment):
-                raise LocalProtocolError("there is no such experiment")
+        with self.driven() as connection:
+            # Held until the end: whoever pauses it waits for this manifest, or it is not announced.
+            standing = _held_experiment(connection, announced.experiment).standing
             there = _round(connection, announced.experiment, announced.number)
-            rules.may_announce(there, announced)
+            rules.may_announce(there, announced, standing)
             if there is not None:
                 return
             self._begin_in(connection, announced.epoch)
@@ -128,14 +138,14 @@ class PostgresRounds:
         raise NotImplementedError
 
     def set_state(self, digest: str, number: int, state: RoundState) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             if rules.moves(_round(connection, digest, number), state):
                 run(connection, _SQL["set_state"], digest=digest, number=number, state=state.value)
 
     def conclude(
         self, digest: str, number: int, *, tally: str | None, next_state: str, blobs: Mapping[str, bytes]
     ) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             if rules.concludes(_round(connection, digest, number), tally, next_state):
                 state = RoundState.ABANDONED if tally is None else RoundState.TALLIED
                 run(
@@ -152,7 +162,7 @@ class PostgresRounds:
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
-        with self._driven() as connection:
+        with self.driven() as connection:
             found = run(connection, _SQL["note"], origin=origin)
             rules.may_follow(StoredNote(*found[0]) if found else None, size=size, root=root)
             run(connection, _SQL["keep_note"], origin=origin, size=size, root=root, note=note)
@@ -161,9 +171,8 @@ class PostgresRounds:
         return [StoredNote(*row) for row in self._pool.once(_SQL["notes"])]
 
     def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
-        with self._driven() as connection:
-            if not run(connection, _SQL["experiment"], digest=digest):
-                raise LocalProtocolError("there is no such experiment")
+        with self.driven() as connection:
+            _held_experiment(connection, digest)
             found = run(connection, _SQL["beacon"], digest=digest, place=index)
             rules.same_beacon(bytes(found[0][0]) if found else None, record)
             run(connection, _SQL["keep_beacon"], digest=digest, place=index, record=record)
@@ -175,6 +184,14 @@ class PostgresRounds:
 def _experiment(row: Row) -> StoredExperiment:
     digest, envelope, settings, standing = row
     return StoredExperiment(digest, envelope, settings, Standing(standing))
+
+
+def _held_experiment(connection: Connection, digest: str) -> StoredExperiment:
+    """An experiment that nobody else changes before this transaction ends."""
+    found = run(connection, _SQL["experiment"], digest=digest)
+    if not found:
+        raise LocalProtocolError("there is no such experiment")
+    return _experiment(found[0])
 
 
 def _stored_round(row: Row) -> StoredRound:

@@ -50,7 +50,7 @@ SELECT count(*) > 0 FROM held;
 WITH held AS MATERIALIZED (
     SELECT 1 FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE
 ), put AS (
-    INSERT INTO {opened} (packed, ends) SELECT %(block)b, %(ends)s FROM held WHERE length(%(block)b) > 0
+    INSERT INTO {opened} (packed, ends) SELECT %(block)b, %(ends)s::integer[] FROM held WHERE length(%(block)b) > 0
 ), told AS (
     INSERT INTO {spent} (packed) SELECT %(spent)b FROM held WHERE length(%(spent)b) > 0
 )
@@ -126,7 +126,7 @@ INSERT INTO {spent} (packed) VALUES (%(spent)b);
 -- The next blocks, as many as make a piece, and at least one.
 SELECT number, packed FROM (
     SELECT number, packed, sum(length(packed)) OVER (ORDER BY number) - length(packed) AS before
-    FROM (SELECT number, packed FROM {opened} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s) AS some
+    FROM (SELECT number, packed FROM {opened} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s) AS following
 ) AS sized
 WHERE before < %(bytes)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
 ORDER BY number;
@@ -136,11 +136,11 @@ ORDER BY number;
 SELECT number, substr(packed, start + 1, size) FROM (
     SELECT number, packed, start, size, sum(size) OVER (ORDER BY number) - size AS before
     FROM (
-        SELECT number, packed, start, ends[%(shard)s + 1] - start AS size
+        SELECT number, packed, start, ends[%(shard)s::integer + 1] - start AS size
         FROM (
-            SELECT number, packed, ends, CASE %(shard)s WHEN 0 THEN 0 ELSE ends[%(shard)s] END AS start
+            SELECT number, packed, ends, CASE %(shard)s::integer WHEN 0 THEN 0 ELSE ends[%(shard)s::integer] END AS start
             FROM {opened} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s
-        ) AS some
+        ) AS following
     ) AS bounded
 ) AS sized
 WHERE before < %(bytes)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
@@ -150,7 +150,7 @@ ORDER BY number;
 -- The next blocks of tokens, in the same way.
 SELECT number, packed FROM (
     SELECT number, packed, sum(length(packed)) OVER (ORDER BY number) - length(packed) AS before
-    FROM (SELECT number, packed FROM {spent} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s) AS some
+    FROM (SELECT number, packed FROM {spent} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s) AS following
 ) AS sized
 WHERE before < %(bytes)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
 ORDER BY number;

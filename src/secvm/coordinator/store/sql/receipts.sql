@@ -13,9 +13,9 @@ SELECT bits, count FROM received_epochs WHERE epoch = %(epoch)s;
 DROP TABLE IF EXISTS {received};
 CREATE TABLE {received} (LIKE received INCLUDING ALL);
 
--- copy --
--- All pieces, in one stream.
-COPY {received} (piece, data) FROM STDIN (FORMAT BINARY);
+-- put --
+-- The next pieces.
+INSERT INTO {received} (piece, data) SELECT * FROM unnest(%(pieces)s::bigint[], %(data)b::bytea[]);
 
 -- keep --
 -- The epoch is kept; what was kept of it before is replaced.

@@ -8,6 +8,10 @@ SELECT digest, envelope, settings, standing FROM experiments WHERE digest = %(di
 -- All, in the order they were added.
 SELECT digest, envelope, settings, standing FROM experiments ORDER BY position;
 
+-- in_turn --
+-- One at a time adds experiments, until the end of the transaction.
+SELECT pg_advisory_xact_lock(1399153494, 1);
+
 -- add_experiment --
 -- A new one. Nothing is returned when it is there already.
 INSERT INTO experiments (digest, envelope, settings, standing)

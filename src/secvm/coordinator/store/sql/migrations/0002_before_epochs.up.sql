@@ -3,11 +3,12 @@
 -- Capsules are random bytes and digests too: nothing is gained by compressing, so nothing tries to.
 
 -- No number of a group or block is ever used twice, in whatever epoch.
-CREATE SEQUENCE numbers;
+CREATE SEQUENCE group_numbers;
+CREATE SEQUENCE block_numbers;
 
 -- Groups of capsules; a row is deleted when it is opened.
 CREATE TABLE sealed (
-    number bigint PRIMARY KEY DEFAULT nextval('numbers'),
+    number bigint PRIMARY KEY DEFAULT nextval('group_numbers'),
     packed bytea NOT NULL,
     -- Which node is opening it, and until when nobody else does. Says nothing of when it came.
     node uuid,
@@ -17,7 +18,7 @@ ALTER TABLE sealed ALTER COLUMN packed SET STORAGE EXTERNAL;
 
 -- Blocks of records, in the order of their shards; ends: at which byte each shard ends.
 CREATE TABLE opened (
-    number bigint PRIMARY KEY DEFAULT nextval('numbers'),
+    number bigint PRIMARY KEY DEFAULT nextval('block_numbers'),
     packed bytea NOT NULL,
     ends integer[] NOT NULL
 );
@@ -25,7 +26,7 @@ ALTER TABLE opened ALTER COLUMN packed SET STORAGE EXTERNAL;
 
 -- Digests of capsules and nonces of their tokens, side by side.
 CREATE TABLE spent (
-    number bigint PRIMARY KEY DEFAULT nextval('numbers'),
+    number bigint PRIMARY KEY DEFAULT nextval('block_numbers'),
     packed bytea NOT NULL
 );
 ALTER TABLE spent ALTER COLUMN packed SET STORAGE EXTERNAL;
