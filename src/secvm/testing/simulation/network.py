@@ -170,8 +170,8 @@ class Network:
             else:
                 answering.set_result(answer)
 
-        async def serve() -> Response:
-            answer = found.handle(request)
+        async def serve(later: Awaitable[Response] | None) -> Response:
+            answer = found.handle(request) if later is None else later
             return await answer if isinstance(answer, Awaitable) else answer
 
         def served(task: asyncio.Task[Response]) -> None:
@@ -181,21 +181,24 @@ class Network:
                 # A handler that raises is a 500 to the outside.
                 answered(Response(500) if task.exception() is not None else task.result())
 
+        later: Awaitable[Response] | None = None
         if request.method == "GET" and found.life.stalled is None:
-            # Most requests, and answered at once: no task for that.
+            # Most requests, and nearly all of them are answered at once: no task for that.
             try:
                 found.life.point()
                 answer = found.life.run(found.handle, request)
                 found.life.point()
             except KilledError:
                 answered(None)
+                return answering
             except Exception:  # noqa: BLE001  (as above)
                 answered(Response(500))
-            else:
-                assert isinstance(answer, Response)
+                return answering
+            if isinstance(answer, Response):
                 answered(answer)
-            return answering
-        found.life.spawn(serve()).add_done_callback(served)
+                return answering
+            later = answer
+        found.life.spawn(serve(later)).add_done_callback(served)
         return answering
 
 

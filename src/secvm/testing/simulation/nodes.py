@@ -82,7 +82,9 @@ class _Node(Node):
     """In the loop that there is, without sockets."""
 
     def __init__(self, held: Held, network: Network, steady: SimulatedClock) -> None:
-        super().__init__(held, log_key=parties().log, source=LocalUnsafeBeacon(), steady=steady)
+        super().__init__(
+            held, log_key=parties().log, source=LocalUnsafeBeacon(), steady=steady, shelf_in=lambda _store: held.shelf
+        )
         self._network = network
         self.publisher = self._doors.publisher
         self.ingest = self._doors.ingest
@@ -99,6 +101,8 @@ class _Node(Node):
     def hear(self) -> None:
         """The database says that something has changed."""
         self._following.poke()
+        if self._look is not None:
+            self._look()
 
     async def run(self, stop: asyncio.Event) -> None:
         self._doors.ingest.start()
@@ -117,7 +121,7 @@ class _Node(Node):
         try:
             await self._term(term, ending, asyncio.get_running_loop())
         finally:
-            self._nudge = self._log_health = None
+            self._nudge = self._look = self._log_health = None
             self._following.resume()
 
     def _log_keeping(self, store: CoordinatorStore) -> LogKeeping | None:
