@@ -13,7 +13,7 @@ fail on demand, at any point, and always in the same way.
 Operations are in ``operations``, what must hold in ``checks``.
 """
 
-from secvm.testing.simulation.operations import KINDS, WEIGHTS, Op, draw
+from secvm.testing.simulation.operations import KINDS, WEIGHTS, Op, draw, table
 from secvm.testing.simulation.simulation import Simulation, SimulationError
 
-__all__ = ["KINDS", "WEIGHTS", "Op", "Simulation", "SimulationError", "draw"]
+__all__ = ["KINDS", "WEIGHTS", "Op", "Simulation", "SimulationError", "draw", "table"]

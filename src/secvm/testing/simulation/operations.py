@@ -6,6 +6,8 @@ has all of them; whoever draws lists, hypothesis in tests or ``draw`` here, draw
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 from collections.abc import Mapping, Sequence
 
@@ -76,6 +78,20 @@ WEIGHTS: Mapping[str, int] = {
 }
 
 
+def table(weights: Mapping[str, int] = WEIGHTS, *, each: int = 50) -> list[Op]:
+    """All operations side by side, each kind as often as it weighs: whoever draws from here draws with these weights.
+
+    The first ones are the simplest, for those who shrink towards the beginning.
+    """
+    found: list[Op] = []
+    for name, weight in weights.items():
+        whole = list(itertools.product(*KINDS[name]))
+        # Others of the same kind come first, so that few of them differ in more than one thing.
+        step = next(step for step in range(len(whole) // 2 + 1, len(whole) + 2) if math.gcd(step, len(whole)) == 1)
+        found += [(name, *whole[i * step % len(whole)]) for i in range(each * weight)]
+    return found
+
+
 def draw(dice: random.Random, *, most: int = 30, weights: Mapping[str, int] = WEIGHTS) -> list[Op]:
     """A list at random."""
     kinds, shares = list(weights), list(weights.values())
@@ -83,4 +99,4 @@ def draw(dice: random.Random, *, most: int = 30, weights: Mapping[str, int] = WE
     return [(name, *(dice.choice(of) for of in KINDS[name])) for name in names]
 
 
-__all__ = ["KINDS", "WEIGHTS", "Op", "draw"]
+__all__ = ["KINDS", "WEIGHTS", "Op", "draw", "table"]

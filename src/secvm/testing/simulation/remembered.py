@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from unittest import mock
 
+from secvm.coordinator import driver, present, presenting
 from secvm.coordinator.store import memory, rules
 from secvm.crypto import kem, notes, signing
 from secvm.participant.consent import Consent
@@ -39,6 +40,7 @@ def _signed(seed: bytes, message: bytes) -> bytes:
 
 
 _x25519_public = lru_cache(maxsize=_MOST)(kem._x25519_public)  # noqa: SLF001  (a function of the bytes alone)
+_gateway_key = lru_cache(maxsize=_MOST)(present.gateway_key)
 _read_document = lru_cache(maxsize=64)(_DOCUMENT)
 _read_manifest = lru_cache(maxsize=_MOST)(_MANIFEST)
 _read_ending = lru_cache(maxsize=_MOST)(Ending.from_bytes)
@@ -90,6 +92,8 @@ def remembering() -> Iterator[None]:
             held.enter_context(mock.patch.object(module, "Ed25519PublicKey", _PublicKey))
             held.enter_context(mock.patch.object(module, "Ed25519PrivateKey", _PrivateKey))
         held.enter_context(mock.patch.object(kem, "_x25519_public", _x25519_public))
+        for keeps_keys in (present, presenting, driver):
+            held.enter_context(mock.patch.object(keeps_keys, "gateway_key", _gateway_key))
         # An epoch of ten packages needs no sixteen shards.
         held.enter_context(mock.patch.object(memory, "SHARDS", _SHARDS))
         held.enter_context(mock.patch.object(rules, "SHARDS", _SHARDS))
