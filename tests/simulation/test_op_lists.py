@@ -87,6 +87,50 @@ def test_a_failure_prints_a_test_to_paste(monkeypatch: pytest.MonkeyPatch) -> No
         repro()
 
 
+# ── one thing each: what secvm.testing.mutations takes out is missed here ───────────────────────────────────────────
+
+
+def test_a_driver_that_lost_its_lead_changes_nothing() -> None:
+    for points in range(1, 9):
+        done = Simulation(way="direct", seed=1).play([("fail over", points), ("until", "over"), ("wait", 120)])
+        assert done["taken over"] == 1
+    # Also not one that was stopped for so long that another one drives.
+    done = Simulation(way="round", seed=1).play(
+        [("until", "before end"), *[("stall", node, 90) for node in ("node 0", "node 1")], ("fail over", 0), ("wait", 120)]
+    )
+    assert (done["taken over"], done["stalled"]) == (1, 2)
+
+
+def test_what_is_sent_again_counts_once() -> None:
+    for way in ("direct", "forward", "interval", "round"):
+        again: list[Op] = [("resend", which) for which in (0, 1, 2)]
+        done = Simulation(way=way, seed=4).play([("upload", 3), *again, ("fate", "package", "double"), ("upload", 6)])
+        assert done["resent"] == 3
+        assert done["counted"] == done["sent"] == 9
+
+
+def test_what_a_coordinator_acknowledged_survives_its_end() -> None:
+    ends = 0
+    for node in ("node 0", "node 1"):
+        for points in range(1, 11):
+            done = Simulation(way="direct", seed=1).play([("upload", 2), ("crash", node, points, 8), ("upload", 6)])
+            ends += done["crashes"]
+    assert ends == 20
+
+
+def test_what_a_relay_acknowledged_survives_its_end() -> None:
+    ends = 0
+    for points in range(1, 16):
+        done = Simulation(way="round", seed=6).play([("upload", 2), ("crash", "relay", points, 1), ("until", "closed")])
+        ends += done["crashes"]
+    assert ends == 15
+
+
+def test_a_round_is_in_the_ledger_before_its_first_package_leaves() -> None:
+    done = Simulation(way="direct", seed=4).play([("upload", 1), ("crash", "device 1", 0, 1), ("upload", 6)])
+    assert done["sent"] >= 9
+
+
 # ── what was found ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 

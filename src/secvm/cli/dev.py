@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from secvm.cli import system_packages
+from secvm.cli.mutations import mutations
 from secvm.cli.output import note
 from secvm.cli.simulate import simulate
 from secvm.cli.trials import trials
@@ -178,6 +179,7 @@ def lock(
             raise typer.Exit(code)
 
 
+app.command()(mutations)
 app.command()(simulate)
 app.command()(trials)
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from secvm.errors import LocalProtocolError
 from secvm.participant.state import Status
 from secvm.runtime.http_server import Request
 from secvm.testing.simulation.checks import check_end, check_now, is_over, what_is_left
@@ -25,6 +27,7 @@ from secvm.testing.simulation.operations import Op
 from secvm.testing.simulation.question import DEPOSIT_AFTER_S, GRACE_S, GRID, LENGTH_S
 from secvm.testing.simulation.remembered import remembering
 from secvm.testing.simulation.repro import as_test
+from secvm.testing.simulation.shrinking import shrink
 from secvm.testing.simulation.world import Parts, World
 
 #: Instants of a slot, in milliseconds from its beginning.
@@ -47,6 +50,11 @@ _ENDING_S, _STEP_S = 3600.0, 30.0
 
 class SimulationError(AssertionError):
     """Something is wrong that must never be."""
+
+    @property
+    def sentence(self) -> str:
+        """What it is, without the test to paste."""
+        return str(self).partition("\n")[0]
 
 
 class Simulation:
@@ -73,6 +81,26 @@ class Simulation:
             if collects:
                 gc.enable()
 
+    def shortest(self, ops: Sequence[Op]) -> SimulationError:
+        """What is wrong with a list that goes wrong, with as few operations as it takes."""
+        found = self._fault(ops)
+        if found is None:
+            raise LocalProtocolError("this list goes well")
+        wanted = _kind(found)
+
+        def fails(shorter: Sequence[Op]) -> bool:
+            fault = self._fault(shorter)
+            return fault is not None and _kind(fault) == wanted
+
+        return self._fault(shrink(ops, fails)) or found
+
+    def _fault(self, ops: Sequence[Op]) -> SimulationError | None:
+        try:
+            self.play(ops)
+        except SimulationError as fault:
+            return fault
+        return None
+
     async def _play(self, ops: Sequence[Op]) -> Counter[str]:
         world = World(**self._told, parts=self._parts)  # type: ignore[arg-type]
         happenings = Happenings(world)
@@ -95,6 +123,11 @@ class Simulation:
             raise SimulationError("time stands still: somebody runs in circles, or waits for nothing") from None
         finally:
             await world.close()
+
+
+def _kind(fault: SimulationError) -> str:
+    """What went wrong, whichever round or device it was."""
+    return re.sub(r"[0-9]+", "", fault.sentence)[:40]
 
 
 def _raise(wrong: list[str]) -> None:

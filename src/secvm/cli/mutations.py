@@ -1,0 +1,110 @@
+"""``secvm dev mutations``: what keeps packages from being lost or counted twice is taken out, and tests must notice."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.errors import BadInputError
+
+if TYPE_CHECKING:
+    from secvm.testing.mutations import Mutation
+
+#: pytest's word for "some tests failed"; anything else is another fault.
+_FAILED = 1
+
+
+def mutations(
+    *,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only this one; may be given again.")] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Take out what nothing may be missing of, and see that tests fail.
+
+    The tree is copied. There, one after the other, the fencing of drivers, the count's "each capsule once", the commit
+    before each acknowledgement and the ledger's entry before each sending are taken out of the source, and the tests
+    named for each are run, before and after. Ends with 1 if one of them does not notice. Example:
+
+    \b
+        ./secvm dev mutations --format json
+    """
+    from secvm.cli.dev import checkout
+    from secvm.testing.mutations import MUTATIONS
+
+    unknown = sorted(set(only or ()) - set(MUTATIONS))
+    if unknown:
+        raise BadInputError(f"there is no mutation '{unknown[0]}'", next_step=f"Known: {', '.join(MUTATIONS)}.")
+    begun = time.monotonic()
+    chosen = {name: one for name, one in MUTATIONS.items() if not only or name in only}
+    told: dict[str, dict[str, object]] = {}
+    with tempfile.TemporaryDirectory(prefix="secvm-mutations-") as folder:
+        root = copied(checkout(), Path(folder))
+        passes = _run(root, [test for one in chosen.values() for test in one.tests]) == []
+        note(f"unchanged: {'all of them pass' if passes else 'SOME FAIL ALREADY'}")
+        for name, one in chosen.items():
+            by = _killed_by(root, one)
+            told[name] = {"killed": passes and len(by) == len(one.tests), "by": by}
+            note(f"without {name}: {', '.join(by) or 'NOBODY NOTICES'}")
+    right = all(one["killed"] for one in told.values())
+    result = {
+        "mutations": told,
+        "unchanged_passes": passes,
+        "all_killed": right,
+        "seconds": round(time.monotonic() - begun, 1),
+        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, 1),
+    }
+    emit(result, output_format)
+    if not right:
+        raise typer.Exit(1)
+
+
+def copied(root: Path, folder: Path) -> Path:
+    """The source and its tests, in another folder."""
+    unwanted = shutil.ignore_patterns("__pycache__", ".hypothesis", ".pytest_cache")
+    for name in ("src", "tests"):
+        shutil.copytree(root / name, folder / name, ignore=unwanted)
+    shutil.copy(root / "pyproject.toml", folder)
+    return folder
+
+
+def _killed_by(root: Path, one: Mutation) -> list[str]:
+    """The tests that fail without it; afterwards the tree is as it was."""
+    before = {edit.file: (root / edit.file).read_bytes() for edit in one.edits}
+    try:
+        for edit in one.edits:
+            edit.apply(root)
+        return _run(root, one.tests)
+    finally:
+        for file, data in before.items():
+            (root / file).write_bytes(data)
+
+
+def _run(root: Path, tests: Sequence[str]) -> list[str]:
+    """Which of these fail."""
+    failed = []
+    for test in tests:
+        arguments = ["-P", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", test]
+        done = subprocess.run(  # noqa: S603  (our own tests)
+            [sys.executable, *arguments],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode not in (0, _FAILED):
+            raise BadInputError(f"{test} could not be run", next_step=done.stdout[-2000:] + done.stderr[-2000:])
+        if done.returncode == _FAILED:
+            failed.append(test)
+    return failed
