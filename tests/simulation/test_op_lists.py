@@ -1,4 +1,4 @@
-"""Thousands of lists of operations over a whole federation: whatever happens, nothing is lost, and nothing counts twice.
+"""Thousands of lists of operations over a whole federation: whatever happens, nothing is lost or counted twice.
 
 ``secvm.testing.simulation`` says what is real in it, what may happen and what must hold. Here hypothesis draws the
 lists, with four emphases; a failure is shrunk, and the last thing that is printed is a test to paste here. What was
@@ -80,7 +80,7 @@ def test_a_failure_prints_a_test_to_paste(monkeypatch: pytest.MonkeyPatch) -> No
     assert "def test_repro_what_must_not_be_of() -> None:" in code
     # It is whole, and finds the same.
     space: dict[str, object] = {}
-    exec(compile(code, "repro", "exec"), space)  # noqa: S102  (it was printed to be run)
+    exec(compile(code, "repro", "exec"), space)
     (repro,) = (value for name, value in space.items() if name.startswith("test_repro_"))
     assert callable(repro)
     with pytest.raises(SimulationError, match="what must not be"):
@@ -96,7 +96,12 @@ def test_a_driver_that_lost_its_lead_changes_nothing() -> None:
         assert done["taken over"] == 1
     # Also not one that was stopped for so long that another one drives.
     done = Simulation(way="round", seed=1).play(
-        [("until", "before end"), *[("stall", node, 90) for node in ("node 0", "node 1")], ("fail over", 0), ("wait", 120)]
+        [
+            ("until", "before end"),
+            *[("stall", node, 90) for node in ("node 0", "node 1")],
+            ("fail over", 0),
+            ("wait", 120),
+        ]
     )
     assert (done["taken over"], done["stalled"]) == (1, 2)
 

@@ -50,7 +50,7 @@ def mutations(
     told: dict[str, dict[str, object]] = {}
     with tempfile.TemporaryDirectory(prefix="secvm-mutations-") as folder:
         root = copied(checkout(), Path(folder))
-        passes = _run(root, [test for one in chosen.values() for test in one.tests]) == []
+        passes = not _fails(root, [test for one in chosen.values() for test in one.tests])
         note(f"unchanged: {'all of them pass' if passes else 'SOME FAIL ALREADY'}")
         for name, one in chosen.items():
             by = _killed_by(root, one)
@@ -84,27 +84,23 @@ def _killed_by(root: Path, one: Mutation) -> list[str]:
     try:
         for edit in one.edits:
             edit.apply(root)
-        return _run(root, one.tests)
+        return [test for test in one.tests if _fails(root, [test])]
     finally:
         for file, data in before.items():
             (root / file).write_bytes(data)
 
 
-def _run(root: Path, tests: Sequence[str]) -> list[str]:
-    """Which of these fail."""
-    failed = []
-    for test in tests:
-        arguments = ["-P", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", test]
-        done = subprocess.run(  # noqa: S603  (our own tests)
-            [sys.executable, *arguments],
-            cwd=root,
-            env={**os.environ, "PYTHONPATH": str(root / "src")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode not in (0, _FAILED):
-            raise BadInputError(f"{test} could not be run", next_step=done.stdout[-2000:] + done.stderr[-2000:])
-        if done.returncode == _FAILED:
-            failed.append(test)
-    return failed
+def _fails(root: Path, tests: Sequence[str]) -> bool:
+    """Whether one of these fails."""
+    arguments = ["-P", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(  # noqa: S603  (our own tests)
+        [sys.executable, *arguments],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode not in (0, _FAILED):
+        raise BadInputError(f"{tests[0]} could not be run", next_step=done.stdout[-2000:] + done.stderr[-2000:])
+    return done.returncode == _FAILED

@@ -6,6 +6,7 @@ import random
 import resource
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -66,7 +67,7 @@ def simulate(
         raise typer.Exit(1)
 
 
-def _in_words(told: dict[str, object], done: Counter[str], fault: str) -> str:
+def _in_words(told: Mapping[str, object], done: Counter[str], fault: str) -> str:
     if fault:
         return fault
     return (

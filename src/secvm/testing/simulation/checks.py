@@ -74,11 +74,13 @@ def what_is_left(world: World) -> list[str]:
         rounds = [f"{one.number} {one.state.value}" for one in store.rounds(digest)]
         left.append(f"the experiment is {stored.standing.value}, its rounds: {', '.join(rounds) or 'none'}")
     live = {one.epoch for one in store.rounds(digest) if one.state in _LIVE}
-    now = world.clocks["database"].now()
-    left += [f"epoch {key.epoch} is not scrubbed" for key in store.keys() if key.epoch not in live and _past(key.epoch, now)]
+    now, held = world.clocks["database"].now(), store.keys()
+    left += [f"epoch {key.epoch} is not scrubbed" for key in held if key.epoch not in live and _past(key.epoch, now)]
     if world.relay is not None and world.relay.store is not None and world.relay.store.waiting():
         left.append("the relay has deposits")
-    left += [f"{device.name} does not know that it is over" for device in world.devices if not device.at_rest(world.document)]
+    left += [
+        f"{device.name} does not know that it is over" for device in world.devices if not device.at_rest(world.document)
+    ]
     return left
 
 
@@ -128,7 +130,8 @@ def _deposits(world: World) -> Iterator[str]:
     for epoch, kept in world.truth.kept.items():
         handed = world.truth.deposits.get(epoch)
         if handed is not None and not kept.keys() <= handed:
-            yield f"the relay has acknowledged {len(kept.keys() - handed)} capsules that its deposit of epoch {epoch} has not"
+            missing = len(kept.keys() - handed)
+            yield f"the relay has acknowledged {missing} capsules that its deposit of epoch {epoch} has not"
 
 
 def _round(world: World, stored: StoredRound) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from secvm.testing.simulation.lives import release
+
 
 class SimulatedClock:
     """A ``Clock`` that shows the loop's time, and may be set wrong while it goes."""
@@ -30,8 +32,7 @@ class SimulatedClock:
         """Somebody sets it, forward or back; whoever sleeps looks at it again."""
         self.ahead_ms += ms
         for sleeper in list(self._sleepers):
-            if not sleeper.done():
-                sleeper.set_result(None)
+            release(sleeper)
         if self.on_jump is not None:
             self.on_jump()
 
@@ -42,7 +43,7 @@ class SimulatedClock:
         while (left := at - self.now()) > 0:
             sleeper: asyncio.Future[None] = loop.create_future()
             self._sleepers.add(sleeper)
-            timer = loop.call_later(left / 1000, lambda one=sleeper: one.done() or one.set_result(None))
+            timer = loop.call_later(left / 1000, release, sleeper)
             try:
                 await sleeper
             finally:

@@ -22,9 +22,7 @@ from secvm.testing.simulation.lives import Life
 from secvm.testing.simulation.question import LEASE_S
 
 #: Changes that only a driver makes.
-DRIVEN = frozenset(
-    {"announce", "set_state", "conclude", "add_key", "close_epoch", "scrub", "keep_note", "keep_beacon"}
-)
+DRIVEN = frozenset({"announce", "set_state", "conclude", "add_key", "close_epoch", "scrub", "keep_note", "keep_beacon"})
 #: What operators may do at any node, and drivers too.
 ANYBODY = frozenset({"add_experiment", "set_standing"})
 #: What every node does.

@@ -33,8 +33,9 @@ from secvm.protocol.session_memory import NEVER
 from secvm.testing.simulation.clock import SimulatedClock
 from secvm.testing.simulation.disk import Connection, Disk
 from secvm.testing.simulation.lives import Life, Process
-from secvm.testing.simulation.network import Network, Session
+from secvm.testing.simulation.network import Network
 from secvm.testing.simulation.question import COORDINATOR_URL, RELAY_URL
+from secvm.testing.simulation.sessions import Session
 
 #: What need not be durable at once is written after so long.
 FLUSH_S = 4.0
@@ -73,7 +74,10 @@ class SimulatedTransport(RelayTransport):
         self._direct = UnsafeDirectTransport(cast("Any", session), COORDINATOR_URL)
 
     def check(self, document: ExperimentDocument) -> None:
-        (super() if document.relays else self._direct).check(document)
+        if document.relays:
+            super().check(document)
+        else:
+            self._direct.check(document)
 
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
         self._owner.on_send(self._owner, capsule)
@@ -130,9 +134,12 @@ class SimulatedDevice(Process):
         #: The machine loses power when it ends; else only the process does.
         self.power_cut = True
         self._poked = asyncio.Event()
-        clock.on_jump = lambda: self._poked.set()
+        clock.on_jump = self._poke
         #: Told of every capsule that leaves, before it does.
         self.on_send: Callable[[SimulatedDevice, bytes], None] = lambda _device, _capsule: None
+
+    def _poke(self) -> None:
+        self._poked.set()
 
     def begin(self) -> None:
         self._poked = asyncio.Event()

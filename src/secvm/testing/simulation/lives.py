@@ -2,9 +2,9 @@
 
 Everything that a process does passes **points**: each step of each of its tasks, and, by whoever stands around it, each
 call of a store before and after, each commit, each request and each answer. At a point it may be killed, and then
-nothing that it still does reaches anything: its tasks are cancelled, and whatever they try while they fall raises again.
-It may be **stalled** too, as by SIGSTOP: its tasks stand still where they are, for as long as one likes, and go on then
-as if nothing had been.
+nothing that it still does reaches anything: its tasks are cancelled, and whatever they try while they fall raises
+again. It may be **stalled** too, as by SIGSTOP: its tasks stand still where they are, for as long as one likes, and go
+on then as if nothing had been.
 
 A task belongs to the life in whose context it was made; what it makes belongs to the same.
 """
@@ -156,7 +156,7 @@ class _Mortal(Coroutine[Any, Any, T]):
     def send(self, value: Any) -> Any:
         return self._step("send", value)
 
-    def throw(self, kind: Any, value: Any = None, trace: Any = None) -> Any:
+    def throw(self, kind: Any, value: Any = None, trace: Any = None) -> Any:  # noqa: ARG002  (as coroutines have it)
         return self._step("throw", kind if value is None else value)
 
     def close(self) -> None:
@@ -192,10 +192,16 @@ class _Mortal(Coroutine[Any, Any, T]):
         raise KilledError
 
 
+def release(waiting: asyncio.Future[None]) -> None:
+    """Let whoever waits go on; twice is once."""
+    if not waiting.done():
+        waiting.set_result(None)
+
+
 def _blocking(future: asyncio.Future[None]) -> asyncio.Future[None]:
     """What a coroutine yields to wait for a future that several wait for."""
     mine: asyncio.Future[None] = future.get_loop().create_future()
-    future.add_done_callback(lambda _: mine.done() or mine.set_result(None))
+    future.add_done_callback(lambda _: release(mine))
     mine._asyncio_future_blocking = True  # noqa: SLF001  (what ``await`` itself does)
     return mine
 
@@ -214,4 +220,4 @@ def make_task(
     return task
 
 
-__all__ = ["LIFE", "KilledError", "Life", "Process", "make_task"]
+__all__ = ["LIFE", "KilledError", "Life", "Process", "make_task", "release"]

@@ -1,8 +1,8 @@
 """A network in memory: requests go from one party's client to another's handler, or are lost, late, doubled, spoilt.
 
 The clients are the real ones (devices' transport, the relay's way to the gateway, the cosigner); only the session under
-them is ``Session``. The handlers are the real ones; only the server that reads bytes from sockets is missing. **Links**
-are kinds of ways; a fate is put on a link, and the next message on it has it:
+them is ``sessions.Session``. The handlers are the real ones; only the server that reads bytes from sockets is missing.
+**Links** are kinds of ways; a fate is put on a link, and the next message on it has it:
 
     package   a device sends a capsule, to the relay or straight to the coordinator
     fetch     a device asks for a public file
@@ -19,16 +19,13 @@ import asyncio
 import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Protocol, Self
-from urllib.parse import urlsplit
+from typing import Protocol
 
 import aiohttp
 
 from secvm.runtime.http_server import Request, Response
 from secvm.testing.simulation.clock import SimulatedClock
-from secvm.testing.simulation.lives import LIFE, KilledError, Life
+from secvm.testing.simulation.lives import LIFE, KilledError, Life, release
 
 LINKS = ("package", "fetch", "deposit", "witness")
 FATES = ("lose request", "lose answer", "double", "late", "reorder", "spoil request", "spoil answer")
@@ -37,8 +34,6 @@ _GUARDED = ("deposit", "witness")
 #: How long something is late, and how long the first of two waits for the second.
 LATE_S = 7.0
 _MOMENT_S = 0.002
-#: Without another word of it, a request is given up after so long.
-TIMEOUT_S = 30.0
 
 
 class Party(Protocol):
@@ -84,7 +79,7 @@ class Network:
         for fates in self._fates.values():
             fates.clear()
         for held in self._held.values():
-            _release(held)
+            release(held)
 
     async def exchange(self, link: str, request: Request, host: str, timeout_s: float) -> Response:
         """One request and its answer. Raises what aiohttp raises."""
@@ -114,7 +109,7 @@ class Network:
         held = self._held.pop(link, None)
         if held is not None:
             # Somebody waits to be overtaken.
-            asyncio.get_running_loop().call_later(0.001, _release, held)
+            asyncio.get_running_loop().call_later(0.001, release, held)
         if link == "package":
             # Who is refused in the last millisecond of a window tries again at once, until it is over.
             await asyncio.sleep(_MOMENT_S)
@@ -124,7 +119,7 @@ class Network:
             await asyncio.sleep(LATE_S)
         elif fate == "reorder":
             held = self._held[link] = asyncio.get_running_loop().create_future()
-            asyncio.get_running_loop().call_later(LATE_S, _release, held)
+            asyncio.get_running_loop().call_later(LATE_S, release, held)
             await held
         elif fate == "spoil request":
             request = Request(
@@ -149,158 +144,68 @@ class Network:
 
     def deliver(self, request: Request, host: str) -> asyncio.Future[Response]:
         """Have it answered, in the name of whoever answers. A connection breaks when its server dies."""
-        answering: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         party = self._hosts[host]()
+        asked = _Asked(self, party, request)
         if party is None or party.life.dead:
-            answering.set_exception(aiohttp.ClientConnectionError())
-            answering.exception()
-            return answering
-        found: Party = party
-        at = found.clock.now()
+            asked.answered(None)
+        else:
+            asked.begin(party)
+        return asked.answer
 
-        def answered(answer: Response | None) -> None:
-            for watch in self.watchers:
-                watch(found, request, at, answer)
-            if answering.done():
-                return
-            if answer is None:
-                answering.set_exception(aiohttp.ServerDisconnectedError())
-                # Nobody may ask for it any more.
-                answering.exception()
-            else:
-                answering.set_result(answer)
 
-        async def serve(later: Awaitable[Response] | None) -> Response:
-            answer = found.handle(request) if later is None else later
-            return await answer if isinstance(answer, Awaitable) else answer
+class _Asked:
+    """A request at the door of somebody."""
 
-        def served(task: asyncio.Task[Response]) -> None:
-            if task.cancelled():
-                answered(None)
-            else:
-                # A handler that raises is a 500 to the outside.
-                answered(Response(500) if task.exception() is not None else task.result())
+    def __init__(self, network: Network, party: Party | None, request: Request) -> None:
+        self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._network, self._party, self._request = network, party, request
+        self._at = 0 if party is None else party.clock.now()
 
+    def begin(self, party: Party) -> None:
+        """Most are GETs, and nearly all of them are answered at once: no task for those."""
         later: Awaitable[Response] | None = None
-        if request.method == "GET" and found.life.stalled is None:
-            # Most requests, and nearly all of them are answered at once: no task for that.
-            try:
-                found.life.point()
-                answer = found.life.run(found.handle, request)
-                found.life.point()
-            except KilledError:
-                answered(None)
-                return answering
-            except Exception:  # noqa: BLE001  (as above)
-                answered(Response(500))
-                return answering
-            if isinstance(answer, Response):
-                answered(answer)
-                return answering
-            later = answer
-        found.life.spawn(serve(later)).add_done_callback(served)
-        return answering
+        if self._request.method == "GET" and party.life.stalled is None:
+            found = self._at_once(party)
+            if found is None or isinstance(found, Response):
+                self.answered(found)
+                return
+            later = found
+        party.life.spawn(self._serve(party, later)).add_done_callback(self._served)
+
+    def _at_once(self, party: Party) -> Response | Awaitable[Response] | None:
+        try:
+            party.life.point()
+            found = party.life.run(party.handle, self._request)
+            party.life.point()
+        except KilledError:
+            return None
+        except Exception:  # noqa: BLE001  (a handler that raises is a 500 to the outside)
+            return Response(500)
+        return found
+
+    async def _serve(self, party: Party, later: Awaitable[Response] | None) -> Response:
+        answer = party.handle(self._request) if later is None else later
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    def _served(self, task: asyncio.Task[Response]) -> None:
+        if task.cancelled():
+            self.answered(None)
+        else:
+            self.answered(Response(500) if task.exception() is not None else task.result())
+
+    def answered(self, answer: Response | None) -> None:
+        """What leaves; None: the connection breaks, or there never was one."""
+        if self._party is not None:
+            for watch in self._network.watchers:
+                watch(self._party, self._request, self._at, answer)
+        if self.answer.done():
+            return
+        if answer is not None:
+            self.answer.set_result(answer)
+            return
+        self.answer.set_exception(aiohttp.ServerDisconnectedError())
+        # Nobody may ask for it any more.
+        self.answer.exception()
 
 
-def _release(held: asyncio.Future[None]) -> None:
-    if not held.done():
-        held.set_result(None)
-
-
-# ── what a client sees ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Content:
-    """The content of an answer, to be read in pieces."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    async def read(self, most: int) -> bytes:
-        taken, self._data = self._data[:most], self._data[most:]
-        return taken
-
-    async def iter_any(self) -> Any:
-        if self._data:
-            yield self._data
-
-    async def iter_chunked(self, _size: int) -> Any:
-        if self._data:
-            yield self._data
-
-
-class _Answer:
-    """As much of aiohttp's response as our clients look at."""
-
-    def __init__(self, answer: Response, date: str | None) -> None:
-        self.status = answer.status
-        self.content_type = answer.media_type.partition(";")[0] or "application/octet-stream"
-        self.content_length = len(answer.body)
-        self.content = _Content(answer.body)
-        self.headers = {name.title(): value for name, value in answer.headers}
-        self.headers["content-type"] = answer.media_type
-        if date is not None:
-            self.headers["Date"] = date
-
-
-@dataclass
-class _Exchange:
-    """A request that is made when its block is entered."""
-
-    session: Session
-    request: Request
-    host: str
-    timeout_s: float
-
-    async def __aenter__(self) -> _Answer:
-        session = self.session
-        link = "fetch" if session.link == "package" and self.request.method == "GET" else session.link
-        answer = await session.network.exchange(link, self.request, self.host, self.timeout_s)
-        return _Answer(answer, session.date())
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class Session:
-    """What aiohttp's session is to our clients: all that they use of it."""
-
-    def __init__(self, network: Network, link: str, date: Callable[[], str | None] = lambda: None) -> None:
-        """``date``: what servers say in their field of that name."""
-        self.network, self.link, self.date = network, link, date
-
-    def post(self, url: object, *, data: bytes, headers: dict[str, str], **_unused: object) -> _Exchange:
-        return self.request("POST", url, data=data, headers=headers)
-
-    def get(self, url: object, **_unused: object) -> _Exchange:
-        return self.request("GET", url, data=None, headers={})
-
-    def request(
-        self,
-        method: str,
-        url: object,
-        *,
-        data: bytes | None,
-        headers: dict[str, str],
-        timeout: aiohttp.ClientTimeout | None = None,
-        **_unused: object,
-    ) -> _Exchange:
-        parts = urlsplit(str(url))
-        lower = {name.lower(): value for name, value in headers.items()}
-        request = Request(method, parts.path or "/", parts.query, lower, data or b"", "127.0.0.1")
-        timeout_s = TIMEOUT_S if timeout is None or timeout.total is None else timeout.total
-        return _Exchange(self, request, parts.hostname or "", timeout_s)
-
-    async def close(self) -> None:
-        """Nothing to let go of."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-__all__ = ["FATES", "LINKS", "Network", "Party", "Session", "Watch"]
+__all__ = ["FATES", "LINKS", "Network", "Party", "Watch"]

@@ -31,7 +31,7 @@ from secvm.runtime.waits import end_all
 from secvm.testing.simulation.clock import SimulatedClock
 from secvm.testing.simulation.database import Database
 from secvm.testing.simulation.lives import Process
-from secvm.testing.simulation.network import Network, Session
+from secvm.testing.simulation.network import Network
 from secvm.testing.simulation.question import (
     ADMIN_KEY,
     FRESHNESS_S,
@@ -44,6 +44,7 @@ from secvm.testing.simulation.question import (
     parties,
     sha256,
 )
+from secvm.testing.simulation.sessions import Session
 
 #: How often nodes look for what others did, where nobody tells them; the database does.
 POLL_S = 45.0

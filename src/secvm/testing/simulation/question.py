@@ -85,30 +85,35 @@ def sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-class Nowhere(io.TextIOBase):
+class Nowhere(io.StringIO):
     """Where logs of simulated parties go."""
 
     def write(self, text: str, /) -> int:
         return len(text)
 
 
-class _Uncounted(Counter, Gauge, Histogram):
-    """A metric that counts nothing."""
-
+class _NoCounter(Counter):
     def __init__(self) -> None:
         """Nothing to be made."""
 
     def add(self, amount: int = 1, /, **labels: str) -> None:
         """Not counted."""
 
+
+class _NoGauge(Gauge):
+    def __init__(self) -> None:
+        """Nothing to be made."""
+
     def set(self, value: float, /, **labels: str) -> None:
         """Not kept."""
 
+
+class _NoHistogram(Histogram):
+    def __init__(self) -> None:
+        """Nothing to be made."""
+
     def observe(self, value: float, /, **labels: str) -> None:
         """Not looked at."""
-
-
-_NOTHING = _Uncounted()
 
 
 class NoMetrics(Metrics):
@@ -118,13 +123,13 @@ class NoMetrics(Metrics):
         """Nothing to be made."""
 
     def counter(self, name: str, help_: str, labels: Labels | None = None) -> Counter:  # noqa: ARG002
-        return _NOTHING
+        return _NoCounter()
 
     def gauge(self, name: str, help_: str, labels: Labels | None = None) -> Gauge:  # noqa: ARG002
-        return _NOTHING
+        return _NoGauge()
 
     def histogram(self, *_given: Any, **_named: Any) -> Histogram:
-        return _NOTHING
+        return _NoHistogram()
 
 
 __all__ = ["NoMetrics", "Nowhere", "envelope", "log_terms", "parties", "question"]

@@ -21,7 +21,7 @@ from secvm.runtime.logs import Log
 from secvm.testing.simulation.clock import SimulatedClock
 from secvm.testing.simulation.disk import Disk
 from secvm.testing.simulation.lives import Process
-from secvm.testing.simulation.network import Network, Session
+from secvm.testing.simulation.network import Network
 from secvm.testing.simulation.question import (
     BUDGET,
     COORDINATOR_URL,
@@ -33,6 +33,7 @@ from secvm.testing.simulation.question import (
     Nowhere,
     parties,
 )
+from secvm.testing.simulation.sessions import Session
 
 EPOCHS = Epochs(GRID.origin_ms, 1000 * GRID.period_s, 1000 * DEPOSIT_AFTER_S)
 _RETRY_S = 1

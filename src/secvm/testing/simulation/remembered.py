@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any, cast
 from unittest import mock
 
 from secvm.coordinator import driver, present, presenting
@@ -17,14 +18,15 @@ from secvm.coordinator.store import memory, rules
 from secvm.crypto import kem, notes, signing
 from secvm.participant.consent import Consent
 from secvm.privacy.statement import PrivacyStatement
-from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.ending import Ending
+from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log import LogTerms
 from secvm.protocol.manifest import RoundManifest
 
 _MOST = 2**14
 _SHARDS = 2
-_PUBLIC, _PRIVATE = signing.Ed25519PublicKey, signing.Ed25519PrivateKey
+#: pyca's classes, where our own modules have them.
+_PUBLIC, _PRIVATE = (vars(signing)[name] for name in ("Ed25519PublicKey", "Ed25519PrivateKey"))
 _DOCUMENT, _MANIFEST = ExperimentDocument.from_bytes, RoundManifest.from_bytes
 _STATEMENT, _NOTE = Consent.statement, notes.Note.from_bytes
 
@@ -36,7 +38,7 @@ def _verified(key: bytes, signature: bytes, message: bytes) -> None:
 
 @lru_cache(maxsize=_MOST)
 def _signed(seed: bytes, message: bytes) -> bytes:
-    return _PRIVATE.from_private_bytes(seed).sign(message)
+    return cast("bytes", _PRIVATE.from_private_bytes(seed).sign(message))
 
 
 _x25519_public = lru_cache(maxsize=_MOST)(kem._x25519_public)  # noqa: SLF001  (a function of the bytes alone)
@@ -51,6 +53,11 @@ _read_note = lru_cache(maxsize=_MOST)(_NOTE)
 @lru_cache(maxsize=64)
 def _statement(consent: Consent, document: ExperimentDocument) -> PrivacyStatement:
     return _STATEMENT(consent, document)
+
+
+def _statement_of(consent: Consent, document: ExperimentDocument) -> PrivacyStatement:
+    # A function in a class is a method; a cache in a class is none.
+    return _statement(consent, document)
 
 
 class _PublicKey:
@@ -80,7 +87,7 @@ class _PrivateKey:
     def sign(self, message: bytes) -> bytes:
         return _signed(self._seed, message)
 
-    def public_key(self) -> signing.Ed25519PublicKey:
+    def public_key(self) -> Any:
         return _PRIVATE.from_private_bytes(self._seed).public_key()
 
 
@@ -102,7 +109,7 @@ def remembering() -> Iterator[None]:
         held.enter_context(mock.patch.object(Ending, "from_bytes", _read_ending))
         held.enter_context(mock.patch.object(LogTerms, "witness_keys", property(_witness_keys)))
         held.enter_context(mock.patch.object(notes.Note, "from_bytes", _read_note))
-        held.enter_context(mock.patch.object(Consent, "statement", lambda self, document: _statement(self, document)))
+        held.enter_context(mock.patch.object(Consent, "statement", _statement_of))
         yield
 
 

@@ -11,6 +11,7 @@ import contextvars
 import random
 import sqlite3
 from collections import Counter
+from functools import partial
 
 from secvm.coordinator.books import first_blobs
 from secvm.coordinator.questions import OwnSettings
@@ -126,7 +127,7 @@ class World:
         self.network.host("coordinator", self._some_node)
         self.network.host("relay", lambda: self.relay)
         for i, witness in enumerate(self.witnesses):
-            self.network.host(f"witness{i}", lambda one=witness: one)
+            self.network.host(f"witness{i}", partial(_itself, witness))
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,8 +159,9 @@ class World:
     def all_done(self) -> Counter[str]:
         """How often what has happened."""
         counts = self.done + self.network.done + self.database.done + self.truth.done
-        counts["disk failures"] = sum(party.disk.failures for party in (*self.devices, *self.witnesses))
-        counts["disk failures"] += 0 if self.relay is None else self.relay.disk.failures
+        disks = [*(one.disk for one in self.devices), *(one.disk for one in self.witnesses)]
+        disks += [] if self.relay is None else [self.relay.disk]
+        counts["disk failures"] = sum(disk.failures for disk in disks)
         return counts
 
     # ── what is seen ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -211,6 +213,10 @@ class World:
             if found is not None:
                 return Ending.from_bytes(Envelope.from_bytes(found[0]).payload).last
         return None
+
+
+def _itself(party: Party) -> Party:
+    return party
 
 
 __all__ = ["Parts", "World"]
