@@ -129,9 +129,7 @@ def test_a_driver_killed_and_one_stopped_in_a_rounds_end_change_no_byte(tmp_path
     assert len(terms) == len(set(terms)) >= 3
     assert events["of the stopped"]
     # No round was concluded by two.
-    assert all(
-        sum(line["round"] == number for line in events["round-tallied"]) <= 1 for number in range(1, ROUNDS + 1)
-    )
+    assert all(sum(line["round"] == number for line in events["round-tallied"]) <= 1 for number in range(1, ROUNDS + 1))
     # Whoever is asked shows the same.
     first, second, third = failing.shown.values()
     assert first == second == third

@@ -62,7 +62,7 @@ def driven(store: CoordinatorStore) -> CoordinatorStore:
 KINDS = [
     Kind("memory", lambda folder: MemoryStore(), reopen_memory),
     Kind("sqlite", open_sqlite, reopen_sqlite),
-    Kind("postgres", open_postgres, reopen_postgres, examples=20),
+    Kind("postgres", open_postgres, reopen_postgres, examples=12),
 ]
 
 

@@ -1,6 +1,10 @@
 """What only a database of many nodes can do wrong: leases, claims, stopped nodes, servers that go away, passwords."""
 
+import hashlib
+import os
 import re
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -336,6 +340,37 @@ def test_scrub_that_was_killed_shows_nothing_and_is_finished_by_the_next_driver(
     assert tables(store) == set()
 
 
+def raw(cluster: PostgresCluster, *, log: bool) -> bytes:
+    """Every byte of every file of the server, with its write-ahead log or without."""
+    files = [file for file in cluster.folder.glob("data/**/*") if file.is_file()]
+    return b"".join(file.read_bytes() for file in files if log or "pg_wal" not in file.parts)
+
+
+def test_scrubbed_bytes_are_in_no_table_and_leave_the_log_with_its_segments() -> None:
+    """What docs/data-model.md promises, and what it asks of the server for the rest."""
+    with (
+        PostgresCluster(settings={"wal_recycle": "off", "min_wal_size": "32MB"}) as server,
+        closing(PostgresStore(server.create_database())) as store,
+    ):
+        driver = drives(store)
+        private = hashlib.sha256(b"private").digest()
+        sealed = b"".join(hashlib.sha256(b"sealed %d" % i).digest() for i in range(5000))
+        opened = b"".join(hashlib.sha256(b"opened %d" % i).digest() for i in range(40))
+        driver.add_key(StoredKey(7, 7, private))
+        driver.append_sealed(7, [sealed, b"small" + sealed[:100]])
+        driver.append_opened(7, opened, opened[:64])
+        secrets = [private, sealed[:100], sealed[-100:], opened[:64]]
+        store.pool.once("CHECKPOINT")
+        assert all(secret in raw(server, log=False) for secret in secrets)
+        driver.scrub(7)
+        assert not [secret for secret in secrets if secret in raw(server, log=False)]
+        assert all(secret in raw(server, log=True) for secret in secrets)
+        for _ in range(2):
+            store.pool.once("SELECT pg_switch_wal()")
+            store.pool.once("CHECKPOINT")
+        assert not [secret for secret in secrets if secret in raw(server, log=True)]
+
+
 def test_only_leases_have_times(store: PostgresStore) -> None:
     store.append_sealed(7, [b"a"])
     times = store.pool.once(
@@ -454,8 +489,8 @@ def test_nothing_prints_the_password(url: str) -> None:
 
 def test_error_does_not_tell_what_was_written(store: PostgresStore) -> None:
     with pytest.raises(StoreError) as caught, store.pool.changing() as connection:
-        connection.execute(b"INSERT INTO keys VALUES (1, 1, 'very private')")
-    assert str(caught.value) == "the database could not be changed (ForeignKeyViolation)"
+        connection.execute(b"INSERT INTO keys VALUES (true, 256, 'very private')")
+    assert str(caught.value) == "the database could not be changed (CheckViolation)"
     assert "private" not in "".join(traceback.format_exception(caught.value)).replace("'very private'", "")
 
 
@@ -480,3 +515,22 @@ def test_every_query_has_a_sentence_and_is_used(repository: Path) -> None:
             assert first.startswith("-- "), (file, name)
             assert f'"{name}"' in code, (file, name)
             assert body.endswith(";"), (file, name)
+
+
+def test_without_psycopg_one_sentence_says_what_is_missing(repository: Path) -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from secvm.errors import BadInputError\n"
+        "try:\n    import secvm.coordinator.store.postgres\n"
+        "except BadInputError as error:\n    print(error, error.next_step)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+    )
+    assert told.returncode == 0, told.stderr
+    assert "needs the package psycopg" in told.stdout
+    assert "secvm[postgres]" in told.stdout

@@ -94,9 +94,7 @@ def migrate(
         str | None,
         typer.Option(help="Address of the database; or --config.", envvar=DATABASE_VARIABLE, show_default=False),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Settings that name the database.", show_default=False)
-    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings that name the database.", show_default=False)] = None,
     before: Annotated[bool, typer.Option("--before", help="Only what new nodes need: before they start.")] = False,
     after: Annotated[
         bool, typer.Option("--after", help="Only what old nodes needed: after the last of them has stopped.")
@@ -132,7 +130,8 @@ def migrate(
     found = migrations.migrated(url)
     lines = [f"{'there  ' if there else 'pending'}  {migration}" for migration, there in found]
     if action is not MigrateAction.STATUS:
-        lines = [f"{'done' if action is MigrateAction.UP else 'undone'}  {migration}" for migration in done] or ["nothing to do"]
+        word = "done" if action is MigrateAction.UP else "undone"
+        lines = [f"{word}  {migration}" for migration in done] or ["nothing to do"]
     content = {
         "done": [str(migration) for migration in done],
         "there": [str(migration) for migration, there in found if there],

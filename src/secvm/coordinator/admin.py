@@ -28,7 +28,7 @@ from secvm.coordinator.status import privacy_told
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
-from secvm.errors import BadInputError, LocalProtocolError
+from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
@@ -121,6 +121,8 @@ class Admin:
             return self._move(request, found, action)
         except BadInputError as fault:
             return refusal(422, str(fault))
+        except StoreError:
+            return refusal(503, "the store does not answer: ask again")
 
     def _allowed(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")

@@ -5,8 +5,9 @@ transaction then serves many of them. Groups and records change places in one tr
 the groups are still there, sealed, and will be opened by the next attempt; nothing is opened into two blocks.
 
 Where several nodes have one store, each opens what anybody stored: the store hands a group to one of them at a time,
-and to another one when the first is too slow. What a node knows of rounds and keys is made fresh after it has a group,
-so that it never judges a package by a view that is older than the package.
+and to another one when the first is too slow. What a node knows of rounds and keys is made fresh once it has a group
+of an epoch in its hands: all rounds of an epoch are announced before its windows open, so whatever is read after the
+first package came is newer than any of them.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Opener:
         self._pause_s = pause_s
         self._gather_s = gather_s
         self._present = Present()
+        #: Epochs of which something was here when this node's view was made fresh.
+        self._seen: set[int] = set()
         #: Epochs in which something may be sealed.
         self._sealed: set[int] = set()
         self._something = asyncio.Event()
@@ -81,6 +84,7 @@ class Opener:
         """From now on these are the keys. Of every epoch that has one, something may be sealed from before."""
         self._present = present
         self._sealed = {key.epoch for key in present.keys}
+        self._seen &= self._sealed
         self._something.set()
 
     def notice(self, epoch: int) -> None:
@@ -142,8 +146,9 @@ class Opener:
             groups = await asyncio.to_thread(self._store.sealed, epoch, GROUPS)
             if not groups:
                 return False
-            if self._fresh is not None:
+            if self._fresh is not None and epoch not in self._seen:
                 await self._fresh()
+                self._seen.add(epoch)
             keys, present = self._present.keys_of(epoch), self._present
 
             def check(content: bytes) -> tuple[bytes, bytes]:

@@ -150,11 +150,29 @@ class PackageRoutes:
 
         return self._ingest.take_record(opened.epoch, opened.record, reply, opened.spent)
 
-    def _fetch(self, capsule: bytes, final: bool) -> Response:
-        answer = self._gateway.fetch(capsule, final=final)
-        if answer is None:
-            raise RefusedPackageError("a file that is not here yet", problem="unknown-experiment")
-        return Response(200, answer, RESPONSE_MEDIA_TYPE)
+    def _fetch(self, capsule: bytes, final: bool) -> Response | Awaitable[Response]:
+        if not final:
+            return self._fetch_elsewhere(capsule)
+        return _fetched(self._gateway.fetch(capsule))
+
+    async def _fetch_elsewhere(self, capsule: bytes) -> Response:
+        """In a thread: what is fetched may lie in a database over the network, and others shall not wait for it."""
+        assert self._refresh is not None
+        try:
+            try:
+                answer = await asyncio.to_thread(self._gateway.fetch, capsule, final=False)
+            except RemoteProtocolError as error:
+                if error.problem not in _PERHAPS_NEWS:
+                    raise
+                answer = None
+            if answer is None:
+                await self._refresh()
+                answer = await asyncio.to_thread(self._gateway.fetch, capsule)
+        except RemoteProtocolError as error:
+            return problem_response(problem_of(error))
+        except StoreError:
+            return problem_response(PROBLEMS["try-later"])
+        return _fetched(answer)
 
     def _capsule(self, capsule: bytes, _final: bool) -> Awaitable[Response]:
         return self._ingest.take_capsule(capsule, _accepted)
@@ -205,6 +223,11 @@ class PackageRoutes:
 
 def _is_of(media_type: str, told: str) -> bool:
     return told == media_type or told.partition(";")[0].strip().lower() == media_type
+
+
+def _fetched(answer: bytes | None) -> Response:
+    assert answer is not None
+    return Response(200, answer, RESPONSE_MEDIA_TYPE)
 
 
 def _accepted(problem: Problem | None) -> Response:

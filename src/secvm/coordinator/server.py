@@ -8,14 +8,17 @@ everything else                                               ``publisher``: the
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
 from secvm.coordinator import admin
 from secvm.coordinator.admin import Admin
+from secvm.coordinator.answers import problem_response
 from secvm.coordinator.package_routes import PackageRoutes
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE, Publisher
 from secvm.errors import StoreError
+from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.metrics import Metrics
 
@@ -63,13 +66,17 @@ class Routes:
         if request.path == "/metrics":
             page, media_type = self._metrics.page()
             return Response(200, page, media_type, NO_STORE)
-        found = self._publisher.handle(request)
-        return found if found.status != _NOT_FOUND or self._refresh is None else self._look_again(request, found)
+        if self._refresh is None or self._publisher.at_hand(request.path):
+            return self._publisher.handle(request)
+        return self._look_twice(request, self._refresh)
 
-    async def _look_again(self, request: Request, found: Response) -> Response:
-        assert self._refresh is not None
+    async def _look_twice(self, request: Request, refresh: Callable[[], Awaitable[None]]) -> Response:
+        """Where the store is a database over the network: nobody else waits for it meanwhile."""
         try:
-            await self._refresh()
+            found = await asyncio.to_thread(self._publisher.handle, request)
+            if found.status != _NOT_FOUND:
+                return found
+            await refresh()
+            return await asyncio.to_thread(self._publisher.handle, request)
         except StoreError:
-            return found
-        return self._publisher.handle(request)
+            return problem_response(PROBLEMS["try-later"])

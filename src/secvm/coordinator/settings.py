@@ -47,7 +47,7 @@
     issuers = "issuers.pem"         # certificates that lead from NIST's own to a pinned one
 
     [database]                      # a PostgreSQL database that many nodes have in common; without it, a file
-    url_file = "database.url"       # a file with postgresql://…, mode 0600; or url, or url_variable of the environment
+    url = "file:database.url"       # a file with postgresql://…, mode 0600; or that itself; or env:NAME
 
     [node]                          # with a database: what this process is among the others
     name = "node-1"                 # for the log and for you
@@ -209,34 +209,25 @@ class TokensPart(Settings):
 
 
 class DatabasePart(Settings):
-    """A database for many nodes. Its address may hold a password: told in one of three ways, and shown in none."""
+    """A database for many nodes. Its address may hold a password, so it may stand elsewhere, and is shown nowhere."""
 
-    url: str | None = pydantic.Field(default=None, repr=False)
-    #: A file that only its owner can read.
-    url_file: Path | None = None
-    #: A variable of the environment.
-    url_variable: str | None = None
-
-    @pydantic.model_validator(mode="after")
-    def _is_told_once(self) -> Self:
-        if sum(one is not None for one in (self.url, self.url_file, self.url_variable)) != 1:
-            raise ValueError("give one of database.url, database.url_file and database.url_variable")
-        return self
+    #: postgresql://…, or file:PATH of a file with it that only its owner can read, or env:NAME of the environment.
+    url: Annotated[str, pydantic.Field(pattern="^(postgresql://|postgres://|file:|env:).", repr=False)]
 
     def address(self, folder: Path, environment: Mapping[str, str]) -> str:
         """Where the database is; files are relative to ``folder``."""
-        if self.url is not None:
-            return self.url
-        if self.url_file is not None:
-            data = read_secret(folder / self.url_file, shortest=1)
+        kind, _, rest = self.url.partition(":")
+        if kind == "file":
+            data = read_secret(folder / rest, shortest=1)
             try:
                 return data.decode().strip()
             except UnicodeDecodeError:
-                raise BadInputError(f"{folder / self.url_file} holds no address of a database") from None
-        assert self.url_variable is not None
-        if not environment.get(self.url_variable):
-            raise BadInputError(f"the environment has no {self.url_variable}, and database.url_variable names it")
-        return environment[self.url_variable]
+                raise BadInputError(f"{folder / rest} holds no address of a database") from None
+        if kind == "env":
+            if not environment.get(rest):
+                raise BadInputError(f"the environment has no {rest}, and database.url names it")
+            return environment[rest]
+        return self.url
 
 
 class NodePart(Settings):
@@ -353,7 +344,7 @@ NODE_EXAMPLE = """
 # Many nodes on one database: docs/how-to/run-on-many-machines.md. Every node has these settings, with a name of its
 # own, and the same signing.key, log.key and admin.sha256 in its state folder.
 [database]
-url_file = "state/database.url"    # postgresql://…; for nobody else to read
+url = "file:state/database.url"    # in it postgresql://…; for nobody else to read
 
 [node]
 name = "node-1"         # another one on each node

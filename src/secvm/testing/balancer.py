@@ -22,7 +22,7 @@ class Balancer:
     """Runs in a thread of its own between ``start`` and ``close``."""
 
     def __init__(self, port: int, targets: Sequence[int], *, silence_s: float = SILENCE_S) -> None:
-        self._port = port
+        self.port = port
         self._targets = list(targets)
         self._silence_s = silence_s
         self._turn = 0
@@ -48,7 +48,7 @@ class Balancer:
 
     async def _serve(self, listening: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._carry, "127.0.0.1", self._port)
+        server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
         listening.set()
         await self._stop.wait()
         server.close()

@@ -134,7 +134,7 @@ class FederationSettings:
         """That of a node, or of the only process."""
         log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
         node: dict[str, Any] = {
-            "database": {"url_file": DATABASE_FILE},
+            "database": {"url": f"file:{DATABASE_FILE}"},
             "node": {"name": name, "lease_s": LEASE_S, "poll_s": POLL_S, "claim_s": CLAIM_S},
         }
         self._write(

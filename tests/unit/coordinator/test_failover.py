@@ -81,11 +81,15 @@ def lead(store: MemoryStore, name: str) -> CoordinatorStore:
 
 def content(store: MemoryStore) -> Any:
     """All that a store holds, but for who leads."""
-    held = {name: value for name, value in vars(store).items() if name not in ("_lock", "_clock", "_lead", "_node", "_term")}
+    held = {
+        name: value for name, value in vars(store).items() if name not in ("_lock", "_clock", "_lead", "_node", "_term")
+    }
     return deepcopy(held)
 
 
 DOCUMENTS = [experiment(rounds=2, title="one"), experiment(rounds=2, title="other")]
+
+
 def undisturbed() -> tuple[dict[str, bytes], int]:
     clock = ManualClock(START - 100_000)
     store = lay_out(ManualClock(0), DOCUMENTS)
@@ -123,12 +127,16 @@ def test_stopped_at_any_call_it_is_taken_over_and_does_nothing_when_it_wakes_up(
             with pytest.raises(StaleDriverError):
                 stopping.late()
         with pytest.raises(StaleDriverError):
-            asyncio.run(first.driver.step())
-            # One that finds nothing due at all has nothing to do: then it is asked for something.
-            first.driver._store.close_epoch(10**6)
+            go_on(first)
         assert content(store) == before
         assert first.shown().items() <= (second.shown() | changing(first)).items()
     assert fenced > 20
+
+
+def go_on(first: Coordinator) -> None:
+    asyncio.run(first.driver.step())
+    # One that finds nothing due has nothing to do: then it is asked for something.
+    first.driver._store.close_epoch(10**6)
 
 
 def changing(coordinator: Coordinator) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPa
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.received import received_tree
 from secvm.testing.clock import ManualClock
+from tests.unit.coordinator.rounds import until
 from tests.unit.coordinator.test_counting import ROUNDS, zeros
 
 EPOCH = 7
@@ -117,8 +118,7 @@ def test_what_a_dead_node_had_claimed_is_counted_when_its_claim_ends() -> None:
     async def count() -> ShardCount:
         counting = ShardCounting(store, zeros, nap_s=0.0)
         task = asyncio.ensure_future(counting.whole(EPOCH, ROUNDS))
-        while len(store.shards(EPOCH)) < SHARDS - 1:
-            await asyncio.sleep(0)
+        await until(lambda: len(store.shards(EPOCH)) == SHARDS - 1)
         for _ in range(5):
             await asyncio.sleep(0)
         assert not task.done()

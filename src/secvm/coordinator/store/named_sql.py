@@ -18,7 +18,7 @@ from secvm.errors import LocalProtocolError
 
 FOLDER = files("secvm.coordinator.store") / "sql"
 #: The tables that each epoch has for itself.
-PER_EPOCH = ("sealed", "opened", "spent", "shards")
+PER_EPOCH = ("sealed", "opened", "spent", "shards", "keys")
 
 _HEADING = re.compile(r"^-- (\w+) --$", re.MULTILINE)
 
@@ -38,7 +38,7 @@ def epoch_tables(epoch: int) -> dict[str, str]:
     """What stands for ``{sealed}`` and the like."""
     if not 0 <= epoch < 2**63:
         raise LocalProtocolError("an epoch is a number that is not negative")
-    return {name: f"epoch_{epoch:d}_{name}" for name in PER_EPOCH}
+    return {"epoch": f"{epoch:d}", **{name: f"epoch_{epoch:d}_{name}" for name in PER_EPOCH}}
 
 
 def received_table(epoch: int) -> dict[str, str]:

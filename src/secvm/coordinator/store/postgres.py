@@ -93,11 +93,18 @@ class PostgresStore(PostgresRounds):
             self._begin_in(connection, key.epoch)
             ((_, scrubbed),) = run(connection, _SQL["hold_counted"], epoch=key.epoch)
             rules.key_fits(key, scrubbed=scrubbed)
-            run(connection, _SQL["add_key"], epoch=key.epoch, key_id=key.key_id, private=key.private)
-            return StoredKey(*run(connection, _SQL["key"], epoch=key.epoch)[0])
+            tables = epoch_tables(key.epoch)
+            run(connection, _SQL["add_key"].format(**tables), key_id=key.key_id, private=key.private)
+            return StoredKey(*run(connection, _SQL["key"].format(**tables))[0])
 
     def keys(self) -> list[StoredKey]:
-        return [StoredKey(*row) for row in self._pool.once(_SQL["keys"])]
+        while True:
+            epochs = [epoch for (epoch,) in self._pool.once(_SQL["begun"])]
+            asked = [_SQL["key"].rstrip(";").format(**epoch_tables(epoch)) for epoch in epochs]
+            # One that is scrubbed between the two questions is not asked for again.
+            with suppress(NoTableError):
+                rows = self._pool.once("\nUNION ALL\n".join(asked)) if asked else []
+                return sorted((StoredKey(*row) for row in rows), key=lambda key: key.epoch)
 
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
         if sum(map(len, packed)) > _STATEMENT_BYTES:
@@ -224,11 +231,13 @@ class PostgresStore(PostgresRounds):
                 if not run(connection, query, shard=shard, piece=piece, result=part):
                     return
 
+    def counted_shards(self, epoch: int) -> set[int]:
+        return {shard for (shard,) in self._there(epoch, "counted_shards")}
+
     def shards(self, epoch: int) -> dict[int, bytes]:
-        pieces: dict[int, list[bytes]] = {}
-        for shard, piece in self._there(epoch, "shards"):
-            pieces.setdefault(shard, []).append(piece)
-        return {shard: b"".join(parts) for shard, parts in pieces.items()}
+        # A question for each: together they may be more than a statement has time for.
+        found = {shard: self._there(epoch, "shard", shard=shard) for shard in sorted(self.counted_shards(epoch))}
+        return {shard: b"".join(piece for (piece,) in pieces) for shard, pieces in found.items() if pieces}
 
     def deposits(self, epoch: int) -> list[Deposit]:
         return [Deposit(*row) for row in self._pool.once(_SQL["deposits"], {"epoch": epoch})]
@@ -242,7 +251,6 @@ class PostgresStore(PostgresRounds):
         epoch_tables(epoch)
         with self.driven() as connection:
             run(connection, _SQL["mark_scrubbed"], epoch=epoch)
-            run(connection, _SQL["drop_key"], epoch=epoch)
             run(connection, _SQL["drop_claims"], epoch=epoch)
         # From here on nothing of it is shown. Dropping in the same transaction would wait for writers that wait for it.
         self._drop_tables(self._term)

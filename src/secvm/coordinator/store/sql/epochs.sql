@@ -1,4 +1,4 @@
--- Epochs and what came in them. {sealed}, {opened}, {spent} and {shards} are the epoch's own tables.
+-- Epochs and what came in them. {sealed}, {opened}, {spent}, {shards} and {keys} are the epoch's own tables.
 
 -- node --
 -- A name for a node that no other has.
@@ -14,6 +14,7 @@ CREATE TABLE {sealed} (LIKE sealed INCLUDING ALL);
 CREATE TABLE {opened} (LIKE opened INCLUDING ALL);
 CREATE TABLE {spent} (LIKE spent INCLUDING ALL);
 CREATE TABLE {shards} (LIKE shards INCLUDING ALL);
+CREATE TABLE {keys} (LIKE keys INCLUDING ALL);
 
 -- epoch --
 -- How an epoch stands.
@@ -25,15 +26,11 @@ SELECT true FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE;
 
 -- add_key --
 -- The epoch's key, unless it has one.
-INSERT INTO keys (epoch, key_id, private) VALUES (%(epoch)s, %(key_id)s, %(private)b) ON CONFLICT (epoch) DO NOTHING;
+INSERT INTO {keys} (key_id, private) VALUES (%(key_id)s, %(private)b) ON CONFLICT (one) DO NOTHING;
 
 -- key --
--- The epoch's key.
-SELECT epoch, key_id, private FROM keys WHERE epoch = %(epoch)s;
-
--- keys --
--- All that are not scrubbed.
-SELECT epoch, key_id, private FROM keys ORDER BY epoch;
+-- The epoch's key; those of several epochs are asked for at once.
+SELECT {epoch} AS epoch, key_id, private FROM {keys};
 
 -- append_sealed --
 -- Groups of capsules, while the epoch is open: one statement, so one transaction and one journey. Whoever waited for
@@ -181,11 +178,15 @@ INSERT INTO {shards} (shard, piece, result) VALUES (%(shard)s, %(piece)s, %(resu
 ON CONFLICT (shard, piece) DO NOTHING
 RETURNING true;
 
--- shards --
--- All results.
-SELECT shard, result FROM {shards}
-WHERE EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
-ORDER BY shard, piece;
+-- counted_shards --
+-- Which shards have a result.
+SELECT shard FROM {shards} WHERE piece = 0 AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed);
+
+-- shard --
+-- One result, in its pieces.
+SELECT result FROM {shards}
+WHERE shard = %(shard)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
+ORDER BY piece;
 
 -- close --
 -- Nothing is appended any more. Waits for everybody who holds the epoch open.
@@ -196,22 +197,13 @@ UPDATE epochs SET closed = true WHERE epoch = %(epoch)s AND NOT closed;
 INSERT INTO epochs (epoch, closed, scrubbed) VALUES (%(epoch)s, true, true)
 ON CONFLICT (epoch) DO UPDATE SET closed = true, scrubbed = true;
 
--- drop_key --
--- The epoch's key is gone.
-DELETE FROM keys WHERE epoch = %(epoch)s;
-
 -- drop_claims --
--- So are claims of its shards.
+-- Nobody counts it any more.
 DELETE FROM shard_claims WHERE epoch = %(epoch)s;
 
 -- left_to_drop --
--- Scrubbed epochs that still have tables.
-SELECT epoch FROM epochs
-WHERE scrubbed AND (
-    to_regclass(format('epoch_%%s_sealed', epoch)) IS NOT NULL OR to_regclass(format('epoch_%%s_opened', epoch)) IS NOT NULL
-    OR to_regclass(format('epoch_%%s_spent', epoch)) IS NOT NULL OR to_regclass(format('epoch_%%s_shards', epoch)) IS NOT NULL
-)
-ORDER BY epoch;
+-- Scrubbed epochs that still have tables: all of an epoch go at once, so one stands for the others.
+SELECT epoch FROM epochs WHERE scrubbed AND to_regclass(format('epoch_%%s_keys', epoch)) IS NOT NULL ORDER BY epoch;
 
 -- drop_soon --
 -- Wait for others a moment only.
@@ -219,12 +211,14 @@ SET LOCAL lock_timeout = '1s';
 
 -- drop_tables --
 -- All that came in the epoch is gone.
-DROP TABLE IF EXISTS {sealed}, {opened}, {spent}, {shards};
+DROP TABLE IF EXISTS {sealed}, {opened}, {spent}, {shards}, {keys};
 
 -- end_readers --
 -- End sessions that still use tables of a scrubbed epoch: a node that is stopped while it reads holds them for ever.
 SELECT pg_terminate_backend(pid) FROM pg_locks
-WHERE relation IN (to_regclass('{sealed}'), to_regclass('{opened}'), to_regclass('{spent}'), to_regclass('{shards}'))
+WHERE relation IN (
+    to_regclass('{sealed}'), to_regclass('{opened}'), to_regclass('{spent}'), to_regclass('{shards}'), to_regclass('{keys}')
+)
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND granted AND pid <> pg_backend_pid();
 

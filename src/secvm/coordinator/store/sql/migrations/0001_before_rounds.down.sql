@@ -1,1 +1,1 @@
-DROP TABLE beacons, notes, deposits, keys, blobs, rounds, epochs, experiments;
+DROP TABLE beacons, notes, deposits, blobs, rounds, epochs, experiments;

@@ -36,13 +36,6 @@ CREATE TABLE blobs (
     data bytea NOT NULL
 );
 
--- Secret; deleted by scrub.
-CREATE TABLE keys (
-    epoch bigint PRIMARY KEY REFERENCES epochs (epoch),
-    key_id smallint NOT NULL CHECK (key_id BETWEEN 0 AND 255),
-    private bytea NOT NULL
-);
-
 CREATE TABLE deposits (
     epoch bigint NOT NULL REFERENCES epochs (epoch),
     relay text COLLATE "C" NOT NULL,

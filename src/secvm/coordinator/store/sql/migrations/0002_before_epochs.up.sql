@@ -1,10 +1,17 @@
--- The moulds of an epoch's own tables. These four stay empty: each epoch that begins gets tables like them, which are
+-- The moulds of an epoch's own tables. These five stay empty: each epoch that begins gets tables like them, which are
 -- named after it (epoch_7_sealed), and which its scrub drops. A migration that changes a mould changes them too.
 -- Capsules are random bytes and digests too: nothing is gained by compressing, so nothing tries to.
 
 -- No number of a group or block is ever used twice, in whatever epoch.
 CREATE SEQUENCE group_numbers;
 CREATE SEQUENCE block_numbers;
+
+-- The epoch's gateway key, one row. Secret; a deleted row would stay in its file, a dropped table does not.
+CREATE TABLE keys (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    key_id smallint NOT NULL CHECK (key_id BETWEEN 0 AND 255),
+    private bytea NOT NULL
+);
 
 -- Groups of capsules; a row is deleted when it is opened.
 CREATE TABLE sealed (
