@@ -269,6 +269,14 @@ def test_more_than_a_statement_takes_is_one_transaction_all_the_same(
     assert store.shards(8) == {3: b"twenty-five bytes in all."}
 
 
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 100])
+def test_groups_keep_their_order_however_many_they_are(store: PostgresStore, count: int) -> None:
+    groups = [b"%d" % i for i in range(count)]
+    assert store.append_sealed(7, groups)
+    assert store.deposit(Deposit(7, "r", b"count"), groups)
+    assert [data for _, data in store.sealed(7, 999)] == groups * 2
+
+
 def test_blocks_come_in_pieces(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_module, "_PIECE_BYTES", 100)
     monkeypatch.setattr(postgres_module, "_PIECE_ROWS", 3)

@@ -134,10 +134,11 @@ class Election:
             if asked >= until:
                 return "lease-ran-out"
             answer = asyncio.ensure_future(self._call(self._store.lead, holder, self._lease_s))
+            # However we end: a failure that comes after us has been heard.
+            answer.add_done_callback(_heard)
             await any_of(asyncio.shield(answer), self._clock.sleep_until(until))
             if not answer.done():
                 # Nobody waits for a database that does not answer; whatever it answers later, we drive no more.
-                answer.add_done_callback(_heard)
                 return "lease-ran-out"
             if answer.exception() is None:
                 if answer.result() != term:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from secvm.crypto.signing import Envelope
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
@@ -63,6 +63,18 @@ class RoundCounts:
     lost: int = 0
 
 
+class Door(Protocol):
+    """A port before several nodes."""
+
+    def start(self) -> None:
+        """Listen from now on."""
+        ...
+
+    def close(self) -> None:
+        """No more. Twice is once."""
+        ...
+
+
 class Federation:
     """A whole federation. Use it in a ``with``: at the end nothing runs any more."""
 
@@ -94,26 +106,35 @@ class Federation:
         self._hosts = list(hosts)
         self.witness_names = [f"witness-{number}" for number in range(witnesses)]
         self.node_names = [f"node-{number}" for number in range(nodes)]
-        self._ports = {name: free_port() for name in (COORDINATOR, *self.server_names, *self.host_names)}
-        self._door = Balancer(self._ports[COORDINATOR], [self._ports[name] for name in self.node_names])
-        self._settings = FederationSettings(
-            folder,
-            pace=self.pace,
-            ports=self._ports,
-            witnesses=self.witness_names,
-            seed=seed,
-            floor=floor,
-            quota=quota,
-            tokens=tokens,
-            nodes=self.node_names,
-            database=database,
-        )
+        self._database = database
+        names = (COORDINATOR, *self.server_names, *self.host_names, *self.door_names)
+        self._ports = {name: free_port() for name in names}
+        self._door: Door = self._make_door()
+        self._settings = self._make_settings(seed=seed, floor=floor, quota=quota)
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
         #: Whether a round's window is open just now.
         self.window_open = False
         #: What the hosts said last, so that one that is away does not take back what it had.
         self._last_counts: dict[tuple[str, int], RoundCounts] = {}
+
+    def _make_settings(self, *, seed: str, floor: int, quota: int) -> FederationSettings:
+        return FederationSettings(
+            self.folder,
+            pace=self.pace,
+            ports=self._ports,
+            witnesses=self.witness_names,
+            seed=seed,
+            floor=floor,
+            quota=quota,
+            tokens=self._tokens,
+            nodes=self.node_names,
+            database=self._database,
+        )
+
+    def _make_door(self) -> Door:
+        """What stands before the nodes, where there are any."""
+        return Balancer(self._ports[COORDINATOR], [self._ports[name] for name in self.node_names])
 
     def __enter__(self) -> Self:
         return self
@@ -133,6 +154,11 @@ class Federation:
         return [*self.witness_names, *(self.node_names or [COORDINATOR]), RELAY]
 
     @property
+    def door_names(self) -> list[str]:
+        """Ports that are no party's; there are none here."""
+        return []
+
+    @property
     def names(self) -> list[str]:
         """Every process."""
         return [*self.server_names, *self.host_names]
@@ -144,19 +170,22 @@ class Federation:
         self._settings.write_servers()
         if self.node_names:
             self._door.start()
-        kinds = {**dict.fromkeys(self.witness_names, "witness"), **dict.fromkeys(self.node_names, COORDINATOR)}
         for name in self.server_names:
-            kind = kinds.get(name, name)
-            self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
+            self._start_server(name)
         for name in self.server_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
+
+    def _start_server(self, name: str) -> None:
+        kinds = {**dict.fromkeys(self.witness_names, "witness"), **dict.fromkeys(self.node_names, COORDINATOR)}
+        kind = kinds.get(name, name)
+        self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
 
     def begin(self, specification: dict[str, Any]) -> str:
         """Make the experiment and start the hosts; the experiment's digest."""
         told = {
             **specification,
             "windows": {"length_s": self.pace.length_s, "grace_s": self.pace.grace_s, "first_opening": ORIGIN_MS},
-            "relays": [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}],
+            "relays": self._relays_told(),
             "test": True,
             **({} if self._tokens is None else {"tokens": {"issuer": self.relay_url}}),
         }
@@ -173,6 +202,10 @@ class Federation:
         for name in self.host_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
         return digest
+
+    def _relays_told(self) -> list[dict[str, str]]:
+        """As an operator names them."""
+        return [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}]
 
     def stop(self) -> None:
         """End everything: devices first, then all servers."""
@@ -199,8 +232,12 @@ class Federation:
         return None
 
     def port(self, name: str) -> int:
-        """Where a process listens, on loopback."""
+        """Where a process listens."""
         return self._ports[name]
+
+    def address(self, name: str) -> str:  # noqa: ARG002  (others spread theirs)
+        """On which address that is."""
+        return "127.0.0.1"
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -218,11 +255,20 @@ class Federation:
         assert self.document is not None
         return self.document.digest
 
-    def ask(self, name: str, method: str, path: str, body: bytes | None = None, *, admin: bool = False) -> bytes:
+    def ask(
+        self,
+        name: str,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        admin: bool = False,
+        patience_s: float = _REQUEST_PATIENCE_S,
+    ) -> bytes:
         """What a process answers; ``OSError`` where it does not, or not with a success."""
         # An experiment's cover is planned while the operator waits.
-        patience = _START_PATIENCE_S if admin else _REQUEST_PATIENCE_S
-        connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=patience)
+        patience = _START_PATIENCE_S if admin else patience_s
+        connection = http.client.HTTPConnection(self.address(name), self._ports[name], timeout=patience)
         headers = {"authorization": f"Bearer {self._settings.admin_key}"} if admin else {}
         try:
             connection.request(method, path, body, headers)

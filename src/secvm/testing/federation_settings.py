@@ -13,7 +13,7 @@ from typing import Any
 from secvm.coordinator.main import KEY_FILE, LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.relay.main import make_key, make_token_seed
-from secvm.runtime.settings import make_secret
+from secvm.runtime.secret_files import make_secret
 from secvm.witness.main import make as make_witness
 
 COORDINATOR, RELAY = "coordinator", "relay"
@@ -96,6 +96,14 @@ class FederationSettings:
         self._coordinator(keys, log_key)
         self._relay()
 
+    def _host(self, name: str) -> str:  # noqa: ARG002  (others spread theirs)
+        """The address on which a server listens."""
+        return "127.0.0.1"
+
+    def _state(self, name: str) -> Path:
+        """Where a server keeps its state."""
+        return self._folder / name
+
     @property
     def _log_name(self) -> str:
         return f"127.0.0.1:{self._ports[COORDINATOR]}"
@@ -105,7 +113,7 @@ class FederationSettings:
         self._write(
             name,
             {
-                "listen": {"host": "127.0.0.1", "port": self._ports[name]},
+                "listen": {"host": self._host(name), "port": self._ports[name]},
                 "witness": {"name": f"{name}.test", "key_file": str(self._folder / f"{name}.key")},
                 "store": {"path": str(self._folder / f"{name}.db")},
                 "logs": [{"name": self._log_name, "key": log.public.data.hex()}],
@@ -113,7 +121,7 @@ class FederationSettings:
             },
         )
         key = make_witness(self._folder / f"{name}.toml")
-        return {"name": key.name, "url": f"http://127.0.0.1:{self._ports[name]}", "key": key.key.data.hex()}
+        return {"name": key.name, "url": f"http://{self._host(name)}:{self._ports[name]}", "key": key.key.data.hex()}
 
     def _coordinator(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
         make_secret(self._folder / "relay.token", self._token.encode())
@@ -123,7 +131,7 @@ class FederationSettings:
             make_secret(self._folder / DATABASE_FILE, self._database.encode())
         signing_key = os.urandom(SEED_BYTES)
         for name in self._nodes or [COORDINATOR]:
-            state = self._folder / name
+            state = self._state(name)
             state.mkdir(mode=0o700)
             (state / "admin.sha256").write_text(hashlib.sha256(self.admin_key.encode()).hexdigest() + "\n")
             make_secret(state / LOG_KEY_FILE, log_key)
@@ -140,8 +148,8 @@ class FederationSettings:
         self._write(
             name,
             {
-                "listen": {"host": "127.0.0.1", "port": self._ports[name]},
-                "state": {"folder": name},
+                "listen": {"host": self._host(name), "port": self._ports[name]},
+                "state": {"folder": str(self._state(name))},
                 "epochs": {"origin_ms": ORIGIN_MS, "period_s": self._pace.period_s, "lead_s": self._pace.lead_s},
                 "testing": {"clock": "clock"},
                 "relays": [{"name": RELAY, "token_sha256": hashlib.sha256(self._token.encode()).hexdigest()}],

@@ -1,6 +1,7 @@
 """One of many drives, as long as it renews its lease in time; whoever loses the lead is a candidate again."""
 
 import asyncio
+import gc
 import io
 import json
 import threading
@@ -236,3 +237,44 @@ def test_a_database_that_is_away_for_less_than_a_lease_costs_nothing() -> None:
         await first.end()
 
     asyncio.run(check())
+
+
+def test_repro_a_renewal_that_fails_after_the_lead_was_lost_is_nobodys_fault() -> None:
+    """A database was killed while a driver renewed its lease: its log told of a fault of the loop."""
+    faults: list[dict[str, Any]] = []
+
+    async def check() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
+        clock, fails, lost = ManualClock(0), asyncio.Event(), asyncio.Event()
+        asked: list[str] = []
+
+        async def call(act: Callable[..., Any], *given: Any) -> Any:
+            asked.append(act.__name__)
+            if asked.count("lead") == 2 and act.__name__ == "lead":
+                await fails.wait()
+                raise StoreError("the database does not answer")
+            return act(*given)
+
+        async def drive(_term: int, _ending: asyncio.Event) -> None:
+            await lost.wait()
+            raise StoreError("the database does not answer")
+
+        election = Election(
+            MemoryStore(clock), name="one", lease_s=LEASE_S, clock=clock, dice=bytes, drive=drive, call=call
+        )
+        stop = asyncio.Event()
+        running = asyncio.ensure_future(election.run(stop))
+        await until(lambda: election.term == 1)
+        await pass_time(clock, PART_MS, until=lambda: asked == ["lead", "lead"])
+        assert asked == ["lead", "lead"]
+        lost.set()
+        await until(lambda: election.term is None)
+        stop.set()
+        fails.set()
+        await running
+        for _ in range(10):
+            await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(check())
+    assert faults == []
