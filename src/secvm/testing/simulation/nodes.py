@@ -63,7 +63,7 @@ def settings(number: int) -> CoordinatorSettings:
                 {"name": one.name, "url": f"http://witness{i}", "key": one.key.data.hex()}
                 for i, one in enumerate(log_terms().witnesses)
             ),
-            "database": {"url": "simulated"},
+            "database": {"url": "postgresql://simulated"},
             "node": {"name": f"node-{number}", "lease_s": LEASE_S, "poll_s": POLL_S},
             "testing": {"clock": Path("clock")},
         }
