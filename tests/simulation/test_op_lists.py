@@ -16,7 +16,7 @@ from secvm.testing.simulation import KINDS, WEIGHTS, Op, Simulation, SimulationE
 from secvm.testing.simulation.network import FATES
 
 #: So many lists for each emphasis; together five thousand.
-LISTS = 60
+LISTS = 1250
 #: What is drawn more often than usual.
 EMPHASES: dict[str, Mapping[str, int]] = {
     "all of it": WEIGHTS,

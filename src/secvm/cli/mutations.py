@@ -11,11 +11,11 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.cli.output import Format, emit, note
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -25,31 +25,18 @@ if TYPE_CHECKING:
 _FAILED = 1
 
 
-def mutations(
-    *,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only this one; may be given again.")] = None,
-    output_format: FormatOption = Format.TXT,
-) -> None:
-    """Take out what nothing may be missing of, and see that tests fail.
-
-    The tree is copied. There, one after the other, the fencing of drivers, the count's "each capsule once", the commit
-    before each acknowledgement and the ledger's entry before each sending are taken out of the source, and the tests
-    named for each are run, before and after. Ends with 1 if one of them does not notice. Example:
-
-    \b
-        ./secvm dev mutations --format json
-    """
-    from secvm.cli.dev import checkout
+def mutate(checkout: Path, only: Sequence[str], output_format: Format) -> None:
+    """Take out each of these (none: all of them), see that tests fail, and say so; see ``secvm dev mutations``."""
     from secvm.testing.mutations import MUTATIONS
 
-    unknown = sorted(set(only or ()) - set(MUTATIONS))
+    unknown = sorted(set(only) - set(MUTATIONS))
     if unknown:
         raise BadInputError(f"there is no mutation '{unknown[0]}'", next_step=f"Known: {', '.join(MUTATIONS)}.")
     begun = time.monotonic()
     chosen = {name: one for name, one in MUTATIONS.items() if not only or name in only}
     told: dict[str, dict[str, object]] = {}
     with tempfile.TemporaryDirectory(prefix="secvm-mutations-") as folder:
-        root = copied(checkout(), Path(folder))
+        root = copied(checkout, Path(folder))
         passes = not _fails(root, [test for one in chosen.values() for test in one.tests])
         note(f"unchanged: {'all of them pass' if passes else 'SOME FAIL ALREADY'}")
         for name, one in chosen.items():
