@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from secvm.cli import system_packages
+from secvm.cli.fuzz import fuzz
 from secvm.cli.output import note
 from secvm.cli.simulate import simulate
 from secvm.cli.trials import trials
@@ -179,6 +180,7 @@ def lock(
 
 
 app.command()(simulate)
+app.command()(fuzz)
 app.command()(trials)
 
 

@@ -389,8 +389,11 @@ def _write_vector(vector: BinnedVector) -> bytes:
 
 
 def _read_vector(data: bytes) -> BinnedVector:
-    n_bins, *numbers = struct.unpack(f"<{len(data) // 8}q", data)
-    return BinnedVector(values=dict(zip(numbers[::2], numbers[1::2], strict=True)), n_bins=n_bins)
+    try:
+        n_bins, *numbers = struct.unpack(f"<{len(data) // 8}q", data)
+        return BinnedVector(values=dict(zip(numbers[::2], numbers[1::2], strict=True)), n_bins=n_bins)
+    except (ValueError, struct.error):
+        raise StoreError("what the state keeps of a person's bins is not whole") from None
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
