@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, StoreError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
@@ -376,11 +376,15 @@ _Row = tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, 
 
 def _read_record(row: _Row) -> Record:
     digest, status, envelope, cohort_name, label, target, vector, ending, salt = row
-    cohort = None if cohort_name is None else Cohort[cohort_name]
+    try:
+        cohort = None if cohort_name is None else Cohort[cohort_name]
+        known = Status(status)
+    except (KeyError, ValueError):
+        raise StoreError("what the state keeps of an experiment is not whole") from None
     person = None
     if cohort is not None and vector is not None and label is not None and target is not None:
         person = Individual(vector=_read_vector(vector), label=label, target=target, cohort=cohort)
-    return Record(digest, Status(status), envelope, cohort, person, ending, salt)
+    return Record(digest, known, envelope, cohort, person, ending, salt)
 
 
 def _write_vector(vector: BinnedVector) -> bytes:
@@ -414,7 +418,8 @@ def _open(path: Path, *, unsynced: bool) -> sqlite3.Connection:
         raise BadInputError(f"{path}: the state cannot be opened") from None
     try:
         _prepare(db, path, "OFF" if unsynced else "FULL")
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
+        # The latter where SQLite's message quotes bytes of the file that are no text.
         db.close()
         raise BadInputError(f"{path}: this is no state of a device, or it is damaged") from None
     except BaseException:

@@ -239,7 +239,8 @@ def _told(path: Path) -> Iterator[None]:
     """Make one sentence of what SQLite complains about; its own words may quote what is kept."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # SQLite's message may quote the file's own bytes, which need not be text.
         name = getattr(error, "sqlite_errorname", "")
     else:
         return
