@@ -49,6 +49,8 @@ from secvm.protocol.events import Abstain, Finished
 from secvm.protocol.session import Changes, WaitingRow
 
 FILE = "state.sqlite"
+#: What SQLite makes of a damaged file: its message may quote bytes that are no text, or it says it has no memory.
+_DAMAGED = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 #: "SecS", in the file's header.
 _APPLICATION = 0x53656353
 _FIRST_VERSION = 1
@@ -193,7 +195,11 @@ class DeviceState:
             "SELECT digest, status, envelope, cohort, label, target, vector, ending, salt FROM experiment"
             " ORDER BY digest"
         )
-        return [_read_record(row) for row in self._db.execute(query).fetchall()]
+        try:
+            rows = self._db.execute(query).fetchall()
+        except _DAMAGED:
+            raise StoreError("the state of this device cannot be read") from None
+        return [_read_record(row) for row in rows]
 
     def record(self, digest: str) -> Record | None:
         """One of them."""
@@ -418,8 +424,7 @@ def _open(path: Path, *, unsynced: bool) -> sqlite3.Connection:
         raise BadInputError(f"{path}: the state cannot be opened") from None
     try:
         _prepare(db, path, "OFF" if unsynced else "FULL")
-    except (sqlite3.Error, UnicodeDecodeError):
-        # The latter where SQLite's message quotes bytes of the file that are no text.
+    except _DAMAGED:
         db.close()
         raise BadInputError(f"{path}: this is no state of a device, or it is damaged") from None
     except BaseException:

@@ -78,7 +78,7 @@ def _vaults() -> list[bytes]:
 def _read_state(folder: Path) -> object:
     state = DeviceState(folder, unsafe_unsynced=True)
     try:
-        return [(record.digest, record.status) for record in state.records()], state.ledger.rounds()
+        return [(record.digest, record.status) for record in state.records()]
     finally:
         state.close()
 
@@ -164,8 +164,7 @@ TARGETS = (
     Target(
         name="state-file",
         decode=_in_folder("state", STATE_FILE, _read_state),
-        # Once it is open, what SQLite says of a page that was changed is passed on as it is.
-        allowed=(BadInputError, StoreError, sqlite3.DatabaseError),
+        allowed=(BadInputError, StoreError),
         seeds=_states,
         covers=("participant.state:DeviceState",),
         most_bytes=32768,
@@ -173,8 +172,8 @@ TARGETS = (
     Target(
         name="relay-store-file",
         decode=_in_folder("relay", "relay.db", _read_relay),
-        # As above.
-        allowed=(BadInputError, StoreError, sqlite3.DatabaseError),
+        # Once it is open, what SQLite says of a page that was changed is passed on as it is, and ends the relay.
+        allowed=(BadInputError, StoreError, sqlite3.DatabaseError, UnicodeDecodeError, MemoryError),
         seeds=_relays,
         covers=("relay.store:RoundStore.read",),
         most_bytes=16384,
