@@ -39,7 +39,7 @@ from secvm.files import write_atomically
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
-from secvm.runtime.http_server import HttpServer, Limits, http_date
+from secvm.runtime.http_server import HttpServer, http_date
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import FILE as LOCK_FILE
@@ -214,7 +214,10 @@ class Coordinator:
         )
         server = HttpServer(
             routes.handle,
-            limits=replace(Limits(), connections=settings.limits.connections),
+            limits=settings.limits.server_limits(
+                # A few deposits at a time must find room.
+                receiving_bytes=max(settings.limits.receiving_bytes, 4 * settings.limits.deposit_bytes)
+            ),
             body_limits={
                 **BODY_LIMITS,
                 "/v1/batch": settings.limits.batch_bytes,
