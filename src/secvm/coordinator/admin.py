@@ -4,6 +4,7 @@
     POST /admin/experiments                        a specification (``coordinator.questions``) → a new experiment
     GET  /admin/experiments/D                      one of them
     POST /admin/experiments/D/pause|resume|stop    another standing
+    GET  /admin/openapi.json                       all of this for programs (``coordinator.admin_openapi``), without a key
 
 ``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. JSON in
 and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
@@ -15,7 +16,7 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from secvm.coordinator.books import first_blobs
@@ -37,6 +38,8 @@ from secvm.runtime.http_server import Request, Response
 from secvm.runtime.settings import parse_settings
 
 PREFIX = "/admin/experiments"
+#: Of a descent state. Every round several are held at once: beyond this a slip of the pen would end the coordinator.
+MOST_STATE_BYTES = 2**32
 #: What may become of an experiment by the operator's word.
 _MOVES: dict[str, dict[Standing, Standing]] = {
     "pause": {Standing.RUNNING: Standing.PAUSED, Standing.PAUSED: Standing.PAUSED},
@@ -66,12 +69,15 @@ class Admin:
         log: LogTerms | None = None,
         newest: Callable[[], NewestPulse | None] | None = None,
         redeems: bool = False,
+        most_state_bytes: int = MOST_STATE_BYTES,
     ) -> None:
         """``wake`` tells the driver. ``only_tests``: where the clock is steered, nothing but tests may run.
 
         ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
-        ``redeems``: whether experiments may have tokens.
+        ``redeems``: whether experiments may have tokens. ``most_state_bytes``: a larger model is refused before any of
+        its size is made.
         """
+        self._most_state_bytes = most_state_bytes
         self._redeems = redeems
         self._store = store
         self._key = key
@@ -86,7 +92,7 @@ class Admin:
 
     def answer(self, request: Request) -> Response | Awaitable[Response]:
         """Answer one request under ``PREFIX``; later, where NIST must be asked first, or cover be planned."""
-        if request.method != "POST" or not self._allowed(request):
+        if request.method != "POST" or self.before_body(request.headers) is not None:
             return self.handle(request)
         asks = self._newest if b'"beacon_delay_s"' in request.body else None
         if asks is None and b'"privacy"' not in request.body:
@@ -105,8 +111,9 @@ class Admin:
         self, request: Request, newest: NewestPulse | None = None, cover: PlannedCover | None = None
     ) -> Response:
         """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``cover``: what was planned already."""
-        if not self._allowed(request):
-            return refusal(401, "this needs the admin key")
+        refused = self.before_body(request.headers)
+        if refused is not None:
+            return refused
         digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
         try:
             if not digest:
@@ -115,21 +122,24 @@ class Admin:
             if found is None:
                 return refusal(404, "there is no such experiment")
             if not action:
-                return _answer(_told(found)) if request.method == "GET" else refusal(405, "only GET has a meaning here")
+                return _answer(_told(found)) if request.method == "GET" else _only("GET")
             return self._move(request, found, action)
         except BadInputError as fault:
             return refusal(422, str(fault))
 
-    def _allowed(self, request: Request) -> bool:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    def before_body(self, headers: Mapping[str, str]) -> Response | None:
+        """For ``HttpServer``: who has no key need not send a specification, and shall not fill our memory with one."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
         digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
-        return hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer"
+        if hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer":
+            return None
+        return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
 
     def _all(self, request: Request, newest: NewestPulse | None, cover: PlannedCover | None) -> Response:
         if request.method == "GET":
             return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
         if request.method != "POST":
-            return refusal(405, "only GET and POST have a meaning here")
+            return _only("GET", "POST")
         told = _specification(request)
         if self._only_tests and not told.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
@@ -144,6 +154,11 @@ class Admin:
             cover=cover,
             redeems=self._redeems,
         )
+        if document.state_bytes > self._most_state_bytes:
+            raise BadInputError(
+                f"the model would have {document.state_bytes} bytes, and {self._most_state_bytes} are the most here:"
+                " fewer bins or labels"
+            )
         stored = StoredExperiment(
             digest=document.digest,
             envelope=publish(document, keys=(self._key,)),
@@ -158,7 +173,7 @@ class Admin:
         if action not in _MOVES:
             return refusal(404, "an experiment can be paused, resumed and stopped")
         if request.method != "POST":
-            return refusal(405, "only POST has a meaning here")
+            return _only("POST")
         standing = _MOVES[action].get(found.standing)
         if standing is None:
             return refusal(409, f"the experiment is {found.standing.value}")
@@ -191,7 +206,12 @@ def _answer(content: dict[str, Any], *, status: int = 200) -> Response:
     return Response(status, json.dumps(content).encode(), JSON_MEDIA_TYPE, (("cache-control", "no-store"),))
 
 
-def refusal(status: int, sentence: str) -> Response:
-    """A problem with one sentence for the operator."""
+def refusal(status: int, sentence: str, *fields: tuple[str, str]) -> Response:
+    """A problem with one sentence for the operator; ``fields`` are further header fields."""
     content = {"type": "about:blank", "status": status, "detail": sentence}
-    return Response(status, json.dumps(content).encode(), PROBLEM_MEDIA_TYPE, (("cache-control", "no-store"),))
+    return Response(status, json.dumps(content).encode(), PROBLEM_MEDIA_TYPE, (("cache-control", "no-store"), *fields))
+
+
+def _only(*methods: str) -> Response:
+    verb = "has" if len(methods) == 1 else "have"
+    return refusal(405, f"only {' and '.join(methods)} {verb} a meaning here", ("allow", ", ".join(methods)))

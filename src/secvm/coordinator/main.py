@@ -226,7 +226,7 @@ class Coordinator:
             },
             date=http_date(self._clock),
             refusals={413: too_large()},
-            before_body=packages.before_body,
+            before_body=routes.before_body,
         )
         ingest.start()
         # Before the first request: what runs and what is public is known, whatever the driver still has to do.

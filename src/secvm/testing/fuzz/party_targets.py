@@ -126,6 +126,7 @@ def _admin(data: bytes) -> object:
         clock=ManualClock(START),
         dice=world.dice(),
         wake=lambda: None,
+        most_state_bytes=2**20,
     )
     answer = office.handle(_request(PREFIX, data))
     expect(answer.status in {201, 422}, "a specification is answered otherwise")
