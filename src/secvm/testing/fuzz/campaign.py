@@ -126,6 +126,7 @@ def run_campaign(
         finally:
             for worker in workers:
                 worker.end()
+            world.use(None)
     return {target.name: outcomes[target.name] for target in targets}
 
 

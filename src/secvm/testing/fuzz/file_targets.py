@@ -157,6 +157,7 @@ url = "https://witness.example"
 key = "%s"
 [limits]
 connections = 10
+exempt = ["192.0.2.7", "2001:db8::/32"]
 """ % ("ab" * 32)
 _RELAY = """[gateway]
 url = "https://coordinator.example"
@@ -193,7 +194,11 @@ def _settings(name: str, kind: type[Settings], example: str) -> Target:
         decode=_read_file(f"{name}.toml", lambda path: read_settings(path, kind)),
         allowed=_BAD_INPUT,
         seeds=world.texts(example),
-        covers=("runtime.settings:read_settings", "participant.settings:read_witnesses"),
+        covers=(
+            "runtime.settings:read_settings",
+            "runtime.http_guard:read_networks",
+            "participant.settings:read_witnesses",
+        ),
         most_bytes=2048,
     )
 

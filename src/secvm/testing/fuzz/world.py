@@ -82,9 +82,9 @@ _places: list[Path] = []
 _own: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def use(folder: Path) -> None:
-    """From now on files go there."""
-    _places[:] = [folder]
+def use(folder: Path | None) -> None:
+    """From now on files go there; None: to a folder of this process again."""
+    _places[:] = [] if folder is None else [folder]
 
 
 def folder() -> Path:
