@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -64,7 +65,7 @@ class Office:
         self.session.trust_env = False
         self.headers = {"authorization": f"Bearer {place.admin_key}"}
 
-    def try_out(self, case: schemathesis.Case, *further: schemathesis.CheckFunction) -> None:
+    def try_out(self, case: schemathesis.Case[Any], *further: schemathesis.CheckFunction) -> None:
         """Send it with the key, and hold the answer to the description."""
         checks = [*CHECKS, *further]
         case.call_and_validate(base_url=self.url, session=self.session, headers=self.headers, checks=checks)
@@ -90,14 +91,14 @@ def test_the_description_is_served_to_anybody(office: Office) -> None:
 
 @schema.parametrize()
 @BOUNDED
-def test_every_request_is_answered_as_described(case: schemathesis.Case, office: Office) -> None:
+def test_every_request_is_answered_as_described(case: schemathesis.Case[Any], office: Office) -> None:
     office.try_out(case, negative_data_rejection)
 
 
 @schema.include(path_regex="digest").parametrize()
 @BOUNDED
 def test_requests_about_an_experiment_that_is_there_are_answered_as_described(
-    case: schemathesis.Case, office: Office
+    case: schemathesis.Case[Any], office: Office
 ) -> None:
     case.path_parameters["digest"] = office.digest
     office.try_out(case)
@@ -105,7 +106,7 @@ def test_requests_about_an_experiment_that_is_there_are_answered_as_described(
 
 @schema.parametrize()
 @settings(BOUNDED, max_examples=5)
-def test_every_request_without_the_key_is_refused(case: schemathesis.Case, office: Office) -> None:
+def test_every_request_without_the_key_is_refused(case: schemathesis.Case[Any], office: Office) -> None:
     for headers in ({}, {"authorization": "Bearer another"}):
         answer = case.call(base_url=office.url, session=office.session, headers=headers)
         assert answer.status_code == 401

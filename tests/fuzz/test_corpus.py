@@ -28,7 +28,8 @@ DEAR = {
 def test_what_was_kept_and_what_chance_makes_of_it_escapes_nowhere(name: str) -> None:
     target = TARGETS[name]
     known = [*target.seeds(), *read_corpus(CORPUS, target)]
-    assert any([attempt(target, data) for data in known]) or name in ONLY_REFUSED
+    taken = [attempt(target, data) for data in known]
+    assert any(taken) or name in ONLY_REFUSED
     dice = random.Random(name)
     for _ in range(DEAR_MUTATIONS if name in DEAR else MUTATIONS):
         attempt(target, mutated(known, dice, most_bytes=target.most_bytes))
@@ -57,7 +58,12 @@ def target(**changes: object) -> Target:
         return data
 
     made = Target(
-        name="even", decode=decode, allowed=(MalformedMessageError,), seeds=lambda: [b"", b"ab"], covers=(), canonical=bytes
+        name="even",
+        decode=decode,
+        allowed=(MalformedMessageError,),
+        seeds=lambda: [b"", b"ab"],
+        covers=(),
+        canonical=bytes,
     )
     return replace(made, **changes)  # type: ignore[arg-type]  # a test's own fields
 
@@ -80,8 +86,7 @@ def test_good_bytes_are_taken_and_bad_ones_refused() -> None:
 )
 def test_a_decoder_with_a_fault_is_found_out(broken: dict[str, object]) -> None:
     with pytest.raises(Escape):
-        for data in (b"ab", b"abc"):
-            attempt(target(**broken), data)
+        assert [attempt(target(**broken), data) for data in (b"ab", b"abc")]
 
 
 def test_random_changes_find_a_fault_that_one_byte_hides() -> None:
@@ -92,8 +97,7 @@ def test_random_changes_find_a_fault_that_one_byte_hides() -> None:
     dice = random.Random(1)
     hidden = target(decode=decode, canonical=None, seeds=lambda: [bytes(16)])
     with pytest.raises(Escape):
-        for _ in range(3000):
-            attempt(hidden, mutated(hidden.seeds(), dice, most_bytes=64))
+        assert [attempt(hidden, mutated(hidden.seeds(), dice, most_bytes=64)) for _ in range(3000)]
 
 
 def test_mutations_follow_from_the_dice_and_keep_to_their_length() -> None:
@@ -109,7 +113,7 @@ def test_mutations_follow_from_the_dice_and_keep_to_their_length() -> None:
 
 def test_of_two_inputs_that_reach_the_same_the_smaller_is_kept() -> None:
     package = TARGETS["package"]
-    good, bad = sorted(package.seeds())[0], b"x"
+    good, bad = min(package.seeds()), b"x"
     found = smallest(package, [good, bad, bad * 2, good + b"!", bytes(MOST_BYTES + 1)])
     assert good in found
     assert bad in found

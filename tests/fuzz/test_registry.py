@@ -47,7 +47,9 @@ def test_every_decoder_has_a_target_or_a_reason() -> None:
 
 
 def test_a_new_decoder_is_noticed() -> None:
-    source = "class Thing:\n    @classmethod\n    def from_bytes(cls, data): ...\ndef read_thing(data): ...\ndef go(): ..."
+    source = (
+        "class Thing:\n    @classmethod\n    def from_bytes(cls, data): ...\ndef read_thing(data): ...\ndef go(): ..."
+    )
     assert list(decoders(source, "m")) == ["m:Thing.from_bytes", "m:read_thing"]
 
 
@@ -63,4 +65,3 @@ def test_targets_name_what_exists(name: str) -> None:
     for part in path.split("."):
         found = getattr(found, part)
     assert callable(found)
-

@@ -141,7 +141,7 @@ def check(
 def fix() -> None:
     """Repair what tools can repair.
 
-    That is: some lint, the format, the help texts in the README.
+    That is: some lint, the format, the help texts in the README, the description of the operator's API.
     """
     root = checkout()
     _call(_tool("ruff", "check", "--fix", "--quiet"), root)
@@ -152,7 +152,14 @@ def fix() -> None:
     if after != before:
         readme.write_text(after, encoding="utf-8")
         note("README.md: help texts renewed")
+    _describe_admin(root)
     raise typer.Exit(code)
+
+
+def _describe_admin(root: Path) -> None:
+    from secvm.coordinator.admin_openapi import answer
+
+    (root / "docs/admin-openapi.json").write_bytes(answer().body)
 
 
 @app.command()

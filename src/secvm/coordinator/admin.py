@@ -4,7 +4,7 @@
     POST /admin/experiments                        a specification (``coordinator.questions``) → a new experiment
     GET  /admin/experiments/D                      one of them
     POST /admin/experiments/D/pause|resume|stop    another standing
-    GET  /admin/openapi.json                       all of this for programs (``coordinator.admin_openapi``), without a key
+    GET  /admin/openapi.json                       all of this for programs (``admin_openapi``); needs no key
 
 ``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. JSON in
 and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.

@@ -156,7 +156,7 @@ class Connection(Reading, asyncio.Protocol):
     # ── what was read ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _has_room(self) -> bool:
-        return self._can_write() and not self._held and len(self._waiting) < self._owner.limits.pipelined
+        return not self._held and self._may_hand_over()
 
     def _can_write(self) -> bool:
         return self._writing and self._large is None
@@ -240,7 +240,7 @@ class Connection(Reading, asyncio.Protocol):
         self._busy = True
         self._write_large()
         self._send_ready()
-        while not self._gone and self._held and self._can_write() and self._owes_few():
+        while self._held and self._may_hand_over():
             one = self._held.popleft()
             if isinstance(one, Response):
                 self._owe(one, head_only=False)
@@ -253,8 +253,8 @@ class Connection(Reading, asyncio.Protocol):
         self._flush()
         self._steer()
 
-    def _owes_few(self) -> bool:
-        return len(self._waiting) < self._owner.limits.pipelined
+    def _may_hand_over(self) -> bool:
+        return not self._gone and self._can_write() and len(self._waiting) < self._owner.limits.pipelined
 
     def _send(self, response: Response, *, head_only: bool) -> None:
         last = self._ending and not self._waiting and not self._held
@@ -293,12 +293,12 @@ class Connection(Reading, asyncio.Protocol):
         while self._large is not None and self._writing and not self._gone:
             at = self._large_at
             self._large_at = at + _WRITE_TOGETHER
-            piece = self._large[at : self._large_at]
+            piece, last = self._large[at : self._large_at], self._large_at >= len(self._large)
             self._owner.guard.moved(self)
-            if self._large_at >= len(self._large):
+            if last:
                 self._drop_large()
             self._transport.write(piece)
-            if self._large is None:
+            if last:
                 self._after_large()
 
     def _after_large(self) -> None:
@@ -389,10 +389,13 @@ class Connection(Reading, asyncio.Protocol):
             if self._reading and self._is_slow(now):
                 self._refuse(408, "too slow")
                 self._flush()
-        elif not self._waiting and not self._held:
-            # Who has said nothing at all has no longer than for a head.
-            if took > (min(limits.head_s, limits.idle_s) if self._fresh else limits.idle_s):
-                self._leave()
+        elif not self._waiting and not self._held and took > self._patience_s():
+            self._leave()
+
+    def _patience_s(self) -> float:
+        """How long it may be silent; who has said nothing at all has no longer than for a head."""
+        limits = self._owner.limits
+        return min(limits.head_s, limits.idle_s) if self._fresh else limits.idle_s
 
     def abort(self) -> None:
         """Hang up."""

@@ -1,11 +1,11 @@
 """What a server puts up with from all its connections together, so that no crowd of them shuts out the others.
 
- 1. So many connections at all; when there are as many, the one that has brought no request for longest gives way to the
-    newcomer. So a crowd of silent ones does not keep out whoever has something to say.
- 2. So many from one address, an IPv6 network of 64 bits counting as one. Loopback and addresses that the operator names
-    are exempt: a reverse proxy, or a relay, is one address for many people. They give way to each other alone.
- 3. So many bytes of requests whose content is under way.
- 4. So many bytes of answers that were not read yet. An answer that many are sent is one object, and counts once.
+1. So many connections at all; when there are as many, the one that has brought no request for longest gives way to the
+   newcomer. So a crowd of silent ones does not keep out whoever has something to say.
+2. So many from one address, an IPv6 network of 64 bits counting as one. Loopback and addresses that the operator names
+   are exempt: a reverse proxy, or a relay, is one address for many people. They give way to each other alone.
+3. So many bytes of requests whose content is under way.
+4. So many bytes of answers that were not read yet. An answer that many are sent is one object, and counts once.
 """
 
 from __future__ import annotations

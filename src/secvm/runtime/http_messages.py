@@ -11,7 +11,6 @@ from ipaddress import IPv4Network, IPv6Network
 from secvm.errors import LocalProtocolError
 from secvm.runtime.clock import Clock
 
-
 Network = IPv4Network | IPv6Network
 #: Where a reverse proxy on the same machine comes from.
 LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))

@@ -4,8 +4,8 @@ Its rules, beside those of ``http_connection``:
 
  1. A request whose end is not certain (two lengths, a length and chunks) is refused, never guessed.
  2. A head has a limit of bytes, of fields and of time, content has one of bytes and of pace; who breaks one is told so.
- 3. Bytes are handed to the parser in pieces, and no further than requests may be owed: a few thousand requests that come
-    at once are not made into a few thousand objects.
+ 3. Bytes are handed to the parser in pieces, and no further than requests may be owed: thousands of requests that come
+    at once are not made into thousands of objects.
 """
 
 from __future__ import annotations

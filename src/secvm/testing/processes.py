@@ -44,7 +44,7 @@ class Children:
                 stderr=log,
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  (one system call)
+                preexec_fn=die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  (one system call)
             )
 
     def log(self, name: str) -> Path:
@@ -96,7 +96,7 @@ class Children:
                 process.wait()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """In the new process: SIGTERM when whoever started it is gone, however that went."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -345,7 +345,14 @@ def test_no_request_is_smuggled_in(form: str) -> None:
     run(main())
 
 
-LENIENT = ("length and chunks", "chunked twice", "space before the colon", "folded length", "lone newlines", "chunks in 1.0")
+LENIENT = (
+    "length and chunks",
+    "chunked twice",
+    "space before the colon",
+    "folded length",
+    "lone newlines",
+    "chunks in 1.0",
+)
 
 
 @pytest.mark.parametrize("form", LENIENT)

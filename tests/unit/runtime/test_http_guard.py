@@ -143,7 +143,7 @@ def test_limits_are_read_from_settings() -> None:
 def test_limits_that_are_none_are_refused(text: str) -> None:
     from secvm.relay.settings import Limits as Relays
 
-    with pytest.raises(BadInputError, match="here: (exempt|per_address|idle_s)"):
+    with pytest.raises(BadInputError, match=r"here: (exempt|per_address|idle_s)"):
         parse_settings(text, Relays, "here")
 
 

@@ -28,6 +28,7 @@ from secvm.testing.fuzz.corpus import read_corpus
 from secvm.testing.fuzz.mutations import mutated
 from secvm.testing.fuzz.target import Escape, Target, attempt
 from secvm.testing.fuzz.worker import COUNT, Job
+from secvm.testing.processes import die_with_parent
 
 #: As many at least, however dear.
 _LEAST_INPUTS = 1000
@@ -198,6 +199,7 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
         )
 
     def begin(self, run: _Run) -> None:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from secvm.crypto.signing import sign
 from secvm.errors import (
-    BadInputError,
     BadSignatureError,
     EquivocationError,
     InconsistentManifestError,
@@ -23,12 +22,9 @@ from secvm.errors import (
     RemoteProtocolError,
     StaleRoundError,
 )
-from secvm.learning.aggregate.descent import State
-from secvm.learning.weights import Weights
+from secvm.learning.package import Cohort, NullPackage, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol import codec
-from secvm.protocol.belief import Trusted
-from secvm.protocol.blobs import decode_state, decode_tally, decode_weights, encode_tally
-from secvm.protocol.documents import decode_document, digest_of, encode_document
+from secvm.protocol.documents import decode_document, encode_document
 from secvm.protocol.ending import Ending, accept_ending
 from secvm.protocol.evidence import Evidence, Kind, examine
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
@@ -38,10 +34,8 @@ from secvm.protocol.manifest import (
     RoundManifest,
     accept,
     read_relay_count,
-    read_tally,
 )
 from secvm.protocol.problems import PROBLEMS, Problem, read_problem
-from secvm.protocol.receipts import decode_bits, decode_receipt, encode_bits, encode_receipt
 from secvm.protocol.sealed_requests import (
     PackageRequest,
     fetch_answer,
@@ -52,10 +46,8 @@ from secvm.protocol.sealed_requests import (
     read_answer,
     read_request,
 )
-from secvm.protocol.session import ParticipantSession
-from secvm.protocol.session_memory import WaitingRow
 from secvm.protocol.tokens import split_content
-from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE, RELAY_COUNT_TYPE, SESSION_HEADER_TYPE
+from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE, RELAY_COUNT_TYPE
 from secvm.testing.fuzz import world
 from secvm.testing.fuzz.target import Target, expect
 
@@ -74,7 +66,7 @@ def canonically(data: bytes) -> bytes:
         return data
 
 
-def _tried_both_ways(decode: Callable[[bytes], T], write: Callable[[T], bytes]) -> Callable[[bytes], object]:
+def tried_both_ways(decode: Callable[[bytes], T], write: Callable[[T], bytes]) -> Callable[[bytes], object]:
     """Decode the bytes, and what they say; each must be written again as it was."""
 
     def both(data: bytes) -> object:
@@ -99,10 +91,10 @@ def _tried_both_ways(decode: Callable[[bytes], T], write: Callable[[T], bytes]) 
 def _packages() -> list[bytes]:
     experiment = world.history().document.experiment_id
     kinds = (
-        codec.TrainPackage(model=0, bin_index=3, sign=1),
-        codec.TestPackage(true_class=0, predicted_class=1),
-        codec.ParticipationPackage(cohort=codec.Cohort.TRAIN, class_index=1),
-        codec.NullPackage(),
+        TrainPackage(model=0, bin_index=3, sign=1),
+        TestPackage(true_class=0, predicted_class=1),
+        ParticipationPackage(cohort=Cohort.TRAIN, class_index=1),
+        NullPackage(),
     )
     return [codec.encode(codec.AddressedPackage(experiment, 1, kind)) for kind in kinds]
 
@@ -182,73 +174,6 @@ def _evidence() -> list[bytes]:
     return [one.to_bytes() for one in shown]
 
 
-# ── what a device keeps ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _seal(_package: bytes, _manifest: object) -> bytes:
-    return b"capsule"
-
-
-def _session(data: bytes) -> object:
-    document = world.history().document
-    return ParticipantSession.from_bytes(canonically(data), document, seal=_seal)  # type: ignore[arg-type]  # unused
-
-
-def _session_parts(data: bytes) -> object:
-    # Only who is sending has capsules that wait.
-    rows = [WaitingRow(i, 5, 0, b"capsule") for i in range(3 if b'"sending"' in data else 0)]
-    document = world.history().document
-    return ParticipantSession.from_parts(canonically(data), rows, document, seal=_seal)  # type: ignore[arg-type]
-
-
-def _sessions() -> list[bytes]:
-    made = ParticipantSession(world.history().document, seal=_seal)  # type: ignore[arg-type]  # as above
-    return [made.to_bytes()]
-
-
-def _session_headers() -> list[bytes]:
-    content = decode_document(_sessions()[0], max_bytes=_MOST_BYTES)
-    del content["waiting"]
-    return [encode_document(content | {"type": SESSION_HEADER_TYPE})]
-
-
-def _trusted() -> list[bytes]:
-    log = world.history().log
-    from secvm.crypto.merkle import Frontier, leaf_hash  # noqa: PLC0415  (one target's alone)
-
-    frontier = Frontier()
-    for entry in log.entries[:3]:
-        frontier = frontier.append(leaf_hash(entry))
-    manifest = world.files("/manifest/2")[0]
-    return [Trusted(manifest=manifest, checkpoint=b"note", frontier=frontier, state=b"").header()]
-
-
-# ── blobs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _tally(data: bytes) -> object:
-    document = world.history().document
-    found = decode_tally(data, digest=digest_of(data), experiment=document.experiment)
-    # Named by a manifest whose counts are others: refused, and not otherwise.
-    try:
-        read_tally(world.history().manifests[-1], data, document)
-    except MalformedMessageError:
-        pass
-    return found
-
-
-def _state(data: bytes) -> object:
-    return decode_state(data, digest=digest_of(data), experiment=world.history().document.experiment)
-
-
-def _weights(data: bytes) -> object:
-    return decode_weights(data, digest=digest_of(data), experiment=world.history().document.experiment)
-
-
-def _blobs(magic: bytes) -> list[bytes]:
-    return [data for data in world.files("/blob/") if data.startswith(magic)]
-
-
 TARGETS = (
     Target(
         name="package",
@@ -302,7 +227,7 @@ TARGETS = (
     ),
     Target(
         name="experiment",
-        decode=_tried_both_ways(ExperimentDocument.from_bytes, lambda found: found.data),
+        decode=tried_both_ways(ExperimentDocument.from_bytes, lambda found: found.data),
         allowed=_MALFORMED,
         seeds=lambda: [world.history().document.data, *world.documents()],
         covers=(
@@ -322,7 +247,7 @@ TARGETS = (
     ),
     Target(
         name="manifest",
-        decode=_tried_both_ways(RoundManifest.from_bytes, lambda found: found.data),
+        decode=tried_both_ways(RoundManifest.from_bytes, lambda found: found.data),
         allowed=_MALFORMED,
         seeds=lambda: world.payloads("/manifest/1", "/manifest/3"),
         covers=("protocol.manifest:RoundManifest.from_bytes", "protocol.manifest:read_last"),
@@ -336,7 +261,7 @@ TARGETS = (
     ),
     Target(
         name="ending",
-        decode=_tried_both_ways(Ending.from_bytes, lambda found: found.data),
+        decode=tried_both_ways(Ending.from_bytes, lambda found: found.data),
         allowed=_MALFORMED,
         seeds=lambda: world.payloads("/ending"),
         covers=("protocol.ending:Ending.from_bytes",),
@@ -350,7 +275,7 @@ TARGETS = (
     ),
     Target(
         name="relay-count",
-        decode=_tried_both_ways(RelayCount.from_payload, _write_count),
+        decode=tried_both_ways(RelayCount.from_payload, _write_count),
         allowed=_MALFORMED,
         seeds=lambda: [_write_count(RelayCount(3, 20, 400))],
         covers=("protocol.manifest:RelayCount.from_payload",),
@@ -366,7 +291,7 @@ TARGETS = (
     ),
     Target(
         name="evidence",
-        decode=_tried_both_ways(Evidence.from_bytes, Evidence.to_bytes),
+        decode=tried_both_ways(Evidence.from_bytes, Evidence.to_bytes),
         allowed=_MALFORMED,
         seeds=_evidence,
         covers=("protocol.evidence:Evidence.from_bytes",),
@@ -379,79 +304,5 @@ TARGETS = (
         seeds=_evidence,
         covers=("protocol.evidence:examine",),
         most_bytes=16384,
-    ),
-    Target(
-        name="session",
-        decode=_session,
-        allowed=(*_SIGNED, InconsistentManifestError),
-        seeds=_sessions,
-        covers=("protocol.session_memory:SessionMemory.from_bytes",),
-    ),
-    Target(
-        name="session-parts",
-        decode=_session_parts,
-        allowed=(*_SIGNED, InconsistentManifestError),
-        seeds=_session_headers,
-        covers=("protocol.session_memory:SessionMemory.from_parts",),
-    ),
-    Target(
-        name="trusted",
-        decode=_tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.header),
-        allowed=_MALFORMED,
-        seeds=_trusted,
-        covers=("protocol.belief:Trusted.from_parts",),
-    ),
-    Target(
-        name="tally",
-        decode=_tally,
-        canonical=encode_tally,
-        allowed=_MALFORMED,
-        seeds=lambda: _blobs(b"secvm-tally"),
-        covers=("protocol.blobs:decode_tally", "protocol.manifest:read_tally"),
-        most_bytes=16384,
-    ),
-    Target(
-        name="state",
-        decode=_state,
-        canonical=State.to_bytes,
-        allowed=_MALFORMED,
-        seeds=lambda: _blobs(b"secvm-state"),
-        covers=("protocol.blobs:decode_state",),
-        most_bytes=16384,
-    ),
-    Target(
-        name="state-of-any",
-        decode=State.from_bytes,
-        canonical=State.to_bytes,
-        allowed=(BadInputError,),
-        seeds=lambda: _blobs(b"secvm-state"),
-        covers=("learning.aggregate.descent.rule:State.from_bytes",),
-        most_bytes=16384,
-    ),
-    Target(
-        name="weights",
-        decode=_weights,
-        canonical=Weights.to_bytes,
-        allowed=_MALFORMED,
-        seeds=lambda: _blobs(b"secvm-weights"),
-        covers=("protocol.blobs:decode_weights",),
-        most_bytes=16384,
-    ),
-    Target(
-        name="receipt",
-        decode=decode_receipt,
-        canonical=encode_receipt,
-        allowed=_MALFORMED,
-        seeds=lambda: world.files("/received/1/", "/received/2/")[:3],
-        covers=("protocol.receipts:decode_receipt",),
-    ),
-    Target(
-        name="receipt-bits",
-        decode=decode_bits,
-        canonical=encode_bits,
-        allowed=_MALFORMED,
-        seeds=lambda: [encode_bits(7)],
-        covers=("protocol.receipts:decode_bits",),
-        most_bytes=80,
     ),
 )

@@ -20,8 +20,7 @@ from secvm.estimator.thinning import parse_thinning
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.binning import HashBinning
-from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.binning import BinnedVector, HashBinning
 from secvm.learning.thinning import Thinning
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
@@ -183,8 +182,8 @@ folder = "state"
 [relay]
 urls = ["https://relay.example/r"]
 """
-_SPECIFICATION = """{"title":"a or b?","labels":["a","b"],"floor":100,"features":{"source":"titles","per_participant":100},
-"binning":{"bins":1000,"hashes":1},"windows":{"length_s":3000,"grace_s":60},"descent":{"rule":"swift","thinning":"3"},
+_SPECIFICATION = """{"title":"a or b?","labels":["a","b"],"floor":100,
+"features":{"source":"titles","per_participant":100},"binning":{"bins":1000,"hashes":1},"windows":{"length_s":3000,"grace_s":60},"descent":{"rule":"swift","thinning":"3"},
 "relays":[{"url":"https://relay.example/","key":"%s"}]}""" % ("ab" * 32)
 
 
@@ -250,14 +249,14 @@ TARGETS = (
         name="person-json",
         decode=_json_person,
         allowed=_BAD_PEOPLE,
-        seeds=lambda: _JSON.splitlines(),
+        seeds=_JSON.splitlines,
         covers=("people.person:person_from_json",),
     ),
     Target(
         name="person-svmlight",
         decode=_svmlight_person,
         allowed=_BAD_PEOPLE,
-        seeds=lambda: _SVMLIGHT.splitlines(),
+        seeds=_SVMLIGHT.splitlines,
         covers=("people.person:person_from_svmlight",),
     ),
     Target(

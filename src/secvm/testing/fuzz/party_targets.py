@@ -33,8 +33,9 @@ from secvm.witness.decision import KnownLog, Logs, read_question
 _KEY = "key"
 
 
-def _request(path: str, body: bytes = b"", method: str = "POST", **fields: str) -> Request:
-    return Request(method, path, "", {"authorization": f"Bearer {_KEY}", **fields}, body, "127.0.0.1")
+def _request(path: str, body: bytes = b"", method: str = "POST", *, field: tuple[str, str] = ("a", "b")) -> Request:
+    fields = {"authorization": f"Bearer {_KEY}", field[0]: field[1]}
+    return Request(method, path, "", fields, body, "127.0.0.1")
 
 
 # ── HTTP ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -173,9 +174,9 @@ def _identity(data: bytes) -> object:
     for header in (None, "x-forwarded-for"):
         for first_64 in (False, True):
             identify = by_address(header=header, proxies=("127.0.0.1",), first_64=first_64)
-            found = identify(_request("/", **{"x-forwarded-for": text}))
+            found = identify(_request("/", field=("x-forwarded-for", text)))
             expect(found is None or len(found) in {4, 8, 16}, "an address has another length")
-    return by_credential(None)(_request("/", **{"secvm-credential": text}))
+    return by_credential(None)(_request("/", field=("secvm-credential", text)))
 
 
 @functools.cache
@@ -261,7 +262,9 @@ TARGETS = (
         name="relay-terms",
         decode=read_relay_terms,
         allowed=(),
-        seeds=world.texts('{"floor":20,"mode":"round","deposit_ms":5,"period_ms":9}', '{"floor":null,"mode":"forward"}'),
+        seeds=world.texts(
+            '{"floor":20,"mode":"round","deposit_ms":5,"period_ms":9}', '{"floor":null,"mode":"forward"}'
+        ),
         covers=("participant.transport:read_relay_terms",),
         most_bytes=512,
     ),

@@ -10,6 +10,7 @@ from secvm.testing.fuzz import (
     database_targets,
     document_targets,
     file_targets,
+    kept_targets,
     log_targets,
     party_targets,
     sealing_targets,
@@ -21,6 +22,7 @@ TARGETS: dict[str, Target] = {
     for module in (
         sealing_targets,
         document_targets,
+        kept_targets,
         log_targets,
         party_targets,
         file_targets,

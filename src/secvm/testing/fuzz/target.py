@@ -62,7 +62,7 @@ def attempt(target: Target, data: bytes) -> bool:
             continue
         try:
             again = encode(found)
-            kept = again == data if law == 2 else target.decode(again) == found  # noqa: PLR2004
+            kept = again == data if law == 2 else target.decode(again) == found
         except Exception as error:
             raise Escape(f"{target.name}: law {law} ends in {type(error).__name__}") from error
         if not kept:
@@ -70,7 +70,7 @@ def attempt(target: Target, data: bytes) -> bool:
     return True
 
 
-def expect(holds: bool, law: str) -> None:  # noqa: FBT001  (read as an assertion)
+def expect(holds: bool, law: str) -> None:
     """A law of a target's own."""
     if not holds:
         raise Escape(law)

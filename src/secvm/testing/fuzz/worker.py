@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secvm.files import write_atomically
+from secvm.testing.processes import die_with_parent
 
 if TYPE_CHECKING:
     from secvm.testing.fuzz.target import Target
@@ -59,7 +60,7 @@ class Job:
 
 def main() -> None:
     """Work until there are no more jobs."""
-    import atheris  # noqa: PLC0415  (only where it is installed)
+    import atheris  # type: ignore[import-untyped]  # noqa: PLC0415  (only where it is installed)
 
     with atheris.instrument_imports(include=_WATCHED, exclude=_UNWATCHED):
         from secvm.testing.fuzz import registry, world  # noqa: PLC0415
@@ -71,6 +72,8 @@ def main() -> None:
         folder = Path(job.folder)
         child = os.fork()
         if child == 0:
+            # Nobody is left behind, however the others end.
+            die_with_parent()
             said = os.open(folder / "said", os.O_WRONLY | os.O_CREAT, 0o600)
             os.dup2(said, 1)
             os.dup2(said, 2)
