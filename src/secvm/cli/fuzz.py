@@ -12,9 +12,6 @@ import typer
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
 
-#: Beside the tests that replay it.
-CORPUS = Path("tests/fuzz/corpus")
-
 
 def fuzz(
     *,
@@ -38,14 +35,13 @@ def fuzz(
     \b
         ./secvm dev fuzz --inputs 1000000 --target manifest --target http
     """
-    from secvm.cli.dev import checkout
     from secvm.testing.fuzz import campaign
+    from secvm.testing.fuzz.corpus import find_corpus, read_corpus
     from secvm.testing.fuzz.corpus import keep as keep_corpus
-    from secvm.testing.fuzz.corpus import read_corpus
     from secvm.testing.fuzz.registry import TARGETS
 
     campaign.check_platform()
-    corpus = checkout() / CORPUS
+    corpus = find_corpus()
     unknown = [name for name in target or [] if name not in TARGETS]
     if unknown:
         raise BadInputError(f"there is no target {unknown[0]!r}", next_step=f"There are: {', '.join(TARGETS)}.")

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from secvm.errors import BadInputError
 from secvm.testing.fuzz.target import Target, attempt
 
 #: Of one target. With about a hundred targets the corpus stays below 2 MB.
@@ -21,6 +22,17 @@ MOST_BYTES = 2**14
 _HERE = f"{__package__.replace('.', '/')}/"
 
 Arc = tuple[CodeType, int, int]
+
+
+def find_corpus() -> Path:
+    """The corpus of the checkout that this file lies in. Raises ``BadInputError`` where there is none."""
+    tests = Path(__file__).resolve().parents[4] / "tests/fuzz"
+    if not tests.is_dir():
+        raise BadInputError(
+            "this command works on a checkout of the repository, and this is an installed package",
+            next_step="Clone the repository and use its launcher, ./secvm.",
+        )
+    return tests / "corpus"
 
 
 def name_of(data: bytes) -> str:
