@@ -78,11 +78,11 @@ _REFUSALS = {
     "404": "There is no such experiment, or nothing of that name can be done with it",
     "405": "The method has no meaning here",
     "408": "The request came too slowly",
-    "409": "The experiment's standing does not allow it",
+    "409": "The experiment's standing does not allow it, or this node cannot sign",
     "413": "The request is too large",
     "422": "The specification cannot be used",
     "431": "Too many header fields, or too long ones",
-    "503": "Too much is under way: come again later",
+    "503": "Too much is under way, or the store does not answer: come again later",
 }
 #: By HTTP itself, before anybody looks at what is asked.
 _PLAIN = {"400", "408", "431"}
@@ -99,10 +99,9 @@ def _answers(status: str, what: str, model: str, *refusals: str) -> dict[str, An
     }
     for refusal in sorted({*_ALWAYS, *refusals}):
         problem = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": _REF.format(model="Problem")}}}
-        told[refusal] = {
-            "description": _REFUSALS[refusal],
-            "content": {"text/plain": {"schema": {"type": "string"}}} if refusal in _PLAIN | {"503"} else problem,
-        }
+        plain = {"text/plain": {"schema": {"type": "string"}}}
+        content = plain if refusal in _PLAIN else {**plain, **problem} if refusal == "503" else problem
+        told[refusal] = {"description": _REFUSALS[refusal], "content": content}
     return told
 
 
@@ -126,7 +125,7 @@ def _paths() -> dict[str, Any]:
                     "required": True,
                     "content": {_JSON: {"schema": {"$ref": _REF.format(model="Specification")}}},
                 },
-                "responses": _answers("201", "The new one", "Experiment", "422"),
+                "responses": _answers("201", "The new one", "Experiment", "409", "422"),
             },
         },
         "/admin/experiments/{digest}": {
