@@ -17,6 +17,7 @@ import typer
 from secvm.cli import system_packages
 from secvm.cli.audit_dependencies import audit
 from secvm.cli.chaos import chaos
+from secvm.cli.mutations import mutate
 from secvm.cli.output import Format, FormatOption, note
 from secvm.cli.simulate import simulate
 from secvm.cli.soak import soak
@@ -196,6 +197,26 @@ def audit_dependencies(output_format: FormatOption = Format.TXT) -> None:
 
 
 app.command()(chaos)
+
+
+@app.command()
+def mutations(
+    *,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only this one; may be given again.")] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Take out what must not be missing, and see that tests fail.
+
+    The tree is copied. There, one after the other, the fencing of drivers, the count's "each capsule once", the commit
+    before each acknowledgement and the ledger's entry before each sending are taken out of the source, and the tests
+    named for each are run, before and after. Ends with 1 if one of them does not notice. Example:
+
+    \b
+        ./secvm dev mutations --format json
+    """
+    mutate(checkout(), only or (), output_format)
+
+
 app.command()(simulate)
 app.command()(soak)
 app.command()(trials)

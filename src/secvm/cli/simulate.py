@@ -1,74 +1,77 @@
-"""``secvm dev simulate``: federations of real processes, killed at random moments, for as long as one likes."""
+"""``secvm dev simulate``: lists of operations over a whole federation in one process, for as long as one likes."""
 
 from __future__ import annotations
 
 import random
-import tempfile
+import resource
 import time
 from collections import Counter
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from secvm.cli.output import note
+from secvm.cli.output import Format, FormatOption, emit, note, progress
+
+#: Lists are longer than those in the tests: there is time.
+_MOST_OPERATIONS = 30
 
 
 def simulate(
     *,
-    minutes: Annotated[float, typer.Option("--minutes", help="Begin no new federation after so long.", min=0)] = 10.0,
-    seed: Annotated[int, typer.Option("--seed", help="Of the first federation; the next one has the next.", min=0)] = 0,
-    participants: Annotated[int, typer.Option("--participants", help="Devices of each.", min=10, max=500)] = 24,
-    rounds: Annotated[int, typer.Option("--rounds", help="Rounds of each.", min=1, max=100)] = 3,
+    minutes: Annotated[float, typer.Option("--minutes", help="Begin no new list after so long.", min=0)] = 10.0,
+    lists: Annotated[int | None, typer.Option("--lists", help="So many lists, however long it takes.", min=1)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the first list; the next one has the next.", min=0)] = 0,
+    output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Kill real processes at random moments until something breaks.
+    """Let everything happen to a federation until something breaks.
 
-    Witnesses, coordinator, relay and devices are killed with SIGKILL and started again, over and over. What comes out
-    must be, byte for byte, what comes out undisturbed. Ends with 1 at the first difference, and says how to see it
-    again.
-    Example:
+    Every list is another one: time passes, people come, go and pause, packages are lost, doubled, spoilt and replayed,
+    processes die at any point, disks fill up, clocks jump, drivers lose their lead. After every operation and at the
+    end all that must hold is checked. Ends with 1 at the first list that goes wrong; what is printed then is a test to
+    paste. Example:
 
     \b
-        ./secvm dev simulate --minutes 30
+        ./secvm dev simulate --minutes 120
+        ./secvm dev simulate --lists 1 --seed 4711
     """
-    from secvm.lab.disturbed import run_disturbed
-    from secvm.testing.federation import Federation
-    from secvm.testing.kills import Kills
+    from secvm.testing.simulation import Simulation, SimulationError, draw
+    from secvm.testing.simulation.question import WAYS
 
-    end = time.monotonic() + 60 * minutes
+    begun = time.monotonic()
     done: Counter[str] = Counter()
-    runs = 0
-    while runs == 0 or time.monotonic() < end:
-        current = seed + runs
-        descent = ("swift", "pegasos")[current % 2]
-        struck: list[Kills] = []
+    played, fault = 0, ""
+    with progress("lists", lists) as advance:
+        while not fault and (played < lists if lists else played == 0 or time.monotonic() < begun + 60 * minutes):
+            dice = random.Random(seed + played)  # noqa: S311  (which list it is, is no secret)
+            ops = draw(dice, most=_MOST_OPERATIONS)
+            simulation = Simulation(way=dice.choice(WAYS), rounds=dice.choice((1, 1, 2)), seed=dice.getrandbits(32))
+            try:
+                done += simulation.play(ops)
+            except SimulationError as found:
+                note(f"seed {seed + played}: {found.sentence}; looking for a shorter list")
+                fault = str(simulation.shortest(ops))
+            played += 1
+            advance(1)
+    told = {
+        "lists": played,
+        "seed": seed,
+        "right": not fault,
+        "repro": fault or None,
+        "happened": dict(sorted(done.items())),
+        "seconds": round(time.monotonic() - begun, 1),
+        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+    emit(told, output_format, text=_in_words(told, done, fault))
+    if fault:
+        raise typer.Exit(1)
 
-        def disturb(federation: Federation, current: int = current, struck: list[Kills] = struck) -> None:
-            struck.append(Kills(federation, random.Random(current), pause_s=0.3))  # noqa: S311  (who dies is no secret)
-            federation.clock.meanwhile = struck[0].strike
 
-        with tempfile.TemporaryDirectory(prefix="secvm-simulate-") as folder:
-            outcome = run_disturbed(
-                Path(folder), participants=participants, rounds=rounds, seed=current, descent=descent, disturb=disturb
-            )
-        runs += 1
-        done += struck[0].done
-        note(
-            f"seed {current}, {descent}: {struck[0].done.total()} kills,"
-            f" {'the same bytes' if outcome.right else 'OTHER BYTES OR COUNTS'},"
-            f" {outcome.unnoted} answers died with their device"
-        )
-        if not outcome.right:
-            rows = zip(outcome.scheduled, outcome.acknowledged, outcome.counted, outcome.given_up, strict=True)
-            for number, (scheduled, acknowledged, counted, given_up) in enumerate(rows, start=1):
-                same = outcome.tallies[number - 1] == outcome.expected_tallies[number - 1]
-                note(
-                    f"round {number}: {scheduled} scheduled, {acknowledged} seen acknowledged, {counted} deposited,"
-                    f" {given_up} given up in time,"
-                    f" {'the same' if same else 'another'} tally"
-                )
-            note(f"forks that witnesses kept: {outcome.forks}; faults: {'; '.join(outcome.faults) or 'none'}")
-            note(f"./secvm dev simulate --minutes 0 --seed {current} --participants {participants} --rounds {rounds}")
-            raise typer.Exit(1)
-    told = ", ".join(f"{name} {count}" for name, count in sorted(done.items()))
-    note(f"{runs} federations, {done.total()} kills ({told}): every one ended in the bytes of the undisturbed run")
+def _in_words(told: Mapping[str, object], done: Counter[str], fault: str) -> str:
+    if fault:
+        return fault
+    return (
+        f"{told['lists']} lists in {told['seconds']} s, all right: {done['sent']} packages sent, {done['counted']}"
+        f" counted in {done['tallied']} rounds; {done['crashes'] + done['faults']} processes ended,"
+        f" {done['taken over']} leads lost, {done['jumped']} clocks set"
+    )

@@ -15,7 +15,6 @@ Nobody waits for this. When there is a quorum, ``wake`` tells the driver.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from secvm.protocol.log_proofs import CosigningRequest, read_cosignatures, read_
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
+from secvm.runtime.waits import end_all
 
 #: A few cosignature lines, or a size.
 MAX_ANSWER_BYTES = 2**16
@@ -242,10 +242,7 @@ async def first_of(waits: Sequence[asyncio.Future[Any]]) -> None:
     try:
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for wait in waits:
-            wait.cancel()
-        for wait in waits:
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await wait
+        # Whoever is cancelled just now stays so: nothing of that is caught here.
+        await end_all(*waits)
     for wait in done:
         wait.result()

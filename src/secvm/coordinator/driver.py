@@ -25,7 +25,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from secvm.coordinator.books import Book, Books, LiveRound, ending_name
 from secvm.coordinator.counting import KindCounts, RoundToCount, count_epoch
@@ -52,6 +52,7 @@ from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
+from secvm.runtime.waits import any_of
 
 
 class Ingesting(Protocol):
@@ -164,19 +165,8 @@ class Driver:
         while not stop.is_set():
             self._wake.clear()
             at = await self.step()
-            waits: list[asyncio.Future[Any]] = [
-                asyncio.ensure_future(stop.wait()),
-                asyncio.ensure_future(self._wake.wait()),
-            ]
-            if at is not None:
-                waits.append(asyncio.ensure_future(self._clock.sleep_until(at)))
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await wait
+            due = () if at is None else (self._clock.sleep_until(at),)
+            await any_of(stop.wait(), self._wake.wait(), *due)
 
     async def step(self) -> int | None:
         """Do all that is due, and return the instant at which more will be; None if nothing ever."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -34,6 +35,9 @@ MAX_NOTE_BYTES = 2**17
 MAX_NOTE_SIGNATURES = 64
 MAX_TIME_S = 2**63 - 1
 _DASH = "\u2014 "
+#: What a note's text has not, and what a key's name has not.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+_UNNAMEABLE = re.compile(r"[\s+\x00-\x1f]")
 
 
 class SignatureKind(IntEnum):
@@ -97,7 +101,7 @@ class Note:
             whole = data.decode()
         except UnicodeDecodeError:
             raise MalformedMessageError("the note is no text") from None
-        if any(letter < " " and letter != "\n" for letter in whole):
+        if _CONTROL.search(whole):
             raise MalformedMessageError("the note holds control characters")
         # The text may have empty lines; the last one is the border.
         text, border, below = whole.rpartition("\n\n")
@@ -205,7 +209,7 @@ def is_key_name(name: str) -> bool:
         name.encode()
     except UnicodeEncodeError:
         return False
-    return bool(name) and not any(letter.isspace() or letter == "+" or letter < " " for letter in name)
+    return bool(name) and not _UNNAMEABLE.search(name)
 
 
 def _sign(key: SigningKey, text: str, time_s: int | None) -> bytes:

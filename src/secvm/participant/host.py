@@ -10,7 +10,6 @@ was not answered by then is sent again after the next start: the same bytes, whi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 from collections import deque
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any
 from secvm.participant.device import Device, Job
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
+from secvm.runtime.waits import any_of
 
 FLUSH_MS = 1000
 #: How often devices that sleep look whether a person has paused, joined or forgotten.
@@ -161,13 +161,7 @@ class Host:
 
     async def _sleep(self, until: int) -> None:
         self._sleeps_until = until
-        sleeping = asyncio.ensure_future(self._clock.sleep_until(until))
-        poked = asyncio.ensure_future(self._poked.wait())
-        await asyncio.wait({sleeping, poked}, return_when=asyncio.FIRST_COMPLETED)
-        for one in (sleeping, poked):
-            one.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await one
+        await any_of(self._clock.sleep_until(until), self._poked.wait())
         self._poked.clear()
         self._sleeps_until = 0
 

@@ -385,7 +385,8 @@ class Membership:
         if news is None:
             self._poll_at = self._polling.failed(now())
             return
-        self.tell(ManifestArrived(news.manifest, news.server_time), now())
+        if news.manifest is not None:
+            self.tell(ManifestArrived(news.manifest, news.server_time), now())
         if self._watching is not None:
             self._watching.believed(now())
         await self._go_on(news, before is not self.session.accepted, now)

@@ -22,8 +22,8 @@ from secvm.protocol.manifest import AcceptedManifest, RoundManifest
 class News:
     """What an asking brought."""
 
-    #: Envelope of the newest manifest, as it was served.
-    manifest: bytes = field(repr=False)
+    #: Envelope of the newest manifest, as it was served; None: it was over before its first round.
+    manifest: bytes | None = field(repr=False)
     server_time: int | None
     #: The experiment is over, and that is stored.
     ending: Ending | None = None

@@ -145,11 +145,22 @@ class Model:
 class DeviceState:
     """The state of one device. ``close`` it; writes happen inside ``writing``."""
 
-    def __init__(self, folder: Path, *, unsafe_unsynced: bool = False, lock: DeviceLock | None = None) -> None:
-        """``lock``: of a device with a passphrase. Without it the people of its records are not known."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        unsafe_unsynced: bool = False,
+        lock: DeviceLock | None = None,
+        database: sqlite3.Connection | None = None,
+    ) -> None:
+        """``lock``: of a device with a passphrase. Without it the people of its records are not known. ``database``:
+        open already, in place of the folder's file: on a simulated disk, say.
+        """
         self._path = folder / FILE
         self._lock = lock
-        self._db = _open(self._path, unsynced=unsafe_unsynced)
+        if database is not None:
+            _prepare(database, self._path, "FULL")
+        self._db = _open(self._path, unsynced=unsafe_unsynced) if database is None else database
         #: For hundreds of made-up people on one disk: a process that is killed loses nothing, a power cut may.
         self._unsynced = unsafe_unsynced
         self._durable = True

@@ -87,6 +87,9 @@ class LoggedRounds:
 
     async def _ask(self, now: Now) -> News | None:
         fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
+        if fetched is None and self.trusted.last is None:
+            # Nobody answers, there is no round yet, or there never will be one.
+            return await self._ask_without_rounds(now)
         if fetched is None:
             return None
         told = self.trusted.look(fetched.content)
@@ -98,8 +101,23 @@ class LoggedRounds:
             ending = None if found is None else found.content
         if told is None and ending is None:
             return News(fetched.content, fetched.server_time)
+        checked = await self._believe(told, fetched.content, ending, now)
+        return None if checked is None else News(fetched.content, fetched.server_time, checked.ending)
+
+    async def _ask_without_rounds(self, now: Now) -> News | None:
+        """Whether it was over before its first round."""
+        found = await self._around.fetch(f"{self._path}/ending", now)
+        if found is None:
+            return None
+        checked = await self._believe(None, b"", found.content, now)
+        return None if checked is None else News(None, found.server_time, checked.ending)
+
+    async def _believe(
+        self, told: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
+    ) -> Checked | None:
+        """Fetch what shows it, check it, and keep it; None where something could not be had."""
         try:
-            served = await self._gather(told, fetched.content, ending, now)
+            served = await self._gather(told, envelope, ending, now)
             if served is None:
                 return None
             checked = await self._check(served, now)
@@ -109,7 +127,7 @@ class LoggedRounds:
             self._forget_fetched()
             raise
         self._keep(checked, served)
-        return News(fetched.content, fetched.server_time, checked.ending)
+        return checked
 
     async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:  # noqa: ARG002  (``ask`` tells it)
         """See ``Rounds``."""

@@ -106,13 +106,16 @@ MakeDeposit = Callable[[int, Sequence[bytes]], bytes | None]
 class RoundStore:
     """Capsules until their epoch is deposited."""
 
-    def __init__(self, path: Path, dice: RandomBytes) -> None:
+    def __init__(self, path: Path, dice: RandomBytes, *, database: sqlite3.Connection | None = None) -> None:
+        """``database``: open already, in place of the file: on a simulated disk, say."""
         self._dice = dice
         self._lock = threading.Lock()
         try:
             # Made by us first, so that nobody else can read it; SQLite gives its log the same rights.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+            if database is None:
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+            self._db = database
         except (OSError, sqlite3.Error):
             raise BadInputError(f"cannot open the relay's store {path}") from None
         try:

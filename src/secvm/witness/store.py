@@ -73,17 +73,20 @@ class Fork:
 class WitnessStore:
     """What was cosigned last of every origin, and the forks that were seen. Any thread may use it, one at a time."""
 
-    def __init__(self, path: Path, *, origins: int) -> None:
-        """Open what ``create`` made; ``origins``: how many one log may have."""
+    def __init__(self, path: Path, *, origins: int, database: sqlite3.Connection | None = None) -> None:
+        """Open what ``create`` made; ``origins``: how many one log may have.
+
+        ``database``: open already, in place of the file: on a simulated disk, say.
+        """
         self._origins = origins
         self._lock = threading.Lock()
-        if not path.is_file():
+        if database is None and not path.is_file():
             raise BadInputError(
                 f"there is no witness's store {path}",
                 next_step="If it is lost, so is what this key has cosigned: retire the key, and make a new witness.",
             )
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+            self._db = database or sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         except sqlite3.Error:
             raise BadInputError(f"cannot open the witness's store {path}") from None
         try:
@@ -107,12 +110,17 @@ class WitnessStore:
     @staticmethod
     def create(path: Path) -> None:
         """A new, empty memory: whole and durable or not at all, in a file that only its owner can read."""
+        make_secret(path, WitnessStore.empty())
+
+    @staticmethod
+    def empty() -> bytes:
+        """A new memory's bytes."""
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
             for statement in _SCHEMA.split(";\n"):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {_VERSION}")
-            make_secret(path, db.serialize())
+            return db.serialize()
 
     def answer(self, questions: Sequence[Question], *, time_s: int) -> list[Decision]:
         """Decide these one after another, and remember all that follows; durable when it returns.

@@ -1,0 +1,142 @@
+"""A simulated relay: its real doors, admission, mode, store and depositor, on a simulated disk."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, Self, cast
+
+from secvm.crypto.capsules import MEDIA_TYPE
+from secvm.relay.admission import Admission, Allowance, by_credential
+from secvm.relay.deposits import Depositor
+from secvm.relay.epochs import Epochs
+from secvm.relay.forwarding import GatewayClient
+from secvm.relay.modes import DEPOSIT_PATH, Forward, Interval, Mode, Round, Turnstile
+from secvm.relay.refusals import try_later
+from secvm.relay.server import Doors
+from secvm.relay.store import RoundStore
+from secvm.runtime.http_server import Request, Response
+from secvm.runtime.logs import Log
+from secvm.testing.simulation.clock import SimulatedClock
+from secvm.testing.simulation.disk import Disk
+from secvm.testing.simulation.lives import Process
+from secvm.testing.simulation.network import Network
+from secvm.testing.simulation.question import (
+    BUDGET,
+    COORDINATOR_URL,
+    DEPOSIT_AFTER_S,
+    FLOOR,
+    GRID,
+    RELAY_TOKEN,
+    NoMetrics,
+    Nowhere,
+    parties,
+)
+from secvm.testing.simulation.sessions import Session
+
+EPOCHS = Epochs(GRID.origin_ms, 1000 * GRID.period_s, 1000 * DEPOSIT_AFTER_S)
+_RETRY_S = 1
+_INTERVAL_MS = 2000
+
+
+class _Client(GatewayClient):
+    """The way to the gateway, over the simulated network."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(COORDINATOR_URL, token=RELAY_TOKEN, timeout_s=10.0)
+        self._network = network
+
+    async def __aenter__(self) -> Self:
+        self._session = cast("Any", Session(self._network, "deposit"))
+        return self
+
+
+class SimulatedRelay(Process):
+    """The relay; ``start`` it, and again after each end."""
+
+    store_class = RoundStore
+
+    def __init__(self, way: str, clock: SimulatedClock, network: Network, dice: random.Random) -> None:
+        super().__init__("relay")
+        self.way, self.clock = way, clock
+        self._network, self._dice = network, dice
+        self.disk = Disk()
+        self.store: RoundStore | None = None
+
+    def begin(self) -> None:
+        gateway = _Client(self._network)
+        if self.way == "round":
+            # SQLite's name of the file is for messages alone.
+            self.store = self.store_class(Path("relay"), self._dice.randbytes, database=self.disk.connect(self.life))
+        begun = (lambda _epoch: None) if self.store is None else self.store.read
+        self._admission = Admission(EPOCHS, Allowance(2 * BUDGET, 10_000, 100, 10_000), self._dice.randbytes, begun)
+        self._admission.lowest = 0 if self.store is None else self.store.sealed() + 1
+        turnstile = Turnstile(gateway, 100, lambda: try_later(_RETRY_S))
+        self._mode = self._make_mode(gateway, turnstile)
+        self._doors = Doors(
+            "/r",
+            self._mode,
+            turnstile,
+            gateway,
+            admission=self._admission,
+            identify=by_credential(None),
+            clock=self.clock,
+            metrics=NoMetrics(),
+            capsule_bytes=4096,
+            retry_after_s=_RETRY_S,
+            kind=self.way,
+            floor=FLOOR if self.way == "round" else None,
+            epochs=EPOCHS if self.way == "round" else None,
+        )
+        self.life.main(self._run(gateway))
+
+    def end(self) -> None:
+        self.disk.crash(power_cut=True)
+
+    def handle(self, request: Request) -> Response | Awaitable[Response]:
+        return self._doors.handle(request)
+
+    def _make_mode(self, gateway: GatewayClient, turnstile: Turnstile) -> Mode:
+        if self.store is not None:
+            return Round(self.store, waiting=1000, retry_after_s=_RETRY_S)
+        if self.way == "interval":
+            return Interval(
+                gateway,
+                self._dice.randbytes,
+                interval_ms=_INTERVAL_MS,
+                waiting=1000,
+                batch_bytes=2**20,
+                retry_after_s=_RETRY_S,
+            )
+        return Forward(turnstile, retry_after_s=_RETRY_S)
+
+    async def _run(self, gateway: GatewayClient) -> None:
+        await gateway.__aenter__()
+        if self.store is not None:
+            await self._depositor(gateway, self.store).run()
+
+    def _depositor(self, gateway: GatewayClient, store: RoundStore) -> Depositor:
+        async def close(epoch: int) -> None:
+            self._admission.lowest = max(self._admission.lowest, epoch)
+            await self._mode.flush()
+
+        async def send(body: bytes) -> int:
+            return await gateway.hand_on(DEPOSIT_PATH, body, MEDIA_TYPE, timeout_s=10.0)
+
+        return Depositor(
+            store,
+            EPOCHS,
+            clock=self.clock,
+            dice=self._dice.randbytes,
+            key=parties().relays[0],
+            floor=FLOOR,
+            close=close,
+            send=send,
+            log=Log(Nowhere(), self.clock, "relay"),
+            metrics=NoMetrics(),
+            first_pause_s=0.5,
+        )
+
+
+__all__ = ["EPOCHS", "SimulatedRelay"]
