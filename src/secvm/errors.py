@@ -4,7 +4,8 @@
     ├── BadInputError               the caller gave something that cannot be used (command line: exit code 2)
     │   ├── BadPeopleFileError      a file of people that cannot be read; carries the line, never its content
     │   ├── BadModelFileError       a model file that is not one, or was changed
-    │   └── BadExperimentError      parameters that contradict each other
+    │   ├── BadExperimentError      parameters that contradict each other
+    │   └── WrongPassphraseError    a secret does not open: another passphrase, or the file was changed
     ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
     ├── BeaconUnavailableError      a public beacon does not answer, or has no such round yet: ask again later
     ├── ClusterError                the machines of a sweep do not answer, are gone, or run something else
@@ -63,6 +64,10 @@ class BadModelFileError(BadInputError):
 
 class BadExperimentError(BadInputError):
     """The experiment's parameters contradict each other."""
+
+
+class WrongPassphraseError(BadInputError):
+    """The passphrase is another one, or what is under it was changed."""
 
 
 class ArithmeticRangeError(SecVMError, ArithmeticError):

@@ -99,6 +99,43 @@ def test_standing_of_an_unknown_experiment_is_refused(store: CoordinatorStore) -
         store.set_standing("e", Standing.PAUSED)
 
 
+@pytest.mark.parametrize("ended", [Standing.STOPPED, Standing.FINISHED])
+def test_what_is_over_stays_so(started: CoordinatorStore, ended: Standing) -> None:
+    for _ in range(2):
+        started.set_standing("e", ended)
+    for other in set(Standing) - {ended}:
+        with pytest.raises(LocalProtocolError, match="stays so"):
+            started.set_standing("e", other)
+    assert started.experiments()[0].standing is ended
+
+
+@pytest.mark.parametrize("standing", [Standing.PAUSED, Standing.STOPPED, Standing.FINISHED])
+def test_no_round_is_announced_of_an_experiment_that_does_not_run(
+    started: CoordinatorStore, standing: Standing
+) -> None:
+    started.announce(announced(1), {})
+    started.set_standing("e", standing)
+    started.announce(announced(1), {})
+    with pytest.raises(LocalProtocolError, match=standing.value):
+        started.announce(announced(2), {"w": b"w"})
+    assert started.rounds("e") == [announced(1)]
+
+
+def test_bytes_that_are_kept_under_a_name_stay(store: CoordinatorStore) -> None:
+    store.keep_blobs({"a": b"first", "b": b"other"})
+    store.keep_blobs({"a": b"second"})
+    assert (store.blob("a"), store.blob("b")) == (b"first", b"other")
+
+
+def test_nodes_agree_on_what_the_first_one_said(kind: Kind, store: CoordinatorStore, tmp_path: Path) -> None:
+    assert store.agree("salt", b"first") == b"first"
+    assert store.agree("salt", b"second") == b"first"
+    assert store.agree("other", b"second") == b"second"
+    again = driven(kind.reopen(store, tmp_path))
+    assert again.agree("salt", b"third") == b"first"
+    again.close()
+
+
 # ── rounds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -84,6 +84,7 @@ FENCED: dict[str, Callable[[CoordinatorStore], object]] = {
     "announce": lambda s: s.announce(announced(2), {"w": b"blob"}),
     "set_state": lambda s: s.set_state("e", 1, RoundState.PUBLISHED),
     "conclude": lambda s: s.conclude("e", 1, tally="t", next_state="s", blobs={"t": b"tally"}),
+    "keep_blobs": lambda s: s.keep_blobs({"b": b"bytes"}),
     "add_key": lambda s: s.add_key(StoredKey(2, 2, b"q" * 32)),
     "close_epoch": lambda s: s.close_epoch(1),
     "scrub": lambda s: s.scrub(1),
@@ -92,10 +93,17 @@ FENCED: dict[str, Callable[[CoordinatorStore], object]] = {
 }
 
 
+def blob_or_nothing(store: CoordinatorStore, name: str) -> bytes | None:
+    try:
+        return store.blob(name)
+    except KeyError:
+        return None
+
+
 def everything(store: CoordinatorStore) -> object:
     return (
         store.experiments(), store.rounds("e"), store.keys(), store.notes(), store.beacons("e"),
-        store.sealed(1, 9), list(store.opened(1)), store.shards(1), store.claim_shard(1),
+        store.sealed(1, 9), list(store.opened(1)), store.shards(1), store.claim_shard(1), blob_or_nothing(store, "b"),
     )  # fmt: skip
 
 
@@ -284,7 +292,8 @@ def test_shards_are_claimed_counted_and_kept(store: CoordinatorStore) -> None:
             store.keep_shard(7, shard, result)
     assert sorted(claimed) == list(range(store.n_shards))
     assert store.shards(7) == {shard: b"result %d" % shard for shard in range(store.n_shards)}
-    assert store.shards(8) == {}
+    assert store.counted_shards(7) == set(range(store.n_shards))
+    assert (store.shards(8), store.counted_shards(8)) == ({}, set())
 
 
 def test_shard_that_is_none_is_refused(store: CoordinatorStore) -> None:
@@ -306,7 +315,7 @@ def test_results_of_shards_outlive_the_process_and_are_scrubbed(kind: Kind, tmp_
     store.driving(term_of(store)).scrub(7)
     assert store.shards(7) == {}
     store.keep_shard(7, 0, b"late")
-    assert (store.shards(7), store.claim_shard(7)) == ({}, None)
+    assert (store.shards(7), store.counted_shards(7), store.claim_shard(7)) == ({}, set(), None)
     store.close()
 
 

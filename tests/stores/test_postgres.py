@@ -1,7 +1,10 @@
 """What only a database of many nodes can do wrong: leases, claims, stopped nodes, servers that go away, passwords."""
 
 import hashlib
+import os
 import re
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -266,6 +269,14 @@ def test_more_than_a_statement_takes_is_one_transaction_all_the_same(
     assert store.shards(8) == {3: b"twenty-five bytes in all."}
 
 
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 100])
+def test_groups_keep_their_order_however_many_they_are(store: PostgresStore, count: int) -> None:
+    groups = [b"%d" % i for i in range(count)]
+    assert store.append_sealed(7, groups)
+    assert store.deposit(Deposit(7, "r", b"count"), groups)
+    assert [data for _, data in store.sealed(7, 999)] == groups * 2
+
+
 def test_blocks_come_in_pieces(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_module, "_PIECE_BYTES", 100)
     monkeypatch.setattr(postgres_module, "_PIECE_ROWS", 3)
@@ -512,3 +523,22 @@ def test_every_query_has_a_sentence_and_is_used(repository: Path) -> None:
             assert first.startswith("-- "), (file, name)
             assert f'"{name}"' in code, (file, name)
             assert body.endswith(";"), (file, name)
+
+
+def test_without_psycopg_one_sentence_says_what_is_missing(repository: Path) -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from secvm.errors import BadInputError\n"
+        "try:\n    import secvm.coordinator.store.postgres\n"
+        "except BadInputError as error:\n    print(error, error.next_step)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+    )
+    assert told.returncode == 0, told.stderr
+    assert "needs the package psycopg" in told.stdout
+    assert "secvm[postgres]" in told.stdout

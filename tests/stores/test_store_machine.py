@@ -104,6 +104,10 @@ class StoreMachine(RuleBasedStateMachine):
     def deposit(self, epoch: int, relay: str, count: bytes, groups: list[bytes]) -> None:
         self.both(lambda s: s.deposit(Deposit(epoch, relay, count), groups))
 
+    @rule(name=EXPERIMENTS, value=st.sampled_from([b"x", b"y"]))
+    def agree(self, name: str, value: bytes) -> None:
+        self.both(lambda s: s.agree(name, value))
+
     @rule(epoch=EPOCHS)
     def close_epoch(self, epoch: int) -> None:
         self.both(lambda s: s.close_epoch(epoch))

@@ -10,6 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit
+from secvm.cli.passphrases import (
+    NewPassphraseFd,
+    NewPassphraseFile,
+    PassphraseFd,
+    PassphraseFile,
+    Remove,
+    new_passphrase_of,
+    passphrase_of,
+    protect_and_tell,
+)
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -27,10 +37,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+Config = Annotated[Path, typer.Option(help="Settings, a TOML file; 'init' writes one.", show_default=False)]
+
 
 @app.command()
 def serve(
-    config: Annotated[Path, typer.Option(help="Settings, a TOML file; 'init' writes one.", show_default=False)],
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
@@ -41,7 +55,7 @@ def serve(
     """
     from secvm.coordinator.main import serve as serve_coordinator
 
-    serve_coordinator(config)
+    serve_coordinator(config, passphrase_of(passphrase_file, passphrase_fd))
 
 
 @app.command()
@@ -77,6 +91,56 @@ def init(
         f"can read. Look through the settings, then: ./secvm coordinator serve --config {settings}"
     )
     emit({"settings": str(settings), "admin_key": admin_key, "log_key": public}, output_format, text=text)
+
+
+@app.command("protect-keys")
+def protect_keys(
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+    new_passphrase_file: NewPassphraseFile = None,
+    new_passphrase_fd: NewPassphraseFd = None,
+    remove: Remove = False,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Put the keys that sign and log under a passphrase, change it, or take it away.
+
+    Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
+    docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:
+
+    \b
+        ./secvm coordinator protect-keys --config coordinator.toml
+    """
+    from secvm.coordinator.keys import secret_files
+
+    paths = secret_files(config)
+    protect_and_tell(
+        paths,
+        old=passphrase_of(passphrase_file, passphrase_fd),
+        new=new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove),
+        output_format=output_format,
+    )
+
+
+@app.command("new-admin-key")
+def new_admin_key(config: Config, output_format: FormatOption = Format.TXT) -> None:
+    """Make another admin key, and show it, once. The old one ends with the next start.
+
+    Example:
+
+    \b
+        ./secvm coordinator new-admin-key --config coordinator/coordinator.toml
+    """
+    from secvm.coordinator.keys import new_admin_key as make_admin_key
+
+    key = make_admin_key(config, os.urandom)
+    text = (
+        f"admin key  {key}\n"
+        "\n"
+        "It is shown this once; the coordinator keeps only its SHA-256. Restart the coordinator: until then the old\n"
+        "key is the one that counts."
+    )
+    emit({"admin_key": key}, output_format, text=text)
 
 
 class MigrateAction(enum.StrEnum):
@@ -149,7 +213,30 @@ def _address(database: str | None, config: Path | None) -> str:
         settings = read_settings(config, CoordinatorSettings)
         if settings.database is None:
             raise BadInputError(f"the settings {config} name no database")
-        return settings.database.address(config.resolve().parent, os.environ)
+        return settings.database.address(config.resolve().parent, os.environ, passphrase_of(None, None))
     if database is None:
         raise BadInputError(f"give --database or --config, or set {DATABASE_VARIABLE}")
     return database
+
+
+@app.command()
+def build_lanes(*, output_format: FormatOption = Format.TXT) -> None:
+    """Compile the machine code that opens eight capsules at once.
+
+    Needs a C compiler, and a CPU with AVX-512 IFMA and SHA extensions. A coordinator that starts afterwards
+    finds the code by itself; without it, it opens one capsule after the other. Example:
+
+    \b
+        ./secvm coordinator build-lanes
+    """
+    from secvm.runtime.lanes import build_lanes as build
+    from secvm.runtime.lanes import find_lanes
+
+    folder = build()
+    found = find_lanes()
+    verdict = "a coordinator uses it" if found.lanes is not None else f"of no use on this machine: {found.reason}"
+    emit(
+        {"folder": str(folder), "usable": found.lanes is not None, "reason": found.reason},
+        output_format,
+        text=f"{folder}: {verdict}",
+    )

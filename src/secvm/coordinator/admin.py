@@ -5,8 +5,9 @@
     GET  /admin/experiments/D                      one of them
     POST /admin/experiments/D/pause|resume|stop    another standing
 
-``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. JSON in
-and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
+``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. Wrong keys
+are counted, and nobody is locked out: 256 random bits cannot be guessed, but a lock could be used against the operator.
+JSON in and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from secvm.coordinator.status import privacy_told
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
-from secvm.errors import BadInputError, LocalProtocolError
+from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Request, Response
+from secvm.runtime.metrics import Metrics
 from secvm.runtime.settings import parse_settings
 
 PREFIX = "/admin/experiments"
@@ -66,6 +68,7 @@ class Admin:
         log: LogTerms | None = None,
         newest: Callable[[], NewestPulse | None] | None = None,
         redeems: bool = False,
+        metrics: Metrics | None = None,
     ) -> None:
         """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made.
 
@@ -75,6 +78,9 @@ class Admin:
         ``redeems``: whether experiments may have tokens.
         """
         self._redeems = redeems
+        self._refused = None
+        if metrics is not None:
+            self._refused = metrics.counter("admin_refused", "Requests to the operator's API without the admin key.")
         self._store = store
         self._key = key
         self._admin_sha256 = admin_sha256
@@ -108,6 +114,8 @@ class Admin:
     ) -> Response:
         """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``cover``: what was planned already."""
         if not self._allowed(request):
+            if self._refused is not None:
+                self._refused.add()
             return refusal(401, "this needs the admin key")
         digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
         try:
@@ -121,6 +129,8 @@ class Admin:
             return self._move(request, found, action)
         except BadInputError as fault:
             return refusal(422, str(fault))
+        except StoreError:
+            return refusal(503, "the store does not answer: ask again")
 
     def _allowed(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")

@@ -26,6 +26,7 @@ from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.kem import RandomBytes
+from secvm.crypto.lanes import Lanes
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.log import LogTerms
 from secvm.runtime.clock import Clock
@@ -58,6 +59,8 @@ class Held:
     #: None: nobody is the operator.
     admin_sha256: bytes | None
     newest_pulse: Callable[[], NewestPulse | None]
+    #: To open capsules with; None: one by one.
+    lanes: Lanes | None = None
 
 
 def ingest_limits(settings: CoordinatorSettings) -> IngestLimits:
@@ -94,6 +97,7 @@ class Doors:
             log=held.log,
             limits=ingest_limits(settings),
             redeemer=self.redeemer,
+            lanes=held.lanes,
             look_s=look_s,
             fresh=refresh,
         )
@@ -123,6 +127,7 @@ class Doors:
                 log=held.terms,
                 newest=held.newest_pulse,
                 redeems=self.redeemer.can,
+                metrics=held.metrics,
             )
         routes = Routes(
             packages=self._packages,

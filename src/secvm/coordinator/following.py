@@ -98,8 +98,15 @@ class Following:
             self._poked.clear()
             with contextlib.suppress(StoreError):
                 await self.refresh()
+                if not self._paused:
+                    await self._publisher.flush()
             at = self._steady.now() + self._poll_ms
             await any_of(stop.wait(), self._poked.wait(), self._steady.sleep_until(at))
+
+    def heard_nothing(self) -> None:
+        """The store was listened to, and said that nothing has changed since the last reading."""
+        if self._whole_at is not None and not self._poked.is_set():
+            self._whole_at = self._steady.now()
 
     def poke(self) -> None:
         """Something has changed: read soon."""
@@ -139,7 +146,6 @@ class Following:
                 if present != self._present:
                     self._present = present
                     self._update(present)
-                await self._publisher.flush()
         except StoreError:
             self._faults.add()
             raise

@@ -24,7 +24,8 @@ from secvm.coordinator.present import Present
 from secvm.coordinator.records import DIGEST_BYTES
 from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
-from secvm.crypto.capsules import MAX_CAPSULE_BYTES, pack, unpack
+from secvm.crypto.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
+from secvm.crypto.lanes import Lanes
 from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
@@ -82,6 +83,7 @@ class Ingest:
         log: Log | None = None,
         limits: Limits | None = None,
         redeemer: Redeemer | None = None,
+        lanes: Lanes | None = None,
         look_s: float | None = None,
         fresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -91,7 +93,9 @@ class Ingest:
         self._clock = clock
         self._limits = limits or Limits()
         self._present = Present()
-        self._opener = Opener(store, metrics=metrics, log=log, redeemer=redeemer, look_s=look_s, fresh=fresh)
+        self._opener = Opener(
+            store, metrics=metrics, log=log, redeemer=redeemer, lanes=lanes, look_s=look_s, fresh=fresh
+        )
         self._waiting_bytes = 0
         #: Digests of what the gateway stored last, oldest first; a flood of one capsule shall not fill the disk.
         self._remembered: dict[bytes, None] = {}
@@ -142,10 +146,10 @@ class Ingest:
 
         ``whole``: nothing is dropped, one that has none refuses the batch.
         """
-        capsules = unpack(packed)
+        key_ids = first_bytes(packed)
         refused: RemoteProtocolError = MalformedMessageError("a batch without capsules")
         groups: list[tuple[int, bytes]] = []
-        for key_id in sorted({capsule[0] for capsule in capsules}):
+        for key_id in sorted(set(key_ids)):
             try:
                 epoch = self._epoch(key_id)
             except RemoteProtocolError as error:
@@ -153,10 +157,10 @@ class Ingest:
                     raise
                 refused = error
                 continue
-            some = [capsule for capsule in capsules if capsule[0] == key_id]
-            if len(some) == len(capsules) <= GROUP:
+            if key_ids.count(key_id) == len(key_ids) <= GROUP:
                 groups.append((epoch, packed))
             else:
+                some = [capsule for capsule in unpack(packed) if capsule[0] == key_id]
                 groups += [(epoch, pack(some[i : i + GROUP])) for i in range(0, len(some), GROUP)]
         if not groups:
             raise refused

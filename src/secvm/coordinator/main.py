@@ -29,18 +29,22 @@ from secvm.coordinator.receipt_shelf import FolderShelf, Shelf
 from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.lanes import Lanes
 from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
+from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import make_secret, read_secret, read_token_seed
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import make_secret, read_secret, read_settings, read_token_seed
+from secvm.runtime.settings import read_settings
 from secvm.runtime.waits import end_all
 
 STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
@@ -50,10 +54,10 @@ SETTINGS_FILE, RECEIVED_FOLDER = "coordinator.toml", "received"
 _ADMIN_KEY_BYTES = 32
 
 
-def serve(settings_path: Path) -> None:
-    """Run a coordinator until it is told to stop."""
+def serve(settings_path: Path, passphrase: Passphrase | None = None) -> None:
+    """Run a coordinator until it is told to stop; ``passphrase`` opens its keys where they are under one."""
     settings = read_settings(settings_path, CoordinatorSettings)
-    coordinator = Coordinator(settings, settings_path.resolve().parent)
+    coordinator = Coordinator(settings, settings_path.resolve().parent, passphrase)
     run_service(coordinator.run, log=coordinator.log)
 
 
@@ -86,8 +90,9 @@ def log_key(folder: Path) -> VerifyKey:
 class Coordinator:
     """One process's parts: a whole coordinator on a file of its own, or one node of many on a database."""
 
-    def __init__(self, settings: CoordinatorSettings, folder: Path) -> None:
+    def __init__(self, settings: CoordinatorSettings, folder: Path, passphrase: Passphrase | None = None) -> None:
         self._settings = settings
+        self._passphrase = passphrase
         self._folder = folder
         state = folder / settings.state.folder
         self._public = None if settings.public is None else folder / settings.public.folder
@@ -117,7 +122,9 @@ class Coordinator:
         self.log = Log(sys.stderr, self._clock, "coordinator")
         self._metrics = Metrics("coordinator")
         self._beacons = _beacons(settings, folder, self._clock)
-        self._token_seed = None if settings.tokens is None else read_token_seed(folder / settings.tokens.seed_file)
+        self._token_seed: bytes | None = None
+        if settings.tokens is not None:
+            self._token_seed = read_token_seed(folder / settings.tokens.seed_file, passphrase=self._passphrase)
         self._admin_sha256 = _admin_sha256(state)
         self._key: SigningKey | None = None
         self._log_key: SigningKey | None = None
@@ -127,7 +134,8 @@ class Coordinator:
             self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
         else:
             assert settings.node is not None
-            self._store = _open_database(settings.database.address(folder, os.environ), settings.node.claim_s)
+            address = settings.database.address(folder, os.environ, self._passphrase)
+            self._store = _open_database(address, settings.node.claim_s)
         try:
             self._check(state)
         except BaseException:
@@ -136,7 +144,8 @@ class Coordinator:
         self.ingest_limits = ingest_limits(settings)
 
     def _read_keys(self, state: Path) -> None:
-        self._key, self._log_key = _key_in(state / KEY_FILE), _key_in(state / LOG_KEY_FILE)
+        self._key = _key_in(state / KEY_FILE, self._passphrase)
+        self._log_key = _key_in(state / LOG_KEY_FILE, self._passphrase)
         if self._log_key.public == self._key.public:
             raise BadInputError(f"{KEY_FILE} and {LOG_KEY_FILE} hold one key; a log signs with a key of its own")
 
@@ -171,6 +180,11 @@ class Coordinator:
         self._shelf.close()
         self._held.close()
 
+    def _lanes(self) -> Lanes | None:
+        found = find_lanes(self._settings.opening.lanes)
+        self.log.tell("opening", mode="one-by-one" if found.lanes is None else "lanes", reason=found.reason)
+        return found.lanes
+
     async def run(self, stop: asyncio.Event) -> None:
         held = Held(
             settings=self._settings,
@@ -186,6 +200,7 @@ class Coordinator:
             token_seed=self._token_seed,
             admin_sha256=self._admin_sha256,
             newest_pulse=self._newest_pulse,
+            lanes=self._lanes(),
         )
         try:
             if self._settings.node is None:
@@ -280,11 +295,11 @@ def _check_folders(state: Path, public: Path | None) -> None:
         raise BadInputError("the public folder and the state folder must not lie in each other")
 
 
-def _key_in(path: Path) -> SigningKey:
+def _key_in(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
     """A key that signs; made on first start."""
     if not path.exists():
         make_secret(path, os.urandom(SEED_BYTES))
-    return SigningKey(read_secret(path, shortest=SEED_BYTES))
+    return SigningKey(read_secret(path, shortest=SEED_BYTES, passphrase=passphrase))
 
 
 def _beacons(settings: CoordinatorSettings, folder: Path, clock: Clock) -> WebBeacons:

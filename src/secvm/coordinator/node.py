@@ -31,6 +31,9 @@ from secvm.runtime.clock import Clock
 from secvm.runtime.own_loop import in_own_loop
 from secvm.runtime.waits import any_of, end_all
 
+#: So many times as rarely is a store looked at that tells of changes.
+_PATIENT = 10
+
 
 @runtime_checkable
 class Telling(Protocol):
@@ -75,7 +78,8 @@ class Node:
             steady=steady,
             log=held.log,
             metrics=held.metrics,
-            poll_s=part.poll_s,
+            # Where the store tells of changes, looking for them is only for those that it did not tell of.
+            poll_s=part.poll_s * (_PATIENT if isinstance(held.store, Telling) else 1),
         )
         self._helping = Helping(
             self._following,
@@ -153,12 +157,14 @@ class Node:
             try:
                 changed = await asyncio.to_thread(store.wait_for_change, self._part.poll_s)
             except StoreError:
-                changed = False
                 await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
+                continue
             if changed:
                 self._following.poke()
                 if self._look is not None:
                     self._look()
+            else:
+                self._following.heard_nothing()
 
     async def _refresh(self) -> None:
         await self._following.refresh()
@@ -239,11 +245,12 @@ class Node:
         """Wake the driver when an operator has spoken at another node."""
         known = None
         while not stop.is_set():
+            look.clear()
             found = [(one.digest, one.standing) for one in await asyncio.to_thread(store.experiments)]
-            if known is not None and found != known:
+            # Also the first time: its first step may have read just before something came.
+            if found != known:
                 driver.nudge()
             known = found
-            look.clear()
             await any_of(
                 stop.wait(), look.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s))
             )

@@ -35,6 +35,8 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 _SHORT = "public, max-age=5"
 #: Blobs kept in memory; those of the newest round are asked for by everybody.
 _CACHE_BYTES = 2**26
+#: Blobs that ``warm`` fetches: a tally, a state and two weights for each of two rounds.
+_WARMED = 8
 
 #: A path, and a way to ask whether another one is shown → what is there, and its media type.
 Further = Callable[[str, Callable[[str], bool]], tuple[bytes, str] | None]
@@ -217,7 +219,8 @@ class Publisher:
         return data
 
     def warm(self) -> None:
-        """Have the blobs in memory that were put last, before anybody asks. Blocks."""
-        for path, data in list(self._unwritten):
-            if data is None:
-                self._blob(path.rpartition("/")[2])
+        """Have the newest blobs in memory, those of a round or two, before everybody asks for them. Blocks."""
+        with self._lock:
+            newest = [path for path, data in self._unwritten if data is None][-_WARMED:]
+        for path in newest:
+            self._blob(path.rpartition("/")[2])

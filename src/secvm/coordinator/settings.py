@@ -28,6 +28,10 @@
     batch_bytes = 4194304           # of a relay's batch
     deposit_bytes = 67108864        # of a relay's whole epoch: 500,000 packages
 
+    [opening]
+    lanes = "auto"                  # eight capsules at once, where 'secvm coordinator build-lanes' has built the code
+                                    # for it and the CPU can; "off": one after the other, always
+
     [tokens]                        # for experiments with anonymous tokens (docs/protocol.md §24)
     seed_file = "tokens.seed"       # the same as the issuer's, which is a relay
 
@@ -79,7 +83,10 @@ from secvm.errors import BadInputError, ProtocolError
 from secvm.protocol.documents import Fields
 from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
-from secvm.runtime.settings import Settings, read_secret
+from secvm.runtime.lanes import Mode
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import read_secret
+from secvm.runtime.settings import Settings
 
 
 def _check_sha256(text: str) -> str:
@@ -136,6 +143,12 @@ class GatewayPart(Settings):
 
     #: Not only relays with a token.
     anybody: bool = False
+
+
+class OpeningPart(Settings):
+    """How capsules are opened."""
+
+    lanes: Mode = "auto"
 
 
 class LimitsPart(Settings):
@@ -214,11 +227,16 @@ class DatabasePart(Settings):
     #: postgresql://…, or file:PATH of a file with it that only its owner can read, or env:NAME of the environment.
     url: Annotated[str, pydantic.Field(pattern="^(postgresql://|postgres://|file:|env:).", repr=False)]
 
-    def address(self, folder: Path, environment: Mapping[str, str]) -> str:
+    @property
+    def file(self) -> str | None:
+        """The file in which the address stands, where one does."""
+        return self.url.removeprefix("file:") if self.url.startswith("file:") else None
+
+    def address(self, folder: Path, environment: Mapping[str, str], passphrase: Passphrase | None = None) -> str:
         """Where the database is; files are relative to ``folder``."""
         kind, _, rest = self.url.partition(":")
         if kind == "file":
-            data = read_secret(folder / rest, shortest=1)
+            data = read_secret(folder / rest, shortest=1, passphrase=passphrase)
             try:
                 return data.decode().strip()
             except UnicodeDecodeError:
@@ -260,6 +278,7 @@ class CoordinatorSettings(Settings):
     relays: tuple[RelayPart, ...] = ()
     gateway: GatewayPart = GatewayPart()
     limits: LimitsPart = LimitsPart()
+    opening: OpeningPart = OpeningPart()
     log: LogPart | None = None
     witnesses: Annotated[tuple[WitnessPart, ...], pydantic.Field(max_length=MAX_WITNESSES)] = ()
     beacons: BeaconsPart = BeaconsPart()

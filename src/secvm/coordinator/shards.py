@@ -147,8 +147,9 @@ class ShardCounting:
         while True:
             if await asyncio.to_thread(self.count_one, epoch, lambda: rounds):
                 continue
-            found = await asyncio.to_thread(self._store.shards, epoch)
-            if len(found) == self._store.n_shards:
+            done = await asyncio.to_thread(self._store.counted_shards, epoch)
+            if len(done) == self._store.n_shards:
+                found = await asyncio.to_thread(self._store.shards, epoch)
                 return await asyncio.to_thread(self._add, epoch, found, rounds)
             # Others are at it, or were: their claims end.
             await asyncio.sleep(self._nap_s)

@@ -8,9 +8,13 @@ and goes on when it has ended.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
+
+#: How long to wait before somebody is told once more to end.
+_AGAIN_S = 1.0
 
 
 async def in_own_loop(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], ending: asyncio.Event) -> None:
@@ -35,22 +39,35 @@ async def in_own_loop(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
     thread = threading.Thread(target=work, name="own-loop", daemon=True)
     thread.start()
-    loop, task, stop = await asyncio.shield(begun)
 
-    def tell(act: Callable[[], object]) -> None:
-        # It may just have ended by itself.
-        if not ended.done() and not loop.is_closed():
-            loop.call_soon_threadsafe(act)
+    def tell(act: Callable[[asyncio.Task[Any], asyncio.Event], object]) -> None:
+        if begun.done() and not ended.done():
+            loop, task, stop = begun.result()
+            # It may end by itself this instant.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(act, task, stop)
+
+    def pass_on(_: asyncio.Future[Any]) -> None:
+        if ending.is_set():
+            tell(lambda _task, stop: stop.set())
 
     passing = asyncio.ensure_future(ending.wait())
-    passing.add_done_callback(lambda done: None if done.cancelled() else tell(stop.set))
+    passing.add_done_callback(pass_on)
+    begun.add_done_callback(pass_on)
     try:
         fault = await asyncio.shield(ended)
     except asyncio.CancelledError:
-        tell(task.cancel)
-        await asyncio.shield(ended)
+        # It may not even have begun; whoever goes on before it has ended would have two of it.
+        cancelled = asyncio.ensure_future(_until_ended(ended, lambda: tell(lambda task, _stop: task.cancel())))
+        await asyncio.shield(cancelled)
         raise
     finally:
         passing.cancel()
     if fault is not None:
         raise fault
+
+
+async def _until_ended(ended: asyncio.Future[Any], again: Callable[[], None]) -> None:
+    while not ended.done():
+        again()
+        await asyncio.wait({ended}, timeout=_AGAIN_S)

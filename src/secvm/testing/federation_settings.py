@@ -13,7 +13,7 @@ from typing import Any
 from secvm.coordinator.main import KEY_FILE, LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.relay.main import make_key, make_token_seed
-from secvm.runtime.settings import make_secret
+from secvm.runtime.secret_files import make_secret
 from secvm.witness.main import make as make_witness
 
 COORDINATOR, RELAY = "coordinator", "relay"

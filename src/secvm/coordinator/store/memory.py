@@ -311,6 +311,10 @@ class MemoryStore:
             if not held.scrubbed:
                 held.shards.setdefault(shard, bytes(result))
 
+    def counted_shards(self, epoch: int) -> set[int]:
+        with self._lock:
+            return set(self._epoch(epoch).shards)
+
     def shards(self, epoch: int) -> dict[int, bytes]:
         with self._lock:
             return dict(sorted(self._epoch(epoch).shards.items()))

@@ -272,6 +272,10 @@ class CoordinatorStore(Protocol):
         """
         ...
 
+    def counted_shards(self, epoch: int) -> set[int]:
+        """Which shards have a result. Results are large: whoever waits for the last one asks this."""
+        ...
+
     def shards(self, epoch: int) -> dict[int, bytes]:
         """The results that are there, by shard."""
         ...

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.named_sql import epoch_tables, queries
+from secvm.coordinator.store.named_sql import epoch_tables, given_groups, queries
 from secvm.coordinator.store.port import SHARDS, Deposit, StoredKey
 from secvm.coordinator.store.postgres_migrations import check_schema
 from secvm.coordinator.store.postgres_pool import BusyError, Connection, NoTableError, Patience, Pool, Row, run
@@ -109,7 +109,7 @@ class PostgresStore(PostgresRounds):
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
         if sum(map(len, packed)) > _STATEMENT_BYTES:
             return self._appended(epoch, lambda: self._append_much(epoch, packed))
-        return self._appended(epoch, lambda: self._ask(epoch, "append_sealed", groups=list(packed)) == [(True,)])
+        return self._appended(epoch, lambda: self._put(epoch, "append_sealed", packed))
 
     def append_opened(self, epoch: int, block: bytes, spent: bytes = b"") -> bool:
         check_block(block)
@@ -123,8 +123,7 @@ class PostgresStore(PostgresRounds):
         if sum(map(len, packed)) > _STATEMENT_BYTES:
             new = self._appended(deposit.epoch, lambda: self._append_much(deposit.epoch, packed, given))
         else:
-            given["groups"] = list(packed)
-            new = self._appended(deposit.epoch, lambda: self._ask(deposit.epoch, "deposit", **given) == [(True,)])
+            new = self._appended(deposit.epoch, lambda: self._put(deposit.epoch, "deposit", packed, **given))
         # Not new is either closed, or there already: also by another node just now.
         return new or bool(self._pool.once(_SQL["deposited"], {"epoch": deposit.epoch, "relay": deposit.relay}))
 
@@ -140,6 +139,12 @@ class PostgresStore(PostgresRounds):
         except NoTableError:
             return False
 
+    def _put(self, epoch: int, query: str, packed: Sequence[bytes], **given: object) -> bool:
+        """Groups in one statement, and whether they were taken."""
+        groups, parameters = given_groups(packed)
+        text = _SQL[query].format(groups=groups, **epoch_tables(epoch))
+        return self._pool.once(text, {"epoch": epoch, **given, **parameters}) == [(True,)]
+
     def _append_much(self, epoch: int, packed: Sequence[bytes], deposit: dict[str, object] | None = None) -> bool:
         """More than one statement takes, in one transaction all the same."""
         tables = epoch_tables(epoch)
@@ -149,8 +154,9 @@ class PostgresStore(PostgresRounds):
                 return False
             if deposit is not None and not run(connection, _SQL["deposit_count"], epoch=epoch, **deposit):
                 return False
-            for groups in _portions(packed):
-                run(connection, _SQL["put_sealed"].format(**tables), groups=groups)
+            for portion in _portions(packed):
+                groups, parameters = given_groups(portion)
+                run(connection, _SQL["put_sealed"].format(groups=groups, **tables), **parameters)
         return True
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
@@ -231,11 +237,13 @@ class PostgresStore(PostgresRounds):
                 if not run(connection, query, shard=shard, piece=piece, result=part):
                     return
 
+    def counted_shards(self, epoch: int) -> set[int]:
+        return {shard for (shard,) in self._there(epoch, "counted_shards")}
+
     def shards(self, epoch: int) -> dict[int, bytes]:
-        pieces: dict[int, list[bytes]] = {}
-        for shard, piece in self._there(epoch, "shards"):
-            pieces.setdefault(shard, []).append(piece)
-        return {shard: b"".join(parts) for shard, parts in pieces.items()}
+        # A question for each: together they may be more than a statement has time for.
+        found = {shard: self._there(epoch, "shard", shard=shard) for shard in sorted(self.counted_shards(epoch))}
+        return {shard: b"".join(piece for (piece,) in pieces) for shard, pieces in found.items() if pieces}
 
     def deposits(self, epoch: int) -> list[Deposit]:
         return [Deposit(*row) for row in self._pool.once(_SQL["deposits"], {"epoch": epoch})]

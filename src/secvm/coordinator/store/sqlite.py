@@ -252,6 +252,14 @@ class SQLiteStore:
             if not scrubbed:
                 connection.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (epoch, result))
 
+    def counted_shards(self, epoch: int) -> set[int]:
+        with self._database.reading() as connection:
+            return (
+                set()
+                if connection.execute("SELECT 1 FROM shards WHERE epoch = ?", (epoch,)).fetchone() is None
+                else {0}
+            )
+
     def shards(self, epoch: int) -> dict[int, bytes]:
         with self._database.reading() as connection:
             rows = connection.execute("SELECT 0, result FROM shards WHERE epoch = ?", (epoch,)).fetchall()

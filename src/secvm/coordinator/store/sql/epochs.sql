@@ -1,4 +1,5 @@
--- Epochs and what came in them. {sealed}, {opened}, {spent}, {shards} and {keys} are the epoch's own tables.
+-- Epochs and what came in them. {sealed}, {opened}, {spent}, {shards} and {keys} are the epoch's own tables;
+-- {groups} is as many groups as are given.
 
 -- node --
 -- A name for a node that no other has.
@@ -38,7 +39,7 @@ SELECT {epoch} AS epoch, key_id, private FROM {keys};
 WITH held AS MATERIALIZED (
     SELECT 1 FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE
 ), put AS (
-    INSERT INTO {sealed} (packed) SELECT packed FROM held, unnest(%(groups)b::bytea[]) AS packed
+    INSERT INTO {sealed} (packed) SELECT packed FROM held, {groups} AS given (packed)
 )
 SELECT count(*) > 0 FROM held;
 
@@ -62,7 +63,7 @@ WITH held AS MATERIALIZED (
     ON CONFLICT (epoch, relay) DO NOTHING
     RETURNING 1
 ), put AS (
-    INSERT INTO {sealed} (packed) SELECT packed FROM counted, unnest(%(groups)b::bytea[]) AS packed
+    INSERT INTO {sealed} (packed) SELECT packed FROM counted, {groups} AS given (packed)
 )
 SELECT count(*) > 0 FROM counted;
 
@@ -74,7 +75,7 @@ RETURNING true;
 
 -- put_sealed --
 -- Groups of whoever holds the epoch open.
-INSERT INTO {sealed} (packed) SELECT packed FROM unnest(%(groups)b::bytea[]) AS packed;
+INSERT INTO {sealed} (packed) SELECT packed FROM {groups} AS given (packed);
 
 -- deposited --
 -- Whether the relay has deposited.
@@ -178,11 +179,15 @@ INSERT INTO {shards} (shard, piece, result) VALUES (%(shard)s, %(piece)s, %(resu
 ON CONFLICT (shard, piece) DO NOTHING
 RETURNING true;
 
--- shards --
--- All results.
-SELECT shard, result FROM {shards}
-WHERE EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
-ORDER BY shard, piece;
+-- counted_shards --
+-- Which shards have a result.
+SELECT shard FROM {shards} WHERE piece = 0 AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed);
+
+-- shard --
+-- One result, in its pieces.
+SELECT result FROM {shards}
+WHERE shard = %(shard)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
+ORDER BY piece;
 
 -- close --
 -- Nothing is appended any more. Waits for everybody who holds the epoch open.
