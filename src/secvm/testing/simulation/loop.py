@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from secvm.testing.simulation.lives import LIFE, make_task
 
-
 R = TypeVar("R")
 #: So many turns without a millisecond in between are a circle.
 _MOST_TURNS = 20_000
