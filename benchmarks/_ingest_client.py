@@ -3,7 +3,8 @@
     python _ingest_client.py batches PORT FILE SIZE CONNECTIONS TOKEN     capsules in batches of SIZE
     python _ingest_client.py singles PORT FILE COUNT CONNECTIONS          one capsule a request, COUNT of them
 
-FILE holds capsules side by side. Prints how many were acknowledged, in how long, and for single ones the latencies.
+PORT may be several, with commas. FILE holds capsules side by side. Prints how many were acknowledged, in how long, and
+for single ones the latencies.
 """
 
 from __future__ import annotations
@@ -68,20 +69,23 @@ class _Sender(asyncio.Protocol):
             self._done.set_exception(RuntimeError("the server hung up"))
 
 
-async def send(port: int, requests: list[bytes], connections: int) -> tuple[float, list[float]]:
+async def send(ports: list[int], requests: list[bytes], connections: int) -> tuple[float, list[float]]:
     """Send all, each connection one at a time; seconds, and the seconds of each."""
     loop = asyncio.get_running_loop()
     work = iter(requests)
     times: list[float] = []
     ends: list[asyncio.Future[None]] = [loop.create_future() for _ in range(connections)]
     started = time.perf_counter()
-    for end in ends:
+    for i, end in enumerate(ends):
+        port = ports[i % len(ports)]
         await loop.create_connection(lambda end=end: _Sender(work, times, end), "127.0.0.1", port)  # type: ignore[misc]
     await asyncio.gather(*ends)
     return time.perf_counter() - started, sorted(times)
 
 
-async def main(kind: str, port: int, capsules: list[bytes], number: int, connections: int, token: str = "") -> None:
+async def main(
+    kind: str, ports: list[int], capsules: list[bytes], number: int, connections: int, token: str = ""
+) -> None:
     """Send, and tell."""
     if kind == "batches":
         groups = [capsules[i : i + number] for i in range(0, len(capsules), number)]
@@ -89,10 +93,12 @@ async def main(kind: str, port: int, capsules: list[bytes], number: int, connect
     else:
         some = [request("/v1/capsule", REQUEST_MEDIA_TYPE, capsule) for capsule in capsules]
         requests = [some[i % len(some)] for i in range(number)]
-    seconds, times = await send(port, requests, connections)
+    cpu = time.process_time()
+    seconds, times = await send(ports, requests, connections)
     told = {
         "requests": len(times),
         "seconds": seconds,
+        "client_cpu_s": time.process_time() - cpu,
         "p50_ms": 1000 * times[len(times) // 2],
         "p99_ms": 1000 * times[len(times) * 99 // 100],
     }
@@ -102,4 +108,4 @@ async def main(kind: str, port: int, capsules: list[bytes], number: int, connect
 if __name__ == "__main__":
     _kind, _port, _file, _number, _connections, *_token = sys.argv[1:]
     _capsules = packing.unpack(Path(_file).read_bytes())
-    uvloop.run(main(_kind, int(_port), _capsules, int(_number), int(_connections), *_token))
+    uvloop.run(main(_kind, [int(one) for one in _port.split(",")], _capsules, int(_number), int(_connections), *_token))

@@ -1,8 +1,9 @@
 """The two servers of ``benchmarks/ingest.py``, each a process of its own: ``ours``, and ``peer``, starlette on uvicorn.
 
-Started with the name of one and a folder for its database, it prints the port it listens on. Then it obeys lines on its
-standard input: ``begin`` takes the time, ``end`` prints what was used since (for ``ours`` after everything was opened
-and counted), ``quit`` ends it. Both store what they get with the same ``SQLiteStore``, packed, a group in one commit.
+Started with the name of one and a folder for its database, or the address of one, it prints the port it listens on.
+Then it obeys lines on its standard input: ``begin`` takes the time, ``end`` prints what was used since (for ``ours``
+after everything was opened and counted), ``quit`` ends it. Both store what they get with the same ``SQLiteStore``,
+packed, a group in one commit.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import Ingest
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.present import OpenRound, Present
-from secvm.coordinator.store.port import StoredKey
+from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.capsules import pack
 from secvm.crypto.signing import SigningKey
@@ -81,10 +82,19 @@ async def _obey(end: object = None) -> None:
             _tell(**used, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, **more)
 
 
-async def ours(folder: Path, *, opener: bool) -> None:
+def _store(place: str) -> CoordinatorStore:
+    if not place.startswith("postgresql:"):
+        store = SQLiteStore(Path(place) / "ours.sqlite")
+        store.add_key(KEY)
+        return store
+    from secvm.coordinator.store.postgres import PostgresStore
+
+    return PostgresStore(place)
+
+
+async def ours(place: str, *, opener: bool) -> None:
     """The coordinator's package path, with the parts that it has in a real one."""
-    store = SQLiteStore(folder / "ours.sqlite")
-    store.add_key(KEY)
+    store = _store(place)
     clock = ManualClock(30_000)  # the middle of the window
     ingest = Ingest(store, clock, metrics=Metrics("coordinator"))
     gateway = Gateway(dice=os.urandom, public=lambda _path: None, date=lambda: "")
@@ -162,5 +172,5 @@ async def peer(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _kind, _folder = sys.argv[1], Path(sys.argv[2])
-    uvloop.run(peer(_folder) if _kind == "peer" else ours(_folder, opener=_kind == "batches"))
+    _kind, _place = sys.argv[1], sys.argv[2]
+    uvloop.run(peer(Path(_place)) if _kind == "peer" else ours(_place, opener=_kind == "batches"))

@@ -25,8 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from cryptography.hazmat.primitives.asymmetric import x25519
@@ -58,11 +59,11 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     """All of it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "capsules").write_bytes(pack(_capsules(arguments.packages)))
+        (folder / "capsules").write_bytes(pack(capsules(arguments.packages)))
         operations: list[tuple[float, str]] = []
         batches = []
         for _ in range(arguments.turns):
-            operations.append(_x25519())
+            operations.append(openssl_x25519())
             batches.append(_turn(folder, "batches", _BATCH, 2, setting.TOKEN))
         if any(turn["distinct"] != arguments.packages or turn["counted"] != arguments.packages for turn in batches):
             raise SecVMError("not all packages were counted")
@@ -99,7 +100,8 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _capsules(count: int) -> list[bytes]:
+def capsules(count: int) -> list[bytes]:
+    """So many packages of the benchmark's round, sealed."""
     sealer = RequestSealer(gateway_key(setting.KEY).configuration)
     packages = [
         encode(
@@ -112,7 +114,7 @@ def _capsules(count: int) -> list[bytes]:
     return [sealer.seal(package_request(package), os.urandom).capsule for package in packages]
 
 
-def _x25519() -> tuple[float, str]:
+def openssl_x25519() -> tuple[float, str]:
     """X25519 operations per second of CPU time of one core: OpenSSL's own measurement, or a loop of pyca's."""
     binary = shutil.which("openssl")
     if binary is not None:
@@ -131,40 +133,72 @@ def _x25519() -> tuple[float, str]:
     return count / used, "pyca exchange"
 
 
-def _turn(folder: Path, kind: str, *work: object) -> dict[str, Any]:
-    """One server and one client; what both tell."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    with tempfile.TemporaryDirectory(dir=folder) as data:
-        server = subprocess.Popen(
-            [sys.executable, "-P", str(_HERE / "_ingest_server.py"), kind, data],
+class Server:
+    """A server's process, which obeys lines; ``place``: a folder for its store, or a database."""
+
+    def __init__(self, kind: str, place: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(_HERE / "_ingest_server.py"), kind, place],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            env=environment,
+            env=_environment(),
         )
-        assert server.stdin is not None
-        assert server.stdout is not None
-        try:
-            port = orjson.loads(server.stdout.readline())["port"]
-            server.stdin.write(b"begin\n")
-            load = "batches" if kind == "batches" else "singles"
-            client = subprocess.run(
-                [
-                    *(sys.executable, "-P", str(_HERE / "_ingest_client.py")),
-                    *(load, str(port), str(folder / "capsules"), *map(str, work)),
-                ],
-                stdout=subprocess.PIPE,
-                check=True,
-                env=environment,
-            )
-            server.stdin.write(b"end\n")
-            told = orjson.loads(server.stdout.readline())
-            server.stdin.write(b"quit\n")
-            server.wait(timeout=30)
-        finally:
-            server.kill()
-            server.communicate()
-    return {**orjson.loads(client.stdout), **told}
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        self.port = self._read()["port"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def begin(self) -> None:
+        """From here on time counts."""
+        self._tell(b"begin\n")
+
+    def end(self) -> dict[str, Any]:
+        """What it has used."""
+        self._tell(b"end\n")
+        told = self._read()
+        self._tell(b"quit\n")
+        self._process.wait(timeout=30)
+        return told
+
+    def _tell(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line)
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        told: dict[str, Any] = orjson.loads(self._process.stdout.readline())
+        return told
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def load(kind: str, servers: Sequence[Server], file: Path, *work: object) -> dict[str, Any]:
+    """What the client tells that sends to these servers."""
+    ports = ",".join(str(server.port) for server in servers)
+    client = subprocess.run(
+        [sys.executable, "-P", str(_HERE / "_ingest_client.py"), kind, ports, str(file), *map(str, work)],
+        stdout=subprocess.PIPE,
+        check=True,
+        env=_environment(),
+    )
+    told: dict[str, Any] = orjson.loads(client.stdout)
+    return told
+
+
+def _turn(folder: Path, kind: str, *work: object) -> dict[str, Any]:
+    """One server and one client; what both tell."""
+    with tempfile.TemporaryDirectory(dir=folder) as data, Server(kind, data) as server:
+        server.begin()
+        told = load("batches" if kind == "batches" else "singles", [server], folder / "capsules", *work)
+        return {**told, **server.end()}
 
 
 if __name__ == "__main__":

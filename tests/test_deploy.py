@@ -3,6 +3,8 @@
 import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from secvm.coordinator.settings import CoordinatorSettings
 from secvm.crypto.signing import SigningKey
 from secvm.participant.settings import ParticipantSettings
 from secvm.relay.settings import RelaySettings
+from secvm.runtime.passphrases import CREDENTIAL
 from secvm.runtime.settings import Settings, read_settings
 from secvm.witness.server import SEEN_PATH, SUBMIT_PATH
 from secvm.witness.settings import WitnessSettings
@@ -169,7 +172,7 @@ def test_the_example_experiment_fits_the_example_coordinator() -> None:
 
 
 #: The language in which a page's commands are marked.
-PAGES = {"run-for-real": "", "run-a-witness": "text"}
+PAGES = {"run-for-real": "", "run-a-witness": "text", "rotate-keys": "text"}
 
 
 def commands() -> list[list[str]]:
@@ -202,3 +205,87 @@ def test_the_how_to_names_only_metrics_that_exist() -> None:
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/secvm").glob("*/*.py"))
     assert named
     assert {name for name in named if not re.search(rf"metrics\.counter\(\s*\"{name}\"", source)} == set()
+
+
+# ── security ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SERVERS = pytest.mark.parametrize("party", ["coordinator", "relay", "witness"])
+
+
+def unit_of(party: str) -> list[str]:
+    return (DEPLOY / f"secvm-{party}.service").read_text(encoding="utf-8").splitlines()
+
+
+@SERVERS
+def test_the_proxy_speaks_tls_1_3_alone_and_resumes_nothing_that_ties_connections_together(party: str) -> None:
+    proxy = (DEPLOY / f"nginx-{party}.conf").read_text(encoding="utf-8")
+    lines = [line.strip() for line in proxy.splitlines()]
+    assert [line for line in lines if line.startswith("ssl_protocols")] == ["ssl_protocols TLSv1.3;"]
+    assert "ssl_early_data off;" in lines
+    assert "ssl_session_tickets off;" in lines
+    assert ("ssl_session_cache off;" in lines) == (party == "relay")
+    assert 'add_header Strict-Transport-Security "max-age=63072000" always;' in lines
+    # Nobody is served without TLS.
+    assert all("ssl" in line for line in lines if line.startswith("listen "))
+
+
+@SERVERS
+def test_the_unit_shuts_the_service_in(party: str) -> None:
+    lines = unit_of(party)
+    for line in (
+        *("NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "PrivateDevices=yes"),
+        *("PrivateUsers=yes", "ProtectProc=invisible", "RestrictNamespaces=yes", "CapabilityBoundingSet="),
+        *("AmbientCapabilities=", "SystemCallFilter=@system-service", "UMask=0077", "StateDirectoryMode=0700"),
+        *("MemorySwapMax=0", "LimitCORE=0"),
+    ):
+        assert line in lines, line
+    # numba compiles in the coordinator; nobody else needs memory that is written and run.
+    assert ("MemoryDenyWriteExecute=yes" in lines) == (party != "coordinator")
+
+
+@PARTIES
+def test_the_unit_shows_how_a_passphrase_comes(party: str) -> None:
+    (shown,) = [line for line in unit_of(party) if "LoadCredential=" in line]
+    name, source = shown.removeprefix("#LoadCredential=").split(":", 1)
+    assert name == CREDENTIAL
+    assert source.endswith("passphrase")
+
+
+#: As the kernel does for ``MemoryDenyWriteExecute=``: PR_SET_MDWE with PR_MDWE_REFUSE_EXEC_GAIN.
+SHUT_IN = (
+    "import ctypes, sys; told = ctypes.CDLL(None).prctl(65, 1, 0, 0, 0); sys.argv[0] = 'secvm';"
+    " print('shut in' if told == 0 else 'an older kernel', flush=True);"
+    " from secvm.cli.main import main; main()"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("party", ["relay", "witness"])
+def test_the_service_runs_without_memory_that_is_written_and_run(party: str, tmp_path: Path) -> None:
+    """On a kernel before 6.3, which cannot be asked for it, it is only seen that the service runs."""
+    settings = tmp_path / "settings.toml"
+    if party == "relay":
+        settings.write_text(
+            '[listen]\nport = 0\n[gateway]\nurl = "http://127.0.0.1:9"\n'
+            '[relay]\nmode = "forward"\n[epochs]\nperiod_s = 9\n'
+        )
+    else:
+        log = f'[[logs]]\nname = "log.example"\nkey = "{SigningKey(bytes(32)).public.data.hex()}"\n'
+        settings.write_text(
+            f'[listen]\nport = 0\n[witness]\nname = "w.example"\nkey_file = "{tmp_path}/key"\n'
+            f'[store]\npath = "{tmp_path}/db"\n{log}'
+        )
+        assert run(["witness", "key", "--config", str(settings)]) == 0
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", SHUT_IN, party, "serve", "--config", str(settings)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    ) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline(), process.stdout.readline()]
+        process.terminate()
+        assert process.wait(30) == 0, said
+    assert said[0] in ("shut in\n", "an older kernel\n")
+    assert '"event":"listening"' in said[1]

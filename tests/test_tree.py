@@ -123,6 +123,8 @@ def test_import_contracts_hold(copied_source: Path) -> None:
         pytest.param("ciphers", {"learning/t.py": "import cryptography"}, id="ciphers outside crypto"),
         pytest.param("dask", {"estimator/t.py": "import distributed"}, id="the estimator goes to many machines"),
         pytest.param("dask", {"coordinator/t.py": "import dask"}, id="the coordinator runs what it is sent"),
+        pytest.param("postgres", {"coordinator/t.py": "import psycopg"}, id="a coordinator goes past its store"),
+        pytest.param("postgres", {"testing/t.py": "import psycopg"}, id="tests go past the pool"),
         pytest.param("ciphers", {"runtime/t.py": "import py_arkworks_bls12381"}, id="pairings outside crypto"),
         *(
             pytest.param("pure", {"crypto/t.py": f"import {name}"}, id=f"crypto imports {name}")

@@ -19,6 +19,7 @@ from typing import Any
 
 import generate_beacons  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_cover  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_locking  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_tokens  # type: ignore[import-not-found]  # beside this program, not in a package
@@ -1218,6 +1219,7 @@ FILES: dict[str, Callable[[], JSON]] = (
     }
     | generate_protocol.FILES
     | generate_cover.FILES
+    | generate_locking.FILES
     | generate_log.FILES
     | generate_beacons.FILES
     | generate_tokens.FILES

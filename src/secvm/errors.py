@@ -4,13 +4,15 @@
     ├── BadInputError               the caller gave something that cannot be used (command line: exit code 2)
     │   ├── BadPeopleFileError      a file of people that cannot be read; carries the line, never its content
     │   ├── BadModelFileError       a model file that is not one, or was changed
-    │   └── BadExperimentError      parameters that contradict each other
+    │   ├── BadExperimentError      parameters that contradict each other
+    │   └── WrongPassphraseError    a secret does not open: another passphrase, or the file was changed
     ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
     ├── BeaconUnavailableError      a public beacon does not answer, or has no such round yet: ask again later
     ├── ClusterError                the machines of a sweep do not answer, are gone, or run something else
     ├── ConsentRefusedError         valid, but it tells more about a person than this device agrees to
     ├── OverLimitError              more than the person's limit of traffic allows today
     ├── StoreError                  a store could not do what was asked, and nothing of it is done: disk full, I/O error
+    │   └── StaleDriverError        … because another node drives by now
     └── ProtocolError               what was said between two parties breaks the protocol
         ├── LocalProtocolError      we broke it: fix the calling code
         └── RemoteProtocolError     they broke it; ``problem`` names what to answer
@@ -64,6 +66,10 @@ class BadExperimentError(BadInputError):
     """The experiment's parameters contradict each other."""
 
 
+class WrongPassphraseError(BadInputError):
+    """The passphrase is another one, or what is under it was changed."""
+
+
 class ArithmeticRangeError(SecVMError, ArithmeticError):
     """A value would leave the range in which the arithmetic is exact."""
 
@@ -86,6 +92,10 @@ class OverLimitError(SecVMError):
 
 class StoreError(SecVMError):
     """The store could not do it, and nothing of it is done."""
+
+
+class StaleDriverError(StoreError):
+    """Another node drives by now; nothing was changed."""
 
 
 class ProtocolError(SecVMError):

@@ -1,7 +1,9 @@
 """The package as other people get it: built, installed somewhere else, and run from there."""
 
 import email
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,16 +14,22 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built with what is already installed: nothing is fetched."""
-    root = Path(__file__).resolve().parents[2]
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(root)]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def build(root: Path, folder: Path, **environment: str) -> Path:
+    """Build with what is already installed: nothing is fetched."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(root)]
+    inherited = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**inherited, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     (file,) = folder.glob("*.whl")
     return file
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +64,24 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names} == {"secvm", wheel.name.rsplit("-", 3)[0] + ".dist-info"}
     assert not [name for name in names if "test_" in name or name.endswith((".nbi", ".nbc", ".pyc"))]
     assert [name for name in names if name.endswith("licenses/LICENSE")]
+
+
+def test_the_same_tree_gives_the_same_bytes_elsewhere_and_later(wheel: Path, tmp_path: Path) -> None:
+    """So that anybody can build what was published, and compare. SOURCE_DATE_EPOCH changes the times alone."""
+    copy = tmp_path / "somewhere else"
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.nb?"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, copy)
+    for number, path in enumerate(sorted(copy.rglob("*"))):
+        # Files as another checkout has them: other times, nobody else's to read.
+        path.chmod(0o700 if path.is_dir() else 0o600)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    again = build(copy, tmp_path / "again")
+    assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    dated = build(copy, tmp_path / "dated", SOURCE_DATE_EPOCH="1600000000")
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(dated) as other:
+        assert {info.date_time[:3] for info in other.infolist()} == {(2020, 9, 13)}
+        assert [(i.filename, i.CRC) for i in one.infolist()] == [(i.filename, i.CRC) for i in other.infolist()]
 
 
 def test_wheel_says_what_each_party_needs(wheel: Path) -> None:

@@ -1,4 +1,4 @@
-"""The kinds of coordinator store. A new one (PostgreSQL) is one more entry in ``KINDS``: all suites run on it too."""
+"""The kinds of coordinator store. A new one is one more entry in ``KINDS``: all suites run on it too."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from pathlib import Path
 
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound
+from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.protocol.round_state import RoundState
+from tests.postgres_server import cluster
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Kind:
     make: Callable[[Path], CoordinatorStore]
     #: Close, and open what is there again.
     reopen: Callable[[CoordinatorStore, Path], CoordinatorStore]
+    #: How many random lives it leads in a test: each question to a server takes its time.
+    examples: int = 100
 
 
 def open_sqlite(folder: Path) -> CoordinatorStore:
@@ -34,7 +38,32 @@ def reopen_memory(store: CoordinatorStore, folder: Path) -> CoordinatorStore:
     return store
 
 
-KINDS = [Kind("memory", lambda folder: MemoryStore(), reopen_memory), Kind("sqlite", open_sqlite, reopen_sqlite)]
+def open_postgres(folder: Path) -> CoordinatorStore:
+    place = folder / "postgres-url"
+    if not place.exists():
+        place.write_text(cluster().create_database(), encoding="ascii")
+    return PostgresStore(place.read_text(encoding="ascii"))
+
+
+def reopen_postgres(store: CoordinatorStore, folder: Path) -> CoordinatorStore:
+    store.close()
+    return open_postgres(folder)
+
+
+def driven(store: CoordinatorStore) -> CoordinatorStore:
+    """The store as its driver has it, where nobody drives without a term."""
+    if not isinstance(store, PostgresStore):
+        return store
+    term = store.lead("the test", 3600)
+    assert term is not None
+    return store.driving(term)
+
+
+KINDS = [
+    Kind("memory", lambda folder: MemoryStore(), reopen_memory),
+    Kind("sqlite", open_sqlite, reopen_sqlite),
+    Kind("postgres", open_postgres, reopen_postgres, examples=12),
+]
 
 
 def experiment(name: str = "e") -> StoredExperiment:

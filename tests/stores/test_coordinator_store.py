@@ -18,7 +18,7 @@ from secvm.coordinator.store.port import (
 )
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
-from tests.stores.kinds import KINDS, Kind, announced, block, experiment
+from tests.stores.kinds import KINDS, Kind, announced, block, driven, experiment
 
 KEY = StoredKey(epoch=7, key_id=7, private=b"p" * 32)
 DEPOSIT = Deposit(epoch=7, relay="relay", count=b"signed count")
@@ -32,7 +32,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture
 def store(kind: Kind, tmp_path: Path) -> Iterator[CoordinatorStore]:
-    made = kind.make(tmp_path)
+    made = driven(kind.make(tmp_path))
     yield made
     made.close()
 
@@ -97,6 +97,43 @@ def test_standing_is_kept(started: CoordinatorStore, standing: Standing) -> None
 def test_standing_of_an_unknown_experiment_is_refused(store: CoordinatorStore) -> None:
     with pytest.raises(LocalProtocolError):
         store.set_standing("e", Standing.PAUSED)
+
+
+@pytest.mark.parametrize("ended", [Standing.STOPPED, Standing.FINISHED])
+def test_what_is_over_stays_so(started: CoordinatorStore, ended: Standing) -> None:
+    for _ in range(2):
+        started.set_standing("e", ended)
+    for other in set(Standing) - {ended}:
+        with pytest.raises(LocalProtocolError, match="stays so"):
+            started.set_standing("e", other)
+    assert started.experiments()[0].standing is ended
+
+
+@pytest.mark.parametrize("standing", [Standing.PAUSED, Standing.STOPPED, Standing.FINISHED])
+def test_no_round_is_announced_of_an_experiment_that_does_not_run(
+    started: CoordinatorStore, standing: Standing
+) -> None:
+    started.announce(announced(1), {})
+    started.set_standing("e", standing)
+    started.announce(announced(1), {})
+    with pytest.raises(LocalProtocolError, match=standing.value):
+        started.announce(announced(2), {"w": b"w"})
+    assert started.rounds("e") == [announced(1)]
+
+
+def test_bytes_that_are_kept_under_a_name_stay(store: CoordinatorStore) -> None:
+    store.keep_blobs({"a": b"first", "b": b"other"})
+    store.keep_blobs({"a": b"second"})
+    assert (store.blob("a"), store.blob("b")) == (b"first", b"other")
+
+
+def test_nodes_agree_on_what_the_first_one_said(kind: Kind, store: CoordinatorStore, tmp_path: Path) -> None:
+    assert store.agree("salt", b"first") == b"first"
+    assert store.agree("salt", b"second") == b"first"
+    assert store.agree("other", b"second") == b"second"
+    again = driven(kind.reopen(store, tmp_path))
+    assert again.agree("salt", b"third") == b"first"
+    again.close()
 
 
 # ── rounds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -420,10 +457,10 @@ def test_reading_ends_when_the_epoch_is_scrubbed(store: CoordinatorStore) -> Non
 
 
 def test_everything_is_there_again_after_reopening(kind: Kind, tmp_path: Path) -> None:
-    store = kind.make(tmp_path)
+    store = driven(kind.make(tmp_path))
     store.add_experiment(experiment(), {"state": b"start"})
-    store.set_standing("e", Standing.FINISHED)
     to_closing(store)
+    store.set_standing("e", Standing.FINISHED)
     store.conclude("e", 1, tally="t", next_state="s", blobs={"t": b"tally"})
     store.add_key(KEY)
     store.deposit(DEPOSIT, [b"a", b"b"])
@@ -431,7 +468,7 @@ def test_everything_is_there_again_after_reopening(kind: Kind, tmp_path: Path) -
     store.close_epoch(6)
     store.scrub(5)
     before = (store.experiments(), store.rounds("e"), store.keys(), store.deposits(7), store.sealed(7, 9))
-    store = kind.reopen(store, tmp_path)
+    store = driven(kind.reopen(store, tmp_path))
     assert (store.experiments(), store.rounds("e"), store.keys(), store.deposits(7), store.sealed(7, 9)) == before
     assert (list(store.opened(7)), store.blob("t")) == ([block(1)], b"tally")
     assert not store.append_sealed(6, [b"c"])
@@ -470,7 +507,7 @@ def test_first_note_stays_and_the_newest_follows(kind: Kind, store: CoordinatorS
     store.keep_note("a/log", size=2, root=b"r2", note=b"two")
     expected = [StoredNote("a/log", 2, b"r2", b"two", b"two"), StoredNote("b/log", 3, b"r3", b"three", b"one")]
     assert store.notes() == expected
-    again = kind.reopen(store, tmp_path)
+    again = driven(kind.reopen(store, tmp_path))
     assert again.notes() == expected
     again.close()
 

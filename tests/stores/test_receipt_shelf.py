@@ -1,4 +1,4 @@
-"""Shelves of receipts: one suite for memory and folder; then what only files can do wrong."""
+"""Shelves of receipts: one suite for memory, folder and database; then what only files can do wrong."""
 
 import hashlib
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.coordinator.receipt_shelf import FolderShelf, MemoryShelf, Shelf
+from secvm.coordinator.store.postgres import PostgresStore
+from secvm.coordinator.store.postgres_shelf import PostgresShelf
 from secvm.errors import StoreError
 from secvm.protocol.received import (
     bucket_bits,
@@ -24,6 +27,7 @@ from secvm.protocol.received import (
     received_tree,
     side_by_side,
 )
+from tests.stores.kinds import driven, open_postgres
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,8 +40,13 @@ def keep(shelf: Shelf, epoch: int, packed: bytes) -> None:
     shelf.keep(epoch, packed, received_tree(packed))
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=["memory", "folder", "postgres"])
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    if request.param == "postgres":
+        with closing(driven(open_postgres(tmp_path))) as store:
+            assert isinstance(store, PostgresStore)
+            yield PostgresShelf(store)
+        return
     made: Shelf = MemoryShelf() if request.param == "memory" else FolderShelf(tmp_path / "received")
     yield made
     made.close()

@@ -63,7 +63,8 @@ def test_tables_are_strict_and_no_column_is_a_time(store: SQLiteStore) -> None:
     tables = connection.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall()
     own = [name for name, _ in tables if not name.startswith("sqlite_")]
     assert sorted(own) == [
-        "beacons", "blobs", "deposits", "epochs", "experiments", "keys", "notes", "opened", "rounds", "sealed", "spent",
+        "beacons", "blobs", "deposits", "driver", "epochs", "experiments", "keys", "notes", "opened", "rounds",
+        "sealed", "shards", "spent",
     ]  # fmt: skip
     assert all(strict for name, strict in tables if name in own)
     columns = {row[1] for name in own for row in connection.execute(f"PRAGMA table_info({name})")}

@@ -1,7 +1,7 @@
 """Random operations, with reopenings: every kind of store says what the memory store says."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,11 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredKey
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
-from tests.stores.kinds import KINDS, Kind, announced, block, experiment
+from tests.stores.kinds import KINDS, Kind, announced, block, driven, experiment
 
 EPOCHS = st.integers(1, 3)
 NUMBERS = st.integers(1, 3)
@@ -30,7 +31,7 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.model: CoordinatorStore = MemoryStore()
-        self.store = self.kind.make(Path(self.folder.name))
+        self.store = driven(self.kind.make(Path(self.folder.name)))
 
     def teardown(self) -> None:
         self.store.close()
@@ -41,7 +42,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.store = self.kind.reopen(self.store, Path(self.folder.name))
+        self.store = driven(self.kind.reopen(self.store, Path(self.folder.name)))
 
     @rule(name=EXPERIMENTS)
     def add_experiment(self, name: str) -> None:
@@ -103,6 +104,10 @@ class StoreMachine(RuleBasedStateMachine):
     def deposit(self, epoch: int, relay: str, count: bytes, groups: list[bytes]) -> None:
         self.both(lambda s: s.deposit(Deposit(epoch, relay, count), groups))
 
+    @rule(name=EXPERIMENTS, value=st.sampled_from([b"x", b"y"]))
+    def agree(self, name: str, value: bytes) -> None:
+        self.both(lambda s: s.agree(name, value))
+
     @rule(epoch=EPOCHS)
     def close_epoch(self, epoch: int) -> None:
         self.both(lambda s: s.close_epoch(epoch))
@@ -117,10 +122,15 @@ class StoreMachine(RuleBasedStateMachine):
         for name in ("e", "f"):
             self.both(lambda s, name=name: (s.rounds(name), s.beacons(name)))  # type: ignore[misc]
         for epoch in (1, 2, 3):
-            self.both(lambda s, epoch=epoch: (s.sealed(epoch, 99), list(s.opened(epoch)), s.deposits(epoch)))  # type: ignore[misc]
-            self.both(lambda s, epoch=epoch: list(s.spent(epoch)))  # type: ignore[misc]
+            self.both(lambda s, epoch=epoch: (s.sealed(epoch, 99), s.left_sealed(epoch), s.deposits(epoch)))  # type: ignore[misc]
+            self.both(lambda s, epoch=epoch: (settled(s.opened(epoch)), list(s.spent(epoch))))  # type: ignore[misc]
         for digest in ("e", "e1", "f2", "t", "u"):
             self.both(lambda s, digest=digest: s.blob(digest))  # type: ignore[misc]
+
+
+def settled(blocks: Iterable[bytes]) -> list[bytes]:
+    """Blocks whose records have the places that every store may give them."""
+    return [rules.by_shard(data)[0] for data in blocks]
 
 
 def outcome(act: Callable[[CoordinatorStore], Any], store: CoordinatorStore) -> object:
@@ -134,4 +144,4 @@ def outcome(act: Callable[[CoordinatorStore], Any], store: CoordinatorStore) -> 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "memory"], ids=lambda kind: kind.name)
 def test_store_does_what_the_memory_store_does(kind: Kind) -> None:
     machine = type("Machine", (StoreMachine,), {"kind": kind})
-    run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(max_examples=kind.examples, stateful_step_count=40))

@@ -51,7 +51,15 @@ from secvm.learning.package import (
 )
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
-from tests.vectors import beacon_checks, cover_checks, log_checks, protocol_checks, token_checks, trusted_checks
+from tests.vectors import (
+    beacon_checks,
+    cover_checks,
+    locking_checks,
+    log_checks,
+    protocol_checks,
+    token_checks,
+    trusted_checks,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "vectors/v1"
@@ -524,6 +532,7 @@ CHECKS: dict[str, Callable[[JSON], None]] = (
     {name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")}
     | protocol_checks.CHECKS
     | cover_checks.CHECKS
+    | locking_checks.CHECKS
     | log_checks.CHECKS
     | token_checks.CHECKS
     | trusted_checks.CHECKS

@@ -15,9 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from secvm.cli import system_packages
+from secvm.cli.audit_dependencies import audit
+from secvm.cli.chaos import chaos
 from secvm.cli.fuzz import fuzz
-from secvm.cli.output import note
+from secvm.cli.output import Format, FormatOption, note
 from secvm.cli.simulate import simulate
+from secvm.cli.soak import soak
 from secvm.cli.trials import trials
 from secvm.errors import BadInputError
 
@@ -120,6 +123,7 @@ def check(
         "lint": _tool("ruff", "check", "--quiet"),
         "types": _tool("mypy", *typed_folders(root)),
         "imports": ["-P", "-c", _LINT_IMPORTS],
+        "dependencies": _tool("secvm.cli.main", "dev", "audit-dependencies"),
     }
     if tests:
         steps["fast tests"] = _tool("pytest", "-q", "-m", "not slow", *_fast_tests(root))
@@ -172,7 +176,7 @@ def lock(
     """
     root = checkout()
     newest = ["--upgrade"] if upgrade else []
-    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens", "dask", "postgres", "lanes")
+    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens", "dask", "postgres")
     run = [
         "pyproject.toml",
         "--constraints",
@@ -186,8 +190,23 @@ def lock(
             raise typer.Exit(code)
 
 
+@app.command("audit-dependencies")
+def audit_dependencies(output_format: FormatOption = Format.TXT) -> None:
+    """Check every pin, its hashes, its licence and what is known against it.
+
+    Offline, in a second or two: locks are whole and hashed, what is installed is what is pinned, licences are allowed,
+    no version is known to be bad, and the program imports nothing else. Example:
+
+    \b
+        ./secvm dev audit-dependencies
+    """
+    audit(checkout(), output_format)
+
+
+app.command()(chaos)
 app.command()(simulate)
 app.command()(fuzz)
+app.command()(soak)
 app.command()(trials)
 
 

@@ -13,14 +13,14 @@ from typing import Annotated
 
 import typer
 
-from secvm.cli import participant_evidence, participant_vault
+from secvm.cli import participant_evidence, participant_lock, participant_vault
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.cli.participant_state import MaybeConfigOption, consent_of, known_digest, open_state
-from secvm.cli.participant_vault import FolderOption
+from secvm.cli.participant_vault import FolderOption, open_vault
+from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.state import DeviceState, Status
-from secvm.participant.vault import Vault
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import SystemClock
 
@@ -59,6 +59,8 @@ def join(
     accept_epsilon: Annotated[
         float | None, typer.Option(help="With a guarantee, here: agree to this ε.", show_default=False)
     ] = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Join an experiment, after showing what that means and asking for a yes.
@@ -83,12 +85,13 @@ def join(
     settings = read_settings(config, ParticipantSettings)
     words = _vocabulary(vocabulary)
     accepted = Accepted(accept_leakage, accept_epsilon)
+    passphrase = passphrase_of(passphrase_file, passphrase_fd)
     consent = settings.consent.consent(without_log=settings.trust.without_log)
 
     async def fetch_and_join() -> bool:
         from secvm.participant.main import make_transport
 
-        transport = make_transport(settings)
+        transport = make_transport(settings, passphrase)
         try:
             document, envelope = await _fetch(experiment, transport)
             clock, policy = make_clock(settings), settings.policy()
@@ -98,9 +101,9 @@ def join(
             salt = await fetch_salt(document, transport, policy, now=clock.now())
             agreed = yes or _agrees(document, what_leaves(document, consent.statement(document, curve=True)))
             if agreed:
-                device = open_device(settings, transport, clock)
+                device = open_device(settings, transport, clock, passphrase=passphrase)
                 try:
-                    with Vault(settings.device.folder) as vault:
+                    with open_vault(settings.device.folder, passphrase) as vault:
                         device.join(
                             experiment,
                             envelope,
@@ -148,7 +151,7 @@ def join(
 
 
 @app.command()
-def run(config: ConfigOption) -> None:
+def run(config: ConfigOption, passphrase_file: PassphraseFile = None, passphrase_fd: PassphraseFd = None) -> None:
     """Take part: fetch manifests, compute, send, until told to stop.
 
     Ctrl-C or SIGTERM stops it; what is not sent yet goes on with the next start, if the window is still open. What it
@@ -159,7 +162,7 @@ def run(config: ConfigOption) -> None:
     """
     from secvm.participant.main import run as run_device
 
-    run_device(config)
+    run_device(config, passphrase_of(passphrase_file, passphrase_fd))
 
 
 @app.command()
@@ -202,6 +205,8 @@ def predict(
     folder: FolderOption = None,
     source: SourceOption = None,
     vocabulary: VocabularyOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Say your label by the last model that your device believes. Nothing is sent.
@@ -217,7 +222,7 @@ def predict(
     state = open_state(config, folder)
     try:
         experiment = known_digest(state, experiment)
-        with Vault(state.folder) as vault:
+        with open_vault(state.folder, passphrase_of(passphrase_file, passphrase_fd)) as vault:
             # People of a test share one shelf, beside their folders.
             own, shared = state.folder / "models", state.folder.parent / "models"
             models = shared if shared.is_dir() and not own.is_dir() else own
@@ -277,6 +282,8 @@ def forget(
     experiment: ExperimentArgument,
     config: MaybeConfigOption = None,
     folder: FolderOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Leave an experiment for good, and forget what your device knows of you for it.
@@ -292,7 +299,7 @@ def forget(
     try:
         experiment = known_digest(state, experiment)
         state.forget(experiment)
-        with Vault(state.folder) as vault:
+        with open_vault(state.folder, passphrase_of(passphrase_file, passphrase_fd)) as vault:
             vault.forget_label(experiment)
     finally:
         state.close()
@@ -305,6 +312,7 @@ def forget(
 
 participant_vault.register(app)
 participant_evidence.register(app)
+participant_lock.register(app)
 
 
 def _set(experiment: str, status: Status, config: Path | None, folder: Path | None) -> str:

@@ -5,17 +5,21 @@ None of them shows a feature or a label: a terminal scrolls, is shared, and is l
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit
+from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.errors import BadInputError
+from secvm.participant.device_lock import open_lock
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, import_from, list_sources
 from secvm.participant.vault import Vault
 from secvm.runtime.clock import SystemClock
+from secvm.runtime.passphrases import Passphrase
 
 #: Where a person's device keeps everything, below the home.
 DEFAULT_FOLDER = Path(".local/share/secvm")
@@ -28,6 +32,11 @@ FolderOption = Annotated[
 def device_folder(folder: Path | None) -> Path:
     """The folder that was named, or the usual one."""
     return Path.home() / DEFAULT_FOLDER if folder is None else folder
+
+
+def open_vault(folder: Path, passphrase: Passphrase) -> Vault:
+    """The vault of this device; the passphrase is asked for where it has one."""
+    return Vault(folder, lock=open_lock(folder, passphrase, os.urandom))
 
 
 def import_features(
@@ -46,6 +55,8 @@ def import_features(
     ] = None,
     keep_as: Annotated[str | None, typer.Option("--as", help="Keep under this name instead of the source's.")] = None,
     folder: FolderOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Read features of a source on this device into the vault.
@@ -70,7 +81,7 @@ def import_features(
             raise BadInputError("--option takes NAME=VALUE, each name once")
         given[name] = value
     options = Options(home=Path.home(), now=SystemClock().now(), path=path, given=given)
-    with Vault(device_folder(folder)) as vault:
+    with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
         features = import_from(found, options, vault, keep_as=keep_as)
     name = keep_as or found.name
     emit(
@@ -93,6 +104,8 @@ def label(
     ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Forget your label for this question.")] = False,
     folder: FolderOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Give your own label for a question, or forget it.
@@ -107,7 +120,7 @@ def label(
         raise BadInputError("--answer and --forget exclude each other")
     if not forget and answer is None:
         answer = typer.prompt("Your label (not shown)", hide_input=True, err=True)
-    with Vault(device_folder(folder)) as vault:
+    with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
         if answer is None:
             vault.forget_label(question)
         else:
@@ -116,15 +129,21 @@ def label(
     emit({"question": question, "kept": not forget}, output_format, text=text)
 
 
-def show_vault(folder: FolderOption = None, output_format: FormatOption = Format.TXT) -> None:
+def show_vault(
+    folder: FolderOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
     """Count what the vault holds, by source.
 
-    Only numbers are shown. The vault is a file that is not encrypted, readable by you alone. Example:
+    Only numbers are shown. The vault is a file readable by you alone, and encrypted only if you have set a passphrase
+    (secvm participant protect-keys). Example:
 
     \b
         ./secvm participant show-vault
     """
-    with Vault(device_folder(folder)) as vault:
+    with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
         sources, labels = vault.summary(), vault.count_labels()
     emit({"features": sources, "labels": labels}, output_format)
 

@@ -6,6 +6,16 @@ from typing import Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit
+from secvm.cli.passphrases import (
+    NewPassphraseFd,
+    NewPassphraseFile,
+    PassphraseFd,
+    PassphraseFile,
+    Remove,
+    new_passphrase_of,
+    passphrase_of,
+    protect_and_tell,
+)
 
 app = typer.Typer(
     help="Run a relay: it knows who, not what.",
@@ -16,10 +26,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+Config = Annotated[Path, typer.Option(help="Settings of the relay, TOML.", metavar="FILE", show_default=False)]
+
 
 @app.command()
 def serve(
-    config: Annotated[Path, typer.Option(help="Settings of the relay, TOML.", metavar="FILE", show_default=False)],
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Run the relay until SIGTERM or Ctrl-C.
 
@@ -31,7 +45,7 @@ def serve(
     """
     from secvm.relay.main import serve as serve_relay
 
-    serve_relay(config)
+    serve_relay(config, passphrase_of(passphrase_file, passphrase_fd))
 
 
 @app.command()
@@ -68,3 +82,34 @@ def token_seed(
 
     make_token_seed(out)
     emit({"out": str(out)}, output_format, text=str(out))
+
+
+@app.command("protect-keys")
+def protect_keys(
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+    new_passphrase_file: NewPassphraseFile = None,
+    new_passphrase_fd: NewPassphraseFd = None,
+    remove: Remove = False,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Put the relay's key, token and token seed under a passphrase, change it, or take it away.
+
+    Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
+    docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:
+
+    \b
+        ./secvm relay protect-keys --config relay.toml
+    """
+    from secvm.relay.main import secret_files
+    from secvm.relay.settings import RelaySettings
+    from secvm.runtime.settings import read_settings
+
+    paths = secret_files(read_settings(config, RelaySettings))
+    protect_and_tell(
+        paths,
+        old=passphrase_of(passphrase_file, passphrase_fd),
+        new=new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove),
+        output_format=output_format,
+    )

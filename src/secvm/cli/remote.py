@@ -170,9 +170,10 @@ def _json(data: bytes) -> dict[str, Any]:
 
 
 def _read_key(path: Path) -> str:
-    from secvm.runtime.settings import read_secret
+    from secvm.cli.passphrases import passphrase_of
+    from secvm.runtime.secret_files import read_secret
 
-    key = read_secret(path).strip()
+    key = read_secret(path, passphrase=passphrase_of(None, None)).strip()
     # What cannot stand in a header would read as a coordinator that does not answer.
     if not re.fullmatch(rb"[!-~]+", key):
         raise BadInputError(f"{path} holds no admin key: one line, without spaces")

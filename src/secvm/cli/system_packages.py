@@ -1,6 +1,7 @@
 """What tests need from the system: found, installed with apt-get when this user may, or named when it is missing.
 
-The list is ``tests/system_packages.txt``. A missing package fails no test run: tests say what they did without it.
+The list is ``tests/system_packages.txt``. Tests say what they did without a browser; without PostgreSQL those of its
+store fail, each with a sentence that names the package.
 """
 
 import os

@@ -8,6 +8,16 @@ from typing import Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit
+from secvm.cli.passphrases import (
+    NewPassphraseFd,
+    NewPassphraseFile,
+    PassphraseFd,
+    PassphraseFile,
+    Remove,
+    new_passphrase_of,
+    passphrase_of,
+    protect_and_tell,
+)
 
 app = typer.Typer(
     help="Run a witness: it cosigns what has grown out of what it saw.",
@@ -24,7 +34,7 @@ Config = Annotated[
 
 
 @app.command()
-def serve(config: Config) -> None:
+def serve(config: Config, passphrase_file: PassphraseFile = None, passphrase_fd: PassphraseFd = None) -> None:
     """Run the witness until SIGTERM or Ctrl-C.
 
     docs/how-to/run-a-witness.md explains every setting. What happens is told on stderr, a JSON object a line. A line
@@ -35,11 +45,16 @@ def serve(config: Config) -> None:
     """
     from secvm.witness.main import serve as serve_witness
 
-    serve_witness(config)
+    serve_witness(config, passphrase_of(passphrase_file, passphrase_fd))
 
 
 @app.command()
-def key(config: Config, output_format: FormatOption = Format.TXT) -> None:
+def key(
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
     """Print the public key; make key and store if missing.
 
     The line is C2SP's: name, id and key. It goes to those whose logs are witnessed. A key that is there never gets a
@@ -50,7 +65,7 @@ def key(config: Config, output_format: FormatOption = Format.TXT) -> None:
     """
     from secvm.witness.main import make
 
-    public = make(config)
+    public = make(config, passphrase=passphrase_of(passphrase_file, passphrase_fd))
     emit(
         {"name": public.name, "key": public.key.data.hex(), "vkey": public.to_text()},
         output_format,
@@ -85,4 +100,34 @@ def init(
         {"settings": str(settings), "name": public.name, "key": public.key.data.hex(), "vkey": public.to_text()},
         output_format,
         text=f"{public.to_text()}\n\nNow: ./secvm witness serve --config {settings}",
+    )
+
+
+@app.command("protect-keys")
+def protect_keys(
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+    new_passphrase_file: NewPassphraseFile = None,
+    new_passphrase_fd: NewPassphraseFd = None,
+    remove: Remove = False,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Put the witness's key under a passphrase, change it, or take it away.
+
+    Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
+    docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:
+
+    \b
+        ./secvm witness protect-keys --config witness.toml
+    """
+    from secvm.runtime.settings import read_settings
+    from secvm.witness.settings import WitnessSettings
+
+    paths = [read_settings(config, WitnessSettings).witness.key_file]
+    protect_and_tell(
+        paths,
+        old=passphrase_of(passphrase_file, passphrase_fd),
+        new=new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove),
+        output_format=output_format,
     )

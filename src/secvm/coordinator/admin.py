@@ -6,8 +6,9 @@
     POST /admin/experiments/D/pause|resume|stop    another standing
     GET  /admin/openapi.json                       all of this for programs (``admin_openapi``); needs no key
 
-``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. JSON in
-and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
+``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. Wrong keys
+are counted, and nobody is locked out: 256 random bits cannot be guessed, but a lock could be used against the operator.
+JSON in and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from secvm.coordinator.status import privacy_told
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Request, Response
+from secvm.runtime.metrics import Metrics
 from secvm.runtime.settings import parse_settings
 
 PREFIX = "/admin/experiments"
@@ -59,7 +61,7 @@ class Admin:
         self,
         *,
         store: CoordinatorStore,
-        key: SigningKey,
+        key: SigningKey | None,
         admin_sha256: bytes,
         grid: Grid,
         clock: Clock,
@@ -70,8 +72,11 @@ class Admin:
         newest: Callable[[], NewestPulse | None] | None = None,
         redeems: bool = False,
         most_state_bytes: int = MOST_STATE_BYTES,
+        metrics: Metrics | None = None,
     ) -> None:
-        """``wake`` tells the driver. ``only_tests``: where the clock is steered, nothing but tests may run.
+        """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made.
+
+        ``only_tests``: where the clock is steered, nothing but tests may run.
 
         ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
         ``redeems``: whether experiments may have tokens. ``most_state_bytes``: a larger model is refused before any of
@@ -79,6 +84,9 @@ class Admin:
         """
         self._most_state_bytes = most_state_bytes
         self._redeems = redeems
+        self._refused = None
+        if metrics is not None:
+            self._refused = metrics.counter("admin_refused", "Requests to the operator's API without the admin key.")
         self._store = store
         self._key = key
         self._admin_sha256 = admin_sha256
@@ -126,6 +134,8 @@ class Admin:
             return self._move(request, found, action)
         except BadInputError as fault:
             return refusal(422, str(fault))
+        except StoreError:
+            return refusal(503, "the store does not answer: ask again")
 
     def before_body(self, headers: Mapping[str, str]) -> Response | None:
         """For ``HttpServer``: who has no key need not send a specification, and shall not fill our memory with one."""
@@ -133,6 +143,8 @@ class Admin:
         digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
         if hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer":
             return None
+        if self._refused is not None:
+            self._refused.add()
         return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
 
     def _all(self, request: Request, newest: NewestPulse | None, cover: PlannedCover | None) -> Response:
@@ -140,6 +152,8 @@ class Admin:
             return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
         if request.method != "POST":
             return _only("GET", "POST")
+        if self._key is None:
+            return refusal(409, "this node has no key that signs: make experiments at one that drives")
         told = _specification(request)
         if self._only_tests and not told.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
@@ -178,7 +192,11 @@ class Admin:
         if standing is None:
             return refusal(409, f"the experiment is {found.standing.value}")
         if standing is not found.standing:
-            self._store.set_standing(found.digest, standing)
+            try:
+                self._store.set_standing(found.digest, standing)
+            except LocalProtocolError:
+                # Its last round, or the operator at another node, was quicker.
+                return refusal(409, "the experiment is over since this instant")
             self._wake()
         return _answer({**_told(found), "standing": standing.value})
 

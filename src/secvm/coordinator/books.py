@@ -193,6 +193,18 @@ class Books:
         data = self._store.blob(_ended_name(one.stored.experiment, one.stored.number))
         return read_last(Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the end of a round"))
 
+    def kept_ending(self, digest: str) -> bytes | None:
+        """The ending of an experiment as a driver has signed it; None where none has yet."""
+        try:
+            return self._store.blob(ending_name(digest))
+        except KeyError:
+            return None
+
+
+def ending_name(digest: str) -> str:
+    """Under which name the signed ending of an experiment stands among the blobs: as above, no digest of any."""
+    return hashlib.sha256(f"secvm-v1-signed-ending {digest}".encode()).hexdigest()
+
 
 def _ended_name(digest: str, number: int) -> str:
     return hashlib.sha256(f"secvm-v1-ended {digest} {number}".encode()).hexdigest()

@@ -23,19 +23,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from secvm.coordinator.books import Book, Books, LiveRound
-from secvm.coordinator.counting import Counted, RoundToCount, count_epoch
+from secvm.coordinator.books import Book, Books, LiveRound, ending_name
+from secvm.coordinator.counting import KindCounts, RoundToCount, count_epoch
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.present import OpenRound, Present, gateway_key
+from secvm.coordinator.present import Present, gateway_key
+from secvm.coordinator.presenting import is_over, keys_of_now, present_of, rounds_of_epoch, rounds_to_count
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.receipts import Receipts
 from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.salting import has_salt
-from secvm.coordinator.showing import Veil, show
+from secvm.coordinator.showing import Veil, ending_path, show
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
 from secvm.crypto.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.oblivious import encode_key_configurations
@@ -46,7 +47,7 @@ from secvm.protocol.blobs import encode_tally
 from secvm.protocol.documents import digest_of
 from secvm.protocol.evidence import count_fault
 from secvm.protocol.manifest import LastRound, last_round, make_manifest, read_relay_count
-from secvm.protocol.received import received_tree
+from secvm.protocol.received import Digests, received_tree
 from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
@@ -63,6 +64,29 @@ class Ingesting(Protocol):
     async def finish(self, epoch: int) -> None:
         """Return when nothing of this closed epoch is sealed any more. Twice is once."""
         ...
+
+
+class EpochCounts(Protocol):
+    """What an epoch came to (``counting.Counted``, or the sum of shards)."""
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """One for each round, in the order in which they were asked for."""
+        ...
+
+    @property
+    def kinds(self) -> list[KindCounts]:
+        """As many."""
+        ...
+
+    @property
+    def digests(self) -> Digests:
+        """Of all distinct capsules, ascending."""
+        ...
+
+
+#: Epoch, and the rounds that are counted there → what they came to. Whoever calls has closed and opened the epoch.
+Count = Callable[[int, list[RoundToCount]], Awaitable[EpochCounts]]
 
 
 class Driver:
@@ -84,8 +108,10 @@ class Driver:
         receipts: Receipts | None = None,
         veil: Veil | None = None,
         redeemer: Redeemer | None = None,
+        count: Count | None = None,
     ) -> None:
-        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well.
+        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well. ``count``:
+        with the help of others, in place of a count of our own.
 
         Without ``receipts`` only the root stays of an epoch's digests. ``veil``: what logs leave to be seen; without
         one everything is shown that is signed and durable.
@@ -108,8 +134,11 @@ class Driver:
         self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
         self._update = ingest.update if update is None else update
         self._veil = veil
+        self._count = self._count_alone if count is None else count
         self._books = Books(store)
         self._present: Present | None = None
+        #: Experiments whose signed ending is in the store.
+        self._ending_kept: set[str] = set()
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -119,6 +148,10 @@ class Driver:
         It is shown at once, so that whoever changed it sees it; what follows from it comes with the next step.
         """
         self._show()
+        self._wake.set()
+
+    def nudge(self) -> None:
+        """The same for a change at another node: everything comes with the next step."""
         self._wake.set()
 
     def prepare(self) -> None:
@@ -164,7 +197,8 @@ class Driver:
         self._keep_a_key(books, now)
         self._tell_present(now)
         public = self._show()
-        self._publisher.put_keys(self._keys_of_now(books, now))
+        self._keep_endings(public)
+        self._show_keys()
         await self._publisher.flush()
         for book in public:
             self._mark_published(book)
@@ -200,22 +234,20 @@ class Driver:
     async def _conclude_epoch(self, books: list[Book], epoch: int) -> None:
         self._store.close_epoch(epoch)
         await self._ingest.finish(epoch)
-        # Those that a crashed driver concluded already are counted too: their packages are no strangers' here.
-        ended = [(book, one) for book in books for one in book.rounds if one.stored.epoch == epoch]
-        rounds = [
-            RoundToCount(book.document.experiment_id, book.document.experiment, one.stored.number)
-            for book, one in ended
-        ]
-        counted = await asyncio.to_thread(self._count, epoch, rounds)
+        ended = rounds_of_epoch(books, epoch)
+        counted = await self._count(epoch, rounds_to_count(ended))
         root = await asyncio.to_thread(self._keep_receipts, epoch, counted, [book for book, _ in ended])
         for (book, one), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
             if one.is_live:
                 await self._conclude(book, one, tally, root, packages=kinds.total)
 
-    def _count(self, epoch: int, rounds: list[RoundToCount]) -> Counted:
-        return count_epoch(self._store.opened(epoch), rounds, dice=self._dice, spent=self._store.spent(epoch))
+    async def _count_alone(self, epoch: int, rounds: list[RoundToCount]) -> EpochCounts:
+        def count() -> EpochCounts:
+            return count_epoch(self._store.opened(epoch), rounds, dice=self._dice, spent=self._store.spent(epoch))
 
-    def _keep_receipts(self, epoch: int, counted: Counted, books: list[Book]) -> str:
+        return await asyncio.to_thread(count)
+
+    def _keep_receipts(self, epoch: int, counted: EpochCounts, books: list[Book]) -> str:
         """The received root. What is below it is kept first, where a round will name the root and tell its counts."""
         tree = received_tree(counted.digests)
         met = any(_is_met(book, tally) for book, tally in zip(books, counted.tallies, strict=True))
@@ -232,7 +264,8 @@ class Driver:
                 model = await asyncio.to_thread(book.step, one.manifest.state, tally)
             except ArithmeticRangeError:
                 # A step that cannot be taken exactly ends this experiment, and no other.
-                self._store.set_standing(digest, Standing.STOPPED)
+                with contextlib.suppress(LocalProtocolError):
+                    self._store.set_standing(digest, Standing.STOPPED)
                 self._tell("step-out-of-range", one.stored)
                 met = False
             else:
@@ -291,19 +324,28 @@ class Driver:
             return
         if self._veil is not None and not self._veil.may_grow(book):
             return
-        if len(book.rounds) >= book.document.rounds:
-            self._store.set_standing(book.stored.digest, Standing.FINISHED)
-            return
-        if book.watch():
-            self._store.set_standing(book.stored.digest, Standing.FINISHED)
+        if len(book.rounds) >= book.document.rounds or book.watch():
+            self._decide(book, Standing.FINISHED)
             return
         try:
             self._announce(book, now)
         except (BadExperimentError, ProtocolError):
+            if not self._decide(book, Standing.PAUSED):
+                return
             # Hours and grid no longer meet, say, or its manifest would be too long. Others go on.
-            self._store.set_standing(book.stored.digest, Standing.PAUSED)
             if self._log is not None:
                 self._log.tell("announcing-failed", experiment=book.stored.digest, round=len(book.rounds) + 1)
+
+    def _decide(self, book: Book, standing: Standing) -> bool:
+        """Another standing, unless the operator has spoken since the book was read: at another node nobody waits."""
+        digest = book.stored.digest
+        now = next(one.standing for one in self._store.experiments() if one.digest == digest)
+        if now is not book.stored.standing:
+            return False
+        with contextlib.suppress(LocalProtocolError):
+            self._store.set_standing(digest, standing)
+            return True
+        return False
 
     def _opening(self, book: Book, now: int, after: int) -> tuple[int, StoredKey]:
         """The next opening, and the key of its slot; never a slot that is scrubbed, where the clock was set back."""
@@ -340,6 +382,16 @@ class Driver:
         self._store.announce(stored, {digest_of(data): data for data in model})
         self._tell("round-announced", stored)
 
+    def _keep_endings(self, public: list[Book]) -> None:
+        """What was signed here is kept, for nodes that show it and cannot sign."""
+        for digest in (book.stored.digest for book in public if book.is_over):
+            if digest in self._ending_kept:
+                continue
+            found = self._publisher.public(ending_path(digest))
+            if found is not None:
+                self._store.keep_blobs({ending_name(digest): found[0]})
+                self._ending_kept.add(digest)
+
     def _mark_published(self, book: Book) -> None:
         """Rounds of which the next manifest, or the ending, is public now."""
         for number, one in enumerate(book.rounds, start=1):
@@ -362,9 +414,7 @@ class Driver:
         return list(self._store.keys())
 
     def _is_over(self, books: list[Book], epoch: int, now: int) -> bool:
-        """Whether an epoch is needed no more: its rounds are concluded, or it had none and has passed."""
-        rounds = [one for book in books for one in book.rounds if one.stored.epoch == epoch]
-        return not any(one.is_live for one in rounds) if rounds else now >= self._grid.end(epoch)
+        return is_over(books, epoch, grid=self._grid, now=now)
 
     def _keep_a_key(self, books: list[Book], now: int) -> None:
         """Fetches are sealed too: also while no round runs there is a key, that of the next slot."""
@@ -374,18 +424,13 @@ class Driver:
             while self._key_of(epoch) is None:
                 epoch += 1
 
-    def _keys_of_now(self, books: list[Book], now: int) -> bytes:
-        """The first key that is still needed, for everybody the same."""
-        keys = [key for key in self._held_keys() if not self._is_over(books, key.epoch, now)]
-        first = min(keys, key=lambda key: key.epoch)
-        return encode_key_configurations([gateway_key(first).configuration])
+    def _show_keys(self) -> None:
+        data = None if self._present is None else keys_of_now(self._present)
+        if data is not None:
+            self._publisher.put_keys(data)
 
     def _tell_present(self, now: int) -> None:
-        books = self._books.read()
-        present = Present(
-            rounds=tuple(_open_round(book, one) for book in books for one in book.live),
-            keys=tuple(key for key in self._held_keys() if not self._is_over(books, key.epoch, now)),
-        )
+        present = present_of(self._books.read(), self._held_keys(), grid=self._grid, now=now)
         if present != self._present:
             self._present = present
             self._update(present)
@@ -428,14 +473,3 @@ class Driver:
 
 def _is_met(book: Book, tally: Tally) -> bool:
     return book.document.reaches_floor(tally.participants.tolist())
-
-
-def _open_round(book: Book, one: LiveRound) -> OpenRound:
-    return OpenRound(
-        document=book.document,
-        number=one.stored.number,
-        epoch=one.stored.epoch,
-        opens_at=one.manifest.opens_at,
-        closes_at=one.manifest.closes_at,
-        accept_until=one.manifest.accept_until,
-    )

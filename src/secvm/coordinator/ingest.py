@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from secvm.coordinator.answers import problem_response
@@ -24,7 +24,8 @@ from secvm.coordinator.present import Present
 from secvm.coordinator.records import DIGEST_BYTES
 from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
-from secvm.crypto.capsules import MAX_CAPSULE_BYTES, pack, unpack
+from secvm.crypto.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
+from secvm.crypto.lanes import Lanes
 from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
@@ -82,13 +83,19 @@ class Ingest:
         log: Log | None = None,
         limits: Limits | None = None,
         redeemer: Redeemer | None = None,
+        lanes: Lanes | None = None,
+        look_s: float | None = None,
+        fresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """``look_s`` and ``fresh`` are for the opener, where there are other nodes."""
         self._log = log
         self._store = store
         self._clock = clock
         self._limits = limits or Limits()
         self._present = Present()
-        self._opener = Opener(store, metrics=metrics, log=log, redeemer=redeemer)
+        self._opener = Opener(
+            store, metrics=metrics, log=log, redeemer=redeemer, lanes=lanes, look_s=look_s, fresh=fresh
+        )
         self._waiting_bytes = 0
         #: Digests of what the gateway stored last, oldest first; a flood of one capsule shall not fill the disk.
         self._remembered: dict[bytes, None] = {}
@@ -134,21 +141,26 @@ class Ingest:
             raise MalformedMessageError("a capsule has another size", problem="wrong-size")
         return self._add(_Item(reply, size, self._epoch(capsule[0]), capsule=capsule))
 
-    def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
-        """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused."""
-        capsules = unpack(packed)
+    def take_batch(self, packed: bytes, reply: Reply, *, whole: bool = False) -> asyncio.Future[Response]:
+        """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused.
+
+        ``whole``: nothing is dropped, one that has none refuses the batch.
+        """
+        key_ids = first_bytes(packed)
         refused: RemoteProtocolError = MalformedMessageError("a batch without capsules")
         groups: list[tuple[int, bytes]] = []
-        for key_id in sorted({capsule[0] for capsule in capsules}):
+        for key_id in sorted(set(key_ids)):
             try:
                 epoch = self._epoch(key_id)
             except RemoteProtocolError as error:
+                if whole:
+                    raise
                 refused = error
                 continue
-            some = [capsule for capsule in capsules if capsule[0] == key_id]
-            if len(some) == len(capsules) <= GROUP:
+            if key_ids.count(key_id) == len(key_ids) <= GROUP:
                 groups.append((epoch, packed))
             else:
+                some = [capsule for capsule in unpack(packed) if capsule[0] == key_id]
                 groups += [(epoch, pack(some[i : i + GROUP])) for i in range(0, len(some), GROUP)]
         if not groups:
             raise refused

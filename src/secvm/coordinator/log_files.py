@@ -45,6 +45,10 @@ class LogFiles:
         self._put: dict[str, tuple[int, SignedCheckpoint]] = {}
         publisher.answer_also(self.find_tile)
 
+    def close(self) -> None:
+        """Nothing is answered from here any more."""
+        self._publisher.no_longer_answer(self.find_tile)
+
     def lift(self, books: Books, read: list[Book]) -> list[Book]:
         """Let the logs follow the store, put what is new of them, and say what may be shown with it."""
         self._logbook.follow(books, read)

@@ -14,6 +14,7 @@ more, and its cosignatures are not renewed, because nothing can come after an en
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ from secvm.coordinator.showing import ending_of
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredNote
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, NoteSignature
-from secvm.crypto.signing import Envelope, SigningKey
+from secvm.crypto.signing import Envelope, SigningKey, VerifyKey
 from secvm.errors import BadInputError, BadSignatureError, LocalProtocolError, ProtocolError, StaleCheckpointError
 from secvm.protocol.checkpoints import MAX_AHEAD_S, Checkpoint, SignedCheckpoint, check_quorum, read_checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -123,9 +124,9 @@ class OneLog:
 class Logbook:
     """All logs of one coordinator."""
 
-    def __init__(self, store: CoordinatorStore, key: SigningKey, terms: LogTerms) -> None:
-        """``terms`` are those of new experiments, and of the directory."""
-        if terms.key != key.public:
+    def __init__(self, store: CoordinatorStore, key: SigningKey | None, terms: LogTerms) -> None:
+        """``terms`` are those of new experiments, and of the directory. Without ``key`` nothing is signed here."""
+        if key is not None and terms.key != key.public:
             raise LocalProtocolError("a log's terms name the key that signs its checkpoints")
         self.terms = terms
         self._store = store
@@ -203,8 +204,8 @@ class Logbook:
 
     def checkpoint(self, log: OneLog) -> SignedCheckpoint:
         """What the log holds now, signed by it alone. Equal content gets an equal signature."""
-        if log.halted:
-            raise LocalProtocolError("this log is halted: nothing of it is signed any more")
+        if log.halted or self._key is None:
+            raise LocalProtocolError("this log is halted, or another's to sign: nothing of it is signed here")
         made = self._signed.get(log.place)
         if made is None or made.checkpoint.size != log.size:
             checkpoint = Checkpoint(log.key.name, log.size, log.tree.root())
@@ -254,7 +255,9 @@ class Logbook:
         log.halted = True
         standing = {one.digest: one.standing for one in self._store.experiments()}
         if standing.get(log.place) is Standing.RUNNING:
-            self._store.set_standing(log.place, Standing.PAUSED)
+            # Refused where its operator has stopped it this instant, at another node.
+            with contextlib.suppress(LocalProtocolError):
+                self._store.set_standing(log.place, Standing.PAUSED)
 
     # ── what may be shown ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -284,7 +287,7 @@ class Logbook:
         }
 
 
-def check_log(store: CoordinatorStore, key: SigningKey, *, has_log: bool) -> None:
+def check_log(store: CoordinatorStore, key: VerifyKey, *, has_log: bool) -> None:
     """That a state folder still has the log's key, and its settings a log, where there is one already.
 
     Raises
@@ -294,12 +297,12 @@ def check_log(store: CoordinatorStore, key: SigningKey, *, has_log: bool) -> Non
     """
     for held in store.notes():
         try:
-            read_checkpoint(held.newest, log=NoteKey(held.origin, key.public))
+            read_checkpoint(held.newest, log=NoteKey(held.origin, key))
         except ProtocolError:
             raise BadInputError("the log's key is not the one of the log here; log.key must be restored") from None
     for one in store.experiments():
         terms = ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload).log
-        if terms is not None and terms.key != key.public:
+        if terms is not None and terms.key != key:
             raise BadInputError("the log's key is not the one of the experiments here; log.key must be restored")
         if terms is not None and not has_log:
             raise BadInputError("experiments here have a log: the settings must keep their [log] and its witnesses")

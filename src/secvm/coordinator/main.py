@@ -1,5 +1,8 @@
 """The coordinator as a program: ``serve`` puts the parts together with the real clock, real dice and real files.
 
+Without ``[database]`` in its settings a process is the whole coordinator. With it, it is one node of many
+(``coordinator.node``).
+
 On SIGTERM no more requests are taken, those under way are answered, what they brought is committed, and the driver
 stops between two steps. A kill at any other moment costs no more than that: everything durable is in the store.
 """
@@ -12,59 +15,55 @@ import hashlib
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-from secvm.coordinator.admin import Admin
-from secvm.coordinator.answers import too_large
+from secvm.coordinator.agreement import agree_on_grid, agree_on_keys, log_key_of_others, must_have
 from secvm.coordinator.chosen_beacons import NIST_CHAIN, NewestPulse
+from secvm.coordinator.doors import Doors, Held, ingest_limits
 from secvm.coordinator.driver import Driver
-from secvm.coordinator.gateway import Gateway
-from secvm.coordinator.ingest import Ingest
-from secvm.coordinator.ingest import Limits as IngestLimits
 from secvm.coordinator.log_keeping import LogKeeping
 from secvm.coordinator.logbook import check_log
-from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
+from secvm.coordinator.node import Node
 from secvm.coordinator.publisher import Publisher, remove_unfinished
-from secvm.coordinator.receipt_shelf import FolderShelf
-from secvm.coordinator.receipts import Receipts
-from secvm.coordinator.redeeming import Redeemer
-from secvm.coordinator.server import Routes
-from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
+from secvm.coordinator.receipt_shelf import FolderShelf, Shelf
+from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.lanes import Lanes
 from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.beacons import WebBeacons
-from secvm.runtime.clock import Clock, SteeredClock, SystemClock
-from secvm.runtime.http_server import HttpServer, http_date
+from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
+from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import make_secret, read_secret, read_token_seed
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import make_secret, read_secret, read_settings, read_token_seed
+from secvm.runtime.settings import read_settings
+from secvm.runtime.waits import end_all
 
 STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
 LOG_KEY_FILE = "log.key"
+DATABASE_FILE = "database.url"
 SETTINGS_FILE, RECEIVED_FOLDER = "coordinator.toml", "received"
 _ADMIN_KEY_BYTES = 32
-#: A specification is a page or two.
-_ADMIN_BODY_BYTES = 2**18
 
 
-def serve(settings_path: Path) -> None:
-    """Run a coordinator until it is told to stop."""
+def serve(settings_path: Path, passphrase: Passphrase | None = None) -> None:
+    """Run a coordinator until it is told to stop; ``passphrase`` opens its keys where they are under one."""
     settings = read_settings(settings_path, CoordinatorSettings)
-    coordinator = Coordinator(settings, settings_path.resolve().parent)
+    coordinator = Coordinator(settings, settings_path.resolve().parent, passphrase)
     run_service(coordinator.run, log=coordinator.log)
 
 
-def initialise(folder: Path) -> str:
+def initialise(folder: Path, database: str | None = None) -> str:
     """Settings with comments, keys that sign and log, and an admin key, which is returned and kept nowhere; only its
-    hash is.
+    hash is. With the address of a ``database`` these are the settings of a node.
     """
     try:
         (folder / "state").mkdir(parents=True, exist_ok=True)
@@ -77,7 +76,9 @@ def initialise(folder: Path) -> str:
     make_secret(folder / "state" / KEY_FILE, os.urandom(SEED_BYTES))
     make_secret(folder / "state" / LOG_KEY_FILE, os.urandom(SEED_BYTES))
     write_atomically(folder / "state" / ADMIN_FILE, hashlib.sha256(admin_key.encode()).hexdigest().encode() + b"\n")
-    write_atomically(folder / SETTINGS_FILE, EXAMPLE.encode())
+    if database is not None:
+        make_secret(folder / "state" / DATABASE_FILE, database.encode() + b"\n")
+    write_atomically(folder / SETTINGS_FILE, (EXAMPLE if database is None else EXAMPLE + NODE_EXAMPLE).encode())
     return admin_key
 
 
@@ -87,10 +88,12 @@ def log_key(folder: Path) -> VerifyKey:
 
 
 class Coordinator:
-    """One process's parts."""
+    """One process's parts: a whole coordinator on a file of its own, or one node of many on a database."""
 
-    def __init__(self, settings: CoordinatorSettings, folder: Path) -> None:
+    def __init__(self, settings: CoordinatorSettings, folder: Path, passphrase: Passphrase | None = None) -> None:
         self._settings = settings
+        self._passphrase = passphrase
+        self._folder = folder
         state = folder / settings.state.folder
         self._public = None if settings.public is None else folder / settings.public.folder
         _check_folders(state, self._public)
@@ -118,31 +121,58 @@ class Coordinator:
         )
         self.log = Log(sys.stderr, self._clock, "coordinator")
         self._metrics = Metrics("coordinator")
-        self._key = _key_in(state / KEY_FILE)
-        self._log_key = _key_in(state / LOG_KEY_FILE)
-        if self._log_key.public == self._key.public:
-            raise BadInputError(f"{KEY_FILE} and {LOG_KEY_FILE} hold one key; a log signs with a key of its own")
-        self._terms = settings.terms(self._log_key.public)
         self._beacons = _beacons(settings, folder, self._clock)
-        self._token_seed = None if settings.tokens is None else read_token_seed(folder / settings.tokens.seed_file)
+        self._token_seed: bytes | None = None
+        if settings.tokens is not None:
+            self._token_seed = read_token_seed(folder / settings.tokens.seed_file, passphrase=self._passphrase)
         self._admin_sha256 = _admin_sha256(state)
-        _check_grid(state, settings)
-        self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
+        self._key: SigningKey | None = None
+        self._log_key: SigningKey | None = None
+        if settings.database is None:
+            self._read_keys(state)
+            _check_grid(state, settings)
+            self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
+        else:
+            assert settings.node is not None
+            address = settings.database.address(folder, os.environ, self._passphrase)
+            self._store = _open_database(address, settings.node.claim_s)
         try:
-            self._shelf = FolderShelf(state / RECEIVED_FOLDER)
-            _check_key(self._store, self._key)
-            check_log(self._store, self._log_key, has_log=settings.log is not None)
-            if settings.testing is not None:
-                _check_only_tests(self._store)
-            if settings.tokens is None:
-                _check_no_tokens(self._store)
+            self._check(state)
         except BaseException:
             self._store.close()
             raise
-        limits = IngestLimits()
-        # What a relay may send must find room, or it would be told for ever to come later.
-        room = 2 * max(settings.limits.deposit_bytes, settings.limits.batch_bytes)
-        self.ingest_limits = replace(limits, content_bytes=max(limits.content_bytes, room))
+        self.ingest_limits = ingest_limits(settings)
+
+    def _read_keys(self, state: Path) -> None:
+        self._key = _key_in(state / KEY_FILE, self._passphrase)
+        self._log_key = _key_in(state / LOG_KEY_FILE, self._passphrase)
+        if self._log_key.public == self._key.public:
+            raise BadInputError(f"{KEY_FILE} and {LOG_KEY_FILE} hold one key; a log signs with a key of its own")
+
+    def _check(self, state: Path) -> None:
+        """That settings, keys and store belong together."""
+        settings = self._settings
+        if settings.node is None:
+            self._shelf: Shelf = FolderShelf(state / RECEIVED_FOLDER)
+        else:
+            agree_on_grid(self._store, settings)
+            if settings.node.drives:
+                for name in (KEY_FILE, LOG_KEY_FILE):
+                    must_have(state / name, self._store)
+                self._read_keys(state)
+                assert self._key is not None
+                assert self._log_key is not None
+                agree_on_keys(self._store, self._key, self._log_key)
+            self._shelf = _shelf_in(self._store)
+        if self._key is not None:
+            _check_key(self._store, self._key)
+        public = log_key_of_others(self._store) if self._log_key is None else self._log_key.public
+        check_log(self._store, public, has_log=settings.log is not None)
+        self._terms = settings.terms(public)
+        if settings.testing is not None:
+            _check_only_tests(self._store)
+        if settings.tokens is None:
+            _check_no_tokens(self._store)
 
     def close(self) -> None:
         """Let go of the files."""
@@ -150,89 +180,64 @@ class Coordinator:
         self._shelf.close()
         self._held.close()
 
+    def _lanes(self) -> Lanes | None:
+        found = find_lanes(self._settings.opening.lanes)
+        self.log.tell("opening", mode="one-by-one" if found.lanes is None else "lanes", reason=found.reason)
+        return found.lanes
+
     async def run(self, stop: asyncio.Event) -> None:
-        settings, grid = self._settings, self._settings.epochs.grid
-        receipts = Receipts(self._shelf, store=self._store, grid=grid)
-        publisher = Publisher(self._store, self._public, further=receipts.find)
-        redeemer = Redeemer(self._token_seed)
-        ingest = Ingest(
-            self._store,
-            self._clock,
-            metrics=self._metrics,
-            log=self.log,
-            limits=self.ingest_limits,
-            redeemer=redeemer,
-        )
-        gateway = Gateway(dice=os.urandom, public=publisher.public, date=http_date(self._clock), redeemer=redeemer)
-        packages = PackageRoutes(
-            gateway,
-            ingest,
-            self._clock,
-            tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
-            anybody=settings.gateway.anybody,
-            tests=settings.testing is not None,
-        )
-        keeping = self._log_keeping(publisher)
-        driver = Driver(
+        held = Held(
+            settings=self._settings,
             store=self._store,
-            ingest=ingest,
-            publisher=publisher,
+            shelf=self._shelf,
             clock=self._clock,
-            key=self._key,
-            grid=grid,
             dice=os.urandom,
             log=self.log,
             metrics=self._metrics,
-            update=packages.update,
-            receipts=receipts,
-            veil=None if keeping is None else keeping.files,
-            redeemer=redeemer,
+            public=self._public,
+            key=self._key,
+            terms=self._terms,
+            token_seed=self._token_seed,
+            admin_sha256=self._admin_sha256,
+            newest_pulse=self._newest_pulse,
+            lanes=self._lanes(),
         )
+        try:
+            if self._settings.node is None:
+                await self._run_alone(held, stop)
+            else:
+                node = Node(held, log_key=self._log_key, source=self._beacons, steady=SteadyClock(), shelf_in=_shelf_in)
+                await node.run(stop)
+        finally:
+            self.close()
+
+    async def _run_alone(self, held: Held, stop: asyncio.Event) -> None:
+        """All of it in this process, which drives as long as it lives."""
+        doors = Doors(held, health=lambda: {} if keeping is None else {"log": keeping.logbook.health()})
+        keeping = self._log_keeping(doors.publisher)
+        assert held.key is not None
+        driver = Driver(
+            store=held.store,
+            ingest=doors.ingest,
+            publisher=doors.publisher,
+            clock=held.clock,
+            key=held.key,
+            grid=held.settings.epochs.grid,
+            dice=held.dice,
+            log=held.log,
+            metrics=held.metrics,
+            update=doors.update,
+            receipts=doors.receipts,
+            veil=None if keeping is None else keeping.files,
+            redeemer=doors.redeemer,
+        )
+        doors.wake = driver.wake
         if keeping is not None:
             keeping.woken = driver.wake
-        admin = None
-        if self._admin_sha256 is not None:
-            admin = Admin(
-                store=self._store,
-                key=self._key,
-                admin_sha256=self._admin_sha256,
-                grid=grid,
-                clock=self._clock,
-                dice=os.urandom,
-                wake=driver.wake,
-                only_tests=settings.testing is not None,
-                log=self._terms,
-                newest=self._newest_pulse,
-                redeems=redeemer.can,
-            )
-        routes = Routes(
-            packages=packages,
-            administration=admin,
-            publisher=publisher,
-            metrics=self._metrics,
-            log_health=None if keeping is None else keeping.logbook.health,
-        )
-        server = HttpServer(
-            routes.handle,
-            limits=settings.limits.server_limits(
-                # A few deposits at a time must find room.
-                receiving_bytes=max(settings.limits.receiving_bytes, 4 * settings.limits.deposit_bytes)
-            ),
-            body_limits={
-                **BODY_LIMITS,
-                "/v1/batch": settings.limits.batch_bytes,
-                "/v1/deposit": settings.limits.deposit_bytes,
-                "/admin/experiments": _ADMIN_BODY_BYTES,
-            },
-            date=http_date(self._clock),
-            refusals={413: too_large()},
-            before_body=routes.before_body,
-        )
-        ingest.start()
+        doors.ingest.start()
         # Before the first request: what runs and what is public is known, whatever the driver still has to do.
         driver.prepare()
-        port = await server.start(settings.listen.host, settings.listen.port)
-        self.log.tell("listening", port=port, test=settings.testing is not None)
+        await doors.open()
         tasks = [asyncio.create_task(driver.run(stop))]
         if keeping is not None:
             tasks.append(asyncio.create_task(keeping.run(stop)))
@@ -240,17 +245,13 @@ class Coordinator:
             # If one of them fails, so does the process: whoever runs it starts it again.
             await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self.log.tell("stopping")
-            await server.drain()
-            await ingest.close()
-            self.close()
+            await end_all(*tasks)
+            await doors.close()
 
     def _log_keeping(self, publisher: Publisher) -> LogKeeping | None:
         if self._terms is None:
             return None
+        assert self._log_key is not None
         return LogKeeping(
             store=self._store,
             publisher=publisher,
@@ -270,6 +271,21 @@ class Coordinator:
             return None
 
 
+def _open_database(url: str, claim_s: float) -> CoordinatorStore:
+    # Late: who keeps everything in a file needs no driver for a database.
+    from secvm.coordinator.store.postgres import PostgresStore  # noqa: PLC0415
+
+    return PostgresStore(url, claim_s=claim_s)
+
+
+def _shelf_in(store: CoordinatorStore) -> Shelf:
+    from secvm.coordinator.store.postgres import PostgresStore  # noqa: PLC0415  # late, as above
+    from secvm.coordinator.store.postgres_shelf import PostgresShelf  # noqa: PLC0415
+
+    assert isinstance(store, PostgresStore)
+    return PostgresShelf(store)
+
+
 def _check_folders(state: Path, public: Path | None) -> None:
     """A static server shows all of the public folder: the gateway's keys must not lie in it."""
     if public is None:
@@ -279,11 +295,11 @@ def _check_folders(state: Path, public: Path | None) -> None:
         raise BadInputError("the public folder and the state folder must not lie in each other")
 
 
-def _key_in(path: Path) -> SigningKey:
+def _key_in(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
     """A key that signs; made on first start."""
     if not path.exists():
         make_secret(path, os.urandom(SEED_BYTES))
-    return SigningKey(read_secret(path, shortest=SEED_BYTES))
+    return SigningKey(read_secret(path, shortest=SEED_BYTES, passphrase=passphrase))
 
 
 def _beacons(settings: CoordinatorSettings, folder: Path, clock: Clock) -> WebBeacons:

@@ -9,6 +9,9 @@
 Every refusal is a problem and says no more. Nothing here looks at who asks, and nothing but content and media type is
 read of a request, and of a relay its token. Packages are taken from relays alone, unless the operator opens the gateway
 to anybody: quotas and the floor on clients are the relay's work, and who goes round it would go round them.
+
+Where several nodes have one store, this one may not have heard yet of the newest round or key: before it refuses a
+package for that, it looks once more.
 """
 
 from __future__ import annotations
@@ -26,9 +29,15 @@ from secvm.coordinator.store.port import Deposit
 from secvm.crypto import capsules as packing
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, RESPONSE_MEDIA_TYPE
 from secvm.crypto.signing import Envelope
-from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
+from secvm.errors import (
+    BadSignatureError,
+    MalformedMessageError,
+    RefusedPackageError,
+    RemoteProtocolError,
+    StoreError,
+)
 from secvm.protocol.manifest import RelayCount, read_relay_count
-from secvm.protocol.problems import Problem, problem_of
+from secvm.protocol.problems import PROBLEMS, Problem, problem_of
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Handler, Request, Response
 
@@ -37,6 +46,11 @@ from secvm.runtime.http_server import Handler, Request, Response
 BODY_LIMITS: Mapping[str, int] = {"/v1/batch": 2**22, "/v1/deposit": 2**26}
 #: A relay's count is a few hundred bytes.
 _MAX_COUNT_BYTES = 2**12
+#: Refusals that may only say that this node has not heard of the newest round yet.
+_PERHAPS_NEWS = frozenset({"unknown-key", "unknown-experiment", "wrong-round", "stale"})
+
+#: What is asked of a route: the content, and whether this is the last word or another look may follow.
+_Route = Callable[[bytes, bool], Response | Awaitable[Response]]
 
 
 class PackageRoutes:
@@ -51,10 +65,13 @@ class PackageRoutes:
         tokens: Iterable[bytes] = (),
         anybody: bool = False,
         tests: bool = False,
+        refresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here. ``anybody``: single
-        capsules are taken without one. ``tests``: devices may come directly.
+        capsules are taken without one. ``tests``: devices may come directly. ``refresh`` makes what runs as new as the
+        moment of the call; it raises ``StoreError``. Without it that is always so.
         """
+        self._refresh = refresh
         self._gateway = gateway
         self._ingest = ingest
         self._clock = clock
@@ -75,9 +92,7 @@ class PackageRoutes:
         self._gateway.update(present)
         self._ingest.update(present)
 
-    def _guarded(
-        self, handler: Callable[[bytes], Response | Awaitable[Response]], media_type: str, *, token: bool = False
-    ) -> Handler:
+    def _guarded(self, handler: _Route, media_type: str, *, token: bool = False) -> Handler:
         """What all routes have in common."""
 
         def guarded(request: Request) -> Response | Awaitable[Response]:
@@ -88,11 +103,25 @@ class PackageRoutes:
             if not _is_of(media_type, request.headers.get("content-type", "")):
                 return plain_response(415)
             try:
-                return handler(request.body)
+                return handler(request.body, self._refresh is None)
             except RemoteProtocolError as error:
+                if self._refresh is not None and error.problem in _PERHAPS_NEWS:
+                    return self._look_again(self._refresh, handler, request.body)
                 return problem_response(problem_of(error))
 
         return guarded
+
+    @staticmethod
+    async def _look_again(refresh: Callable[[], Awaitable[None]], handler: _Route, body: bytes) -> Response:
+        try:
+            await refresh()
+            answer = handler(body, True)
+            return await answer if isinstance(answer, Awaitable) else answer
+        except RemoteProtocolError as error:
+            return problem_response(problem_of(error))
+        except StoreError:
+            # Nobody knows whether it has a place: it may come again.
+            return problem_response(PROBLEMS["try-later"])
 
     def before_body(self, path: str, headers: Mapping[str, str]) -> Response | None:
         """For ``HttpServer``: who has no token need not send a large body, and shall not fill our memory with one."""
@@ -107,11 +136,13 @@ class PackageRoutes:
 
     # ── from devices, by whatever way ────────────────────────────────────────────────────────────────────────────────
 
-    def _forwarded(self, capsule: bytes) -> Response | Awaitable[Response]:
+    def _forwarded(self, capsule: bytes, final: bool) -> Response | Awaitable[Response]:
         # Before it is opened: an answer "try-later" is in clear, the relay may have to wait as well.
         self._ingest.check_room(len(capsule))
         opened = self._gateway.package(capsule, self._clock.now())
         if isinstance(opened, Refused):
+            if not final and opened.problem.name in _PERHAPS_NEWS:
+                raise RefusedPackageError("a package that has no place here yet", problem=opened.problem.name)
             return Response(200, opened.answer, RESPONSE_MEDIA_TYPE)
 
         def reply(problem: Problem | None) -> Response:
@@ -119,23 +150,31 @@ class PackageRoutes:
 
         return self._ingest.take_record(opened.epoch, opened.record, reply, opened.spent)
 
-    def _fetch(self, capsule: bytes) -> Response:
-        return Response(200, self._gateway.fetch(capsule), RESPONSE_MEDIA_TYPE)
+    def _fetch(self, capsule: bytes, final: bool) -> Response:
+        answer = self._gateway.fetch(capsule, final=final)
+        if answer is None:
+            raise RefusedPackageError("a file that is not here yet", problem="unknown-experiment")
+        return Response(200, answer, RESPONSE_MEDIA_TYPE)
 
-    def _capsule(self, capsule: bytes) -> Awaitable[Response]:
+    def _capsule(self, capsule: bytes, _final: bool) -> Awaitable[Response]:
         return self._ingest.take_capsule(capsule, _accepted)
 
     # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _batch(self, packed: bytes) -> Awaitable[Response]:
-        return self._ingest.take_batch(packed, _accepted)
+    def _batch(self, packed: bytes, final: bool) -> Awaitable[Response]:
+        return self._ingest.take_batch(packed, _accepted, whole=not final)
 
-    async def _deposit(self, body: bytes) -> Response:
+    async def _deposit(self, body: bytes, _final: bool) -> Response:
         try:
             self._ingest.check_room(len(body))
             envelope, packed = _split(body)
-            relay, count = self._relay_count(envelope)
-            self._present.check_epoch(count.epoch, self._clock.now())
+            try:
+                relay, count = self._counted(envelope)
+            except RemoteProtocolError:
+                if self._refresh is None:
+                    raise
+                await self._refresh()
+                relay, count = self._counted(envelope)
             groups, found = [], 0
             for capsules in packing.unpack_in_groups(packed, GROUP):
                 groups.append(packing.pack(capsules))
@@ -146,6 +185,13 @@ class PackageRoutes:
             return await self._ingest.take_deposit(Deposit(count.epoch, relay, envelope), groups, _accepted)
         except RemoteProtocolError as error:
             return problem_response(problem_of(error))
+        except StoreError:
+            return problem_response(PROBLEMS["try-later"])
+
+    def _counted(self, envelope: bytes) -> tuple[str, RelayCount]:
+        relay, count = self._relay_count(envelope)
+        self._present.check_epoch(count.epoch, self._clock.now())
+        return relay, count
 
     def _relay_count(self, envelope: bytes) -> tuple[str, RelayCount]:
         """The count, and the public key of the relay of a running experiment that signed it."""

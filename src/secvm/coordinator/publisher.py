@@ -14,6 +14,7 @@ static server can serve it; deploy/ has an example.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 _SHORT = "public, max-age=5"
 #: Blobs kept in memory; those of the newest round are asked for by everybody.
 _CACHE_BYTES = 2**26
+#: Blobs that ``warm`` fetches: a tally, a state and two weights for each of two rounds.
+_WARMED = 8
 
 #: A path, and a way to ask whether another one is shown → what is there, and its media type.
 Further = Callable[[str, Callable[[str], bool]], tuple[bytes, str] | None]
@@ -72,7 +75,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 class Publisher:
-    """Shows what it is given. Put, then ``flush``."""
+    """Shows what it is given. Put, then ``flush``. Any thread may put and ask; one at a time flushes."""
 
     def __init__(self, store: CoordinatorStore, folder: Path | None = None, *, further: Further | None = None) -> None:
         """Without a folder it only answers. ``further`` finds what is too much to be put here, and is in no folder."""
@@ -83,6 +86,7 @@ class Publisher:
         self._blobs: set[str] = set()
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._cached_bytes = 0
+        self._lock = threading.Lock()
         #: What is not in the folder yet, in order; blobs without their bytes.
         self._unwritten: list[tuple[str, bytes | None]] = []
         self._others: list[Callable[[str], bytes | None]] = []
@@ -96,8 +100,9 @@ class Publisher:
         before = self._shown.get(path)
         if before is not None and before.data == data:
             return
-        self._shown[path] = Shown(data, media_type, lasting, f'"{digest_of(data)[:32]}"')
-        self._unwritten.append((path, data))
+        with self._lock:
+            self._shown[path] = Shown(data, media_type, lasting, f'"{digest_of(data)[:32]}"')
+            self._unwritten.append((path, data))
 
     def put_keys(self, data: bytes) -> None:
         """The gateway's keys of now."""
@@ -110,21 +115,28 @@ class Publisher:
     def put_blob(self, digest: str) -> None:
         """Show a blob of the store. What no public document names stays in the store."""
         if digest not in self._blobs:
-            self._blobs.add(digest)
-            self._unwritten.append((blob_path(digest), None))
+            with self._lock:
+                self._blobs.add(digest)
+                self._unwritten.append((blob_path(digest), None))
 
     def answer_also(self, find: Callable[[str], bytes | None]) -> None:
         """Answer what ``find`` has at a path, too: bytes that never change, and need not be kept here."""
-        self._others.append(find)
+        self._others = [*self._others, find]
+
+    def no_longer_answer(self, find: Callable[[str], bytes | None]) -> None:
+        """Take back ``answer_also``."""
+        self._others = [other for other in self._others if other != find]
 
     def write(self, path: str, data: bytes) -> None:
         """Put something into the folder alone, in its place among the others; whoever asks is answered otherwise."""
         if self._folder is not None:
-            self._unwritten.append((path, data))
+            with self._lock:
+                self._unwritten.append((path, data))
 
     async def flush(self) -> None:
         """Bring the folder up to date. Blobs go first, the newest version of a file alone is written."""
-        waiting, self._unwritten = self._unwritten, []
+        with self._lock:
+            waiting, self._unwritten = self._unwritten, []
         if self._folder is None:
             return
         for path, data in waiting:
@@ -193,11 +205,22 @@ class Publisher:
         return None
 
     def _blob(self, digest: str) -> bytes:
-        data = self._cache.pop(digest, None)
+        data = self._cache.get(digest)
         if data is None:
+            # Without the lock: a database over the network takes its time.
             data = self._store.blob(digest)
-            self._cached_bytes += len(data)
-        self._cache[digest] = data
-        while self._cached_bytes > _CACHE_BYTES and len(self._cache) > 1:
-            self._cached_bytes -= len(self._cache.popitem(last=False)[1])
+        with self._lock:
+            if digest not in self._cache:
+                self._cached_bytes += len(data)
+            self._cache[digest] = data
+            self._cache.move_to_end(digest)
+            while self._cached_bytes > _CACHE_BYTES and len(self._cache) > 1:
+                self._cached_bytes -= len(self._cache.popitem(last=False)[1])
         return data
+
+    def warm(self) -> None:
+        """Have the newest blobs in memory, those of a round or two, before everybody asks for them. Blocks."""
+        with self._lock:
+            newest = [path for path, data in self._unwritten if data is None][-_WARMED:]
+        for path in newest:
+            self._blob(path.rpartition("/")[2])

@@ -15,9 +15,11 @@ from secvm.coordinator import admin, admin_openapi
 from secvm.coordinator.admin import Admin
 from secvm.coordinator.package_routes import PackageRoutes
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE, Publisher
+from secvm.errors import StoreError
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.metrics import Metrics
 
+_NOT_FOUND = 404
 NO_STORE = (("cache-control", "no-store"),)
 _NO_OPERATOR = admin.refusal(403, "no admin key was made for this coordinator")
 
@@ -36,13 +38,16 @@ class Routes:
         administration: Admin | None,
         publisher: Publisher,
         metrics: Metrics,
-        log_health: Callable[[], dict[str, object]] | None = None,
+        health: Callable[[], dict[str, object]] | None = None,
+        refresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``administration``: None where no admin key was ever made; then nobody is the operator.
 
-        ``log_health``: how the logs are, where there are any.
+        ``health``: what else there is to tell: how the logs are, whether this node drives.
+        ``refresh``: where another node may have more to show, what is not found is looked for once more.
         """
-        self._log_health = log_health
+        self._health = health
+        self._refresh = refresh
         self._packages = packages.routes
         self._before_body = packages.before_body
         self._admin = administration
@@ -70,9 +75,18 @@ class Routes:
                 self._described = admin_openapi.answer()
             return self._described
         if request.path == "/health":
-            told = {"status": "ok"} if self._log_health is None else {"status": "ok", "log": self._log_health()}
+            told = {"status": "ok", **({} if self._health is None else self._health())}
             return Response(200, json.dumps(told).encode(), JSON_MEDIA_TYPE, NO_STORE)
         if request.path == "/metrics":
             page, media_type = self._metrics.page()
             return Response(200, page, media_type, NO_STORE)
+        found = self._publisher.handle(request)
+        return found if found.status != _NOT_FOUND or self._refresh is None else self._look_again(request, found)
+
+    async def _look_again(self, request: Request, found: Response) -> Response:
+        assert self._refresh is not None
+        try:
+            await self._refresh()
+        except StoreError:
+            return found
         return self._publisher.handle(request)

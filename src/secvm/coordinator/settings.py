@@ -30,6 +30,10 @@
     batch_bytes = 4194304           # of a relay's batch
     deposit_bytes = 67108864        # of a relay's whole epoch: 500,000 packages
 
+    [opening]
+    lanes = "auto"                  # eight capsules at once, where 'secvm coordinator build-lanes' has built the code
+                                    # for it and the CPU can; "off": one after the other, always
+
     [tokens]                        # for experiments with anonymous tokens (docs/protocol.md §24)
     seed_file = "tokens.seed"       # the same as the issuer's, which is a relay
 
@@ -48,6 +52,16 @@
     drand_urls = ["https://api.drand.sh"]
     issuers = "issuers.pem"         # certificates that lead from NIST's own to a pinned one
 
+    [database]                      # a PostgreSQL database that many nodes have in common; without it, a file
+    url = "file:database.url"       # a file with postgresql://…, mode 0600; or that itself; or env:NAME
+
+    [node]                          # with a database: what this process is among the others
+    name = "node-1"                 # for the log and for you
+    drives = true                   # whether it may be the one that drives; then it needs the keys that sign and log
+    lease_s = 10.0                  # so long after the driver died, stopped or lost the database another one drives
+    poll_s = 1.0                    # how often to look for what others did, where nobody tells
+    claim_s = 30.0                  # so long others wait for what a node that died was opening or counting
+
     [testing]
     clock = "clock"                 # a steered clock; then only experiments marked as a test may run
 
@@ -57,6 +71,7 @@ A key that is not here is refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -71,6 +86,9 @@ from secvm.protocol.documents import Fields
 from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
 from secvm.runtime.http_limits import HttpLimits
+from secvm.runtime.lanes import Mode
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import read_secret
 from secvm.runtime.settings import Settings
 
 
@@ -128,6 +146,12 @@ class GatewayPart(Settings):
 
     #: Not only relays with a token.
     anybody: bool = False
+
+
+class OpeningPart(Settings):
+    """How capsules are opened."""
+
+    lanes: Mode = "auto"
 
 
 class LimitsPart(HttpLimits):
@@ -198,6 +222,46 @@ class TokensPart(Settings):
     seed_file: Path
 
 
+class DatabasePart(Settings):
+    """A database for many nodes. Its address may hold a password, so it may stand elsewhere, and is shown nowhere."""
+
+    #: postgresql://…, or file:PATH of a file with it that only its owner can read, or env:NAME of the environment.
+    url: Annotated[str, pydantic.Field(pattern="^(postgresql://|postgres://|file:|env:).", repr=False)]
+
+    @property
+    def file(self) -> str | None:
+        """The file in which the address stands, where one does."""
+        return self.url.removeprefix("file:") if self.url.startswith("file:") else None
+
+    def address(self, folder: Path, environment: Mapping[str, str], passphrase: Passphrase | None = None) -> str:
+        """Where the database is; files are relative to ``folder``."""
+        kind, _, rest = self.url.partition(":")
+        if kind == "file":
+            data = read_secret(folder / rest, shortest=1, passphrase=passphrase)
+            try:
+                return data.decode().strip()
+            except UnicodeDecodeError:
+                raise BadInputError(f"{folder / rest} holds no address of a database") from None
+        if kind == "env":
+            if not environment.get(rest):
+                raise BadInputError(f"the environment has no {rest}, and database.url names it")
+            return environment[rest]
+        return self.url
+
+
+class NodePart(Settings):
+    """What a process is among others that have the same database."""
+
+    name: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9-]{1,40}$")]
+    drives: bool = True
+    #: How long after its last word the driver is taken for gone.
+    lease_s: Annotated[float, pydantic.Field(ge=0.5, le=3600)] = 10.0
+    #: How often to look for what others did.
+    poll_s: Annotated[float, pydantic.Field(ge=0.05, le=60)] = 1.0
+    #: How long what this node has begun to open or to count is left to it: longer than either takes.
+    claim_s: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
+
+
 class TestingPart(Settings):
     """For tests alone."""
 
@@ -215,11 +279,20 @@ class CoordinatorSettings(Settings):
     relays: tuple[RelayPart, ...] = ()
     gateway: GatewayPart = GatewayPart()
     limits: LimitsPart = LimitsPart()
+    opening: OpeningPart = OpeningPart()
     log: LogPart | None = None
     witnesses: Annotated[tuple[WitnessPart, ...], pydantic.Field(max_length=MAX_WITNESSES)] = ()
     beacons: BeaconsPart = BeaconsPart()
     tokens: TokensPart | None = None
+    database: DatabasePart | None = None
+    node: NodePart | None = None
     testing: TestingPart | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _nodes_have_a_database(self) -> Self:
+        if (self.database is None) != (self.node is None):
+            raise ValueError("a node needs a database, and a database nodes: give [database] and [node], or neither")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _log_and_witnesses_belong_together(self) -> Self:
@@ -284,4 +357,17 @@ lead_s = 300            # the time in which devices fetch the next manifest
 # [[relays]]
 # name = "relay.example"
 # token_sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
+"""
+
+#: … and what it adds for a node.
+NODE_EXAMPLE = """
+# Many nodes on one database: docs/how-to/run-on-many-machines.md. Every node has these settings, with a name of its
+# own, and the same signing.key, log.key and admin.sha256 in its state folder.
+[database]
+url = "file:state/database.url"    # in it postgresql://…; for nobody else to read
+
+[node]
+name = "node-1"         # another one on each node
+drives = true           # may be the one that drives; false: a gateway, which needs neither of the keys
+lease_s = 10.0          # so long after the driver died another one drives
 """

@@ -3,7 +3,8 @@
 Of an experiment that has a log, only what witnesses have seen is public: ``Veil`` says how far that goes.
 
 How a round ended becomes public with the manifest after it, or with the ending; until then its tally and the state
-after it stay in the store. An ending is not stored: its content is, and Ed25519 signs equal content with equal bytes.
+after it stay in the store. An ending follows from the store too, and Ed25519 signs equal content with equal bytes; the
+driver keeps what it signed, for nodes that show it and have no key.
 """
 
 from __future__ import annotations
@@ -44,9 +45,20 @@ class Veil(Protocol):
         ...
 
 
-def show(publisher: Publisher, books: Books, key: SigningKey, veil: Veil | None = None) -> list[Book]:
-    """Put all that is public now, and return the books as they are public. What is there already costs nothing."""
-    read = books.read()
+def show(
+    publisher: Publisher,
+    books: Books,
+    key: SigningKey | None,
+    veil: Veil | None = None,
+    *,
+    read: list[Book] | None = None,
+) -> list[Book]:
+    """Put all that is public now, and return the books as they are public. What is there already costs nothing.
+
+    Without ``key``, where somebody else drives, an ending is shown once the driver has kept it. ``read``: the books as
+    they were just read.
+    """
+    read = books.read() if read is None else read
     if veil is not None:
         read = veil.lift(books, read)
     for book in read:
@@ -59,9 +71,13 @@ def show(publisher: Publisher, books: Books, key: SigningKey, veil: Veil | None 
     return read
 
 
-def _show_experiment(publisher: Publisher, books: Books, book: Book, key: SigningKey) -> None:
+def _show_experiment(publisher: Publisher, books: Books, book: Book, key: SigningKey | None) -> None:
     digest = book.stored.digest
-    if publisher.public(ending_path(digest)) is not None:
+    if publisher.is_shown(ending_path(digest)):
+        return
+    signed = books.kept_ending(digest) if book.is_over and key is None else None
+    if book.is_over and key is None and signed is None:
+        # Its counts are told together with its ending.
         return
     publisher.put(experiment_path(digest), book.stored.envelope, lasting=True)
     for index, record in book.beacon_records().items():
@@ -76,7 +92,7 @@ def _show_experiment(publisher: Publisher, books: Books, book: Book, key: Signin
         # The last thing that is ever shown of it.
         ending = ending_of(books, book)
         _show_blobs(publisher, ending)
-        publisher.put(ending_path(digest), ending.signed([key]), lasting=True)
+        publisher.put(ending_path(digest), signed or ending.signed([] if key is None else [key]), lasting=True)
 
 
 def ending_of(books: Books, book: Book) -> Ending:

@@ -72,8 +72,11 @@ class Schedule:
         psk_id_hash = kdf.labeled_extract(self._suite_id, b"", b"psk_id_hash", b"")
         info_hash = kdf.labeled_extract(self._suite_id, b"", b"info_hash", info)
         context = _MODE_BASE + psk_id_hash + info_hash
-        self._key_info = kdf.labeled_info(self._suite_id, b"key", context, aead.key_bytes)
-        self._nonce_info = kdf.labeled_info(self._suite_id, b"base_nonce", context, aead.nonce_bytes)
+        #: What the key schedule hands to HKDF, the same for every capsule. Public.
+        self.secret_ikm = kdf.labeled_ikm(self._suite_id, b"secret", b"")
+        self.key_info = kdf.labeled_info(self._suite_id, b"key", context, aead.key_bytes)
+        self.nonce_info = kdf.labeled_info(self._suite_id, b"base_nonce", context, aead.nonce_bytes)
+        self._key_text, self._nonce_text = self.key_info + b"\1", self.nonce_info + b"\1"
         self._exporter_info = kdf.labeled_info(self._suite_id, b"exp", context, kdf.HASH_BYTES)
 
     def send_to(self, public_key: PublicKey, dice: RandomBytes) -> SenderContext:
@@ -90,21 +93,23 @@ class Schedule:
     def open_one(self, private_key: PrivateKey, enc: bytes, ciphertext: bytes) -> bytes:
         """The first message of a conversation that has no second, without ``aad``; as ``receive`` and ``open``."""
         self._check_kind(private_key.kem_id)
-        secret = self.secret_from(private_key.decapsulate(enc))
-        return self.aead.open(self.key_from(secret), self.base_nonce_from(secret), b"", ciphertext)
+        secret = kdf.extract(private_key.decapsulate(enc), self.secret_ikm)
+        key, nonce = kdf.expand_twice(secret, self._key_text, self._nonce_text)
+        aead = self.aead
+        return aead.open(key[: aead.key_bytes], nonce[: aead.nonce_bytes], b"", ciphertext)
 
     def _check_kind(self, kem_id: int) -> None:
         if kem_id != self._kem_id:
             raise LocalProtocolError("the key is not of the kind that this key schedule is for")
 
     def secret_from(self, shared_secret: bytes) -> bytes:
-        return kdf.labeled_extract(self._suite_id, shared_secret, b"secret", b"")
+        return kdf.extract(shared_secret, self.secret_ikm)
 
     def key_from(self, secret: bytes) -> bytes:
-        return kdf.expand(secret, self._key_info, self.aead.key_bytes)
+        return kdf.expand(secret, self.key_info, self.aead.key_bytes)
 
     def base_nonce_from(self, secret: bytes) -> bytes:
-        return kdf.expand(secret, self._nonce_info, self.aead.nonce_bytes)
+        return kdf.expand(secret, self.nonce_info, self.aead.nonce_bytes)
 
     def export_from(self, secret: bytes, context: bytes, length: int) -> bytes:
         exporter_secret = kdf.expand(secret, self._exporter_info, kdf.HASH_BYTES)
@@ -151,6 +156,11 @@ class SenderContext(_Context):
 
 class RecipientContext(_Context):
     """Opens."""
+
+    def __init__(self, schedule: Schedule, shared_secret: bytes, *, opened: int = 0) -> None:
+        """``opened``: so many messages have been opened already, elsewhere."""
+        super().__init__(schedule, shared_secret)
+        self._sequence = opened
 
     def open(self, aad: bytes, ciphertext: bytes) -> bytes:
         """Open the next message. Raises ``OpeningError`` and nothing else; the next message is then still this one."""

@@ -28,9 +28,28 @@ def _hmac(key: bytes, message: bytes) -> bytes:
     return hashlib.sha256(block.translate(_OUTER) + inner).digest()
 
 
+#: HMAC under the empty key, the first block of each hash done: a copy of a hash is cheaper than a new one.
+_UNSALTED_INNER, _UNSALTED_OUTER = (hashlib.sha256(bytes(_BLOCK_BYTES).translate(pad)) for pad in (_INNER, _OUTER))
+
+
 def extract(salt: bytes, ikm: bytes) -> bytes:
     """Concentrate what is secret in ``ikm`` into a key of 32 bytes. An empty salt is as good as 32 zero bytes."""
-    return _hmac(salt, ikm)
+    if salt:
+        return _hmac(salt, ikm)
+    inner, outer = _UNSALTED_INNER.copy(), _UNSALTED_OUTER.copy()
+    inner.update(ikm)
+    outer.update(inner.digest())
+    return outer.digest()
+
+
+def expand_twice(prk: bytes, first: bytes, second: bytes) -> tuple[bytes, bytes]:
+    """``expand`` of a key of 32 bytes for two purposes, 32 bytes each; both texts end with HKDF's counter, 1."""
+    block = prk.ljust(_BLOCK_BYTES, b"\0")
+    inner, outer, sha256 = block.translate(_INNER), block.translate(_OUTER), hashlib.sha256
+    return (
+        sha256(outer + sha256(inner + first).digest()).digest(),
+        sha256(outer + sha256(inner + second).digest()).digest(),
+    )
 
 
 def expand(prk: bytes, info: bytes, length: int) -> bytes:
@@ -47,9 +66,14 @@ def expand(prk: bytes, info: bytes, length: int) -> bytes:
     return blocks[:length]
 
 
+def labeled_ikm(suite_id: bytes, label: bytes, ikm: bytes) -> bytes:
+    """What ``LabeledExtract`` of RFC 9180 §4 hands to ``extract``."""
+    return _VERSION + suite_id + label + ikm
+
+
 def labeled_extract(suite_id: bytes, salt: bytes, label: bytes, ikm: bytes) -> bytes:
     """``LabeledExtract`` of RFC 9180 §4."""
-    return extract(salt, _VERSION + suite_id + label + ikm)
+    return extract(salt, labeled_ikm(suite_id, label, ikm))
 
 
 def labeled_info(suite_id: bytes, label: bytes, info: bytes, length: int) -> bytes:

@@ -21,7 +21,7 @@ from typing import Protocol, final
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import mlkem, x25519
 
-from secvm.crypto.kdf import HASH_BYTES, labeled_expand, labeled_extract
+from secvm.crypto.kdf import HASH_BYTES, expand, extract, labeled_expand, labeled_extract, labeled_ikm, labeled_info
 from secvm.errors import LocalProtocolError, MalformedMessageError, OpeningError
 
 #: Where random bytes come from: ``dice(32)`` are 32 fresh ones. A main program hands in the operating system's; any
@@ -35,7 +35,10 @@ _X25519_BYTES = 32
 _MLKEM_PUBLIC_BYTES = 1184
 _MLKEM_ENC_BYTES = 1088
 _MLKEM_SEED_BYTES = 64
-_DHKEM_SUITE_ID = b"KEM" + X25519.to_bytes(2, "big")
+DHKEM_SUITE_ID = b"KEM" + X25519.to_bytes(2, "big")
+#: What is the same in ``ExtractAndExpand`` (RFC 9180 §4.1) of every capsule, written once.
+EXTRACT_TEXT = labeled_ikm(DHKEM_SUITE_ID, b"eae_prk", b"")
+EXPAND_TEXT = labeled_info(DHKEM_SUITE_ID, b"shared_secret", b"", HASH_BYTES)
 #: Drawn as a picture in the draft: the wings of an X-Wing.
 _XWING_LABEL = b"\\.//^\\"
 
@@ -80,6 +83,11 @@ def _diffie_hellman(private: x25519.X25519PrivateKey, peer: bytes) -> bytes | No
     return secret if any(secret) else None
 
 
+def low_order() -> OpeningError:
+    """Why such a capsule does not open."""
+    return OpeningError("the capsule's ephemeral key is none, or a point of low order")
+
+
 def _x25519_public(data: bytes) -> bytes:
     """A public key that is not of low order: with those, and only with those, any private key gives zero."""
     if _diffie_hellman(x25519.X25519PrivateKey.from_private_bytes(b"\1" * _X25519_BYTES), data) is None:
@@ -97,8 +105,7 @@ def throw(dice: RandomBytes, count: int) -> bytes:
 
 def _dhkem_secret(shared: bytes, enc: bytes, public: bytes) -> bytes:
     """``ExtractAndExpand`` of RFC 9180 §4.1."""
-    prk = labeled_extract(_DHKEM_SUITE_ID, b"", b"eae_prk", shared)
-    return labeled_expand(_DHKEM_SUITE_ID, prk, b"shared_secret", enc + public, HASH_BYTES)
+    return expand(extract(b"", EXTRACT_TEXT + shared), EXPAND_TEXT + enc + public, HASH_BYTES)
 
 
 @final
@@ -150,8 +157,8 @@ class X25519PrivateKey:
         """``DeriveKeyPair`` of RFC 9180 §7.1.3: the key that belongs to these secret bytes, 32 or more."""
         if len(ikm) < _X25519_BYTES:
             raise LocalProtocolError(f"a key is derived from {_X25519_BYTES} secret bytes or more")
-        prk = labeled_extract(_DHKEM_SUITE_ID, b"", b"dkp_prk", ikm)
-        return cls(labeled_expand(_DHKEM_SUITE_ID, prk, b"sk", b"", _X25519_BYTES))
+        prk = labeled_extract(DHKEM_SUITE_ID, b"", b"dkp_prk", ikm)
+        return cls(labeled_expand(DHKEM_SUITE_ID, prk, b"sk", b"", _X25519_BYTES))
 
     @property
     def public_key(self) -> X25519PublicKey:
@@ -160,7 +167,7 @@ class X25519PrivateKey:
     def decapsulate(self, enc: bytes) -> bytes:
         shared = _diffie_hellman(self._key, enc)
         if shared is None:
-            raise OpeningError("the capsule's ephemeral key is none, or a point of low order")
+            raise low_order()
         return _dhkem_secret(shared, enc, self._public.to_bytes())
 
     def secret_bytes(self) -> bytes:
@@ -255,7 +262,7 @@ class HybridPrivateKey:
     def decapsulate(self, enc: bytes) -> bytes:
         shared = _diffie_hellman(self._classical, enc[_MLKEM_ENC_BYTES:])
         if shared is None:
-            raise OpeningError("the capsule's ephemeral key is none, or a point of low order")
+            raise low_order()
         # A wrong ML-KEM part gives a wrong secret, not an error: FIPS 203 rejects implicitly.
         post_quantum = self._post_quantum.decapsulate(enc[:_MLKEM_ENC_BYTES])
         return _xwing_secret(post_quantum, shared, enc[_MLKEM_ENC_BYTES:], self._classical_public)

@@ -14,15 +14,28 @@ changed on its way); reading key configurations raises ``MalformedMessageError``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from secvm.crypto import kdf
 from secvm.crypto.hpke import AEADS, AES_128_GCM, TAG_BYTES, Aead, RecipientContext, Schedule, SenderContext
-from secvm.crypto.kem import PrivateKey, PublicKey, RandomBytes, enc_bytes, public_key_bytes, read_public_key, throw
+from secvm.crypto.kem import (
+    PrivateKey,
+    PublicKey,
+    RandomBytes,
+    X25519PrivateKey,
+    enc_bytes,
+    low_order,
+    public_key_bytes,
+    read_public_key,
+    throw,
+)
+from secvm.crypto.lanes import OPENED, WRONG_TAG, LaneKey, Lanes
 from secvm.errors import (
     LocalProtocolError,
     MalformedMessageError,
+    OpeningError,
     RemoteProtocolError,
     UnknownKeyError,
 )
@@ -36,6 +49,7 @@ KEY_PROBLEM_TYPE = "https://iana.org/assignments/http-problem-types#ohttp-key"
 _REQUEST_LABEL = b"message/bhttp request"
 _RESPONSE_LABEL = b"message/bhttp response"
 _HEADER_BYTES = 7
+T = TypeVar("T")
 
 #: Numbers of a KDF and an AEAD in HPKE's registries.
 Algorithms = tuple[int, int]
@@ -222,13 +236,33 @@ class _Lock:
     schedule: Schedule
     aead: Aead
     body_at: int
+    lane_key: LaneKey | None = None
+
+    def open_one(self, capsule: bytes) -> bytes:
+        at = self.body_at
+        return self.schedule.open_one(self.private_key, capsule[_HEADER_BYTES:at], capsule[at:])
+
+    def open(self, capsule: bytes) -> OpenedRequest:
+        enc = capsule[_HEADER_BYTES : self.body_at]
+        context = self.schedule.receive(self.private_key, enc)
+        return OpenedRequest(context.open(b"", capsule[self.body_at :]), enc, context, self.aead)
+
+    def opened(self, capsule: bytes, request: bytes, kem_secret: bytes) -> OpenedRequest:
+        """What ``open`` makes, where its work is done already."""
+        context = RecipientContext(self.schedule, kem_secret, opened=1)
+        return OpenedRequest(request, capsule[_HEADER_BYTES : self.body_at], context, self.aead)
 
 
 class GatewayKeys:
-    """The keys a gateway opens with; a new one and the one before, for capsules under way."""
+    """The keys a gateway opens with; a new one and the one before, for capsules under way.
 
-    def __init__(self, keys: Iterable[GatewayKey]) -> None:
+    With ``lanes`` many capsules are opened eight at a time, where their key is one of X25519 and AES-128-GCM; what
+    comes out is the same.
+    """
+
+    def __init__(self, keys: Iterable[GatewayKey], lanes: Lanes | None = None) -> None:
         self._locks: dict[bytes, _Lock] = {}
+        keys = tuple(keys)
         seen = set()
         for key in keys:
             _check_configuration(key.key_id, key.algorithms)
@@ -240,15 +274,22 @@ class GatewayKeys:
                     raise LocalProtocolError("a key with an algorithm that is not known here")
                 kem_id = key.private_key.kem_id
                 header, aead = _header(key.key_id, kem_id, pair), AEADS[pair[1]]
-                lock = _Lock(key.private_key, _schedule(header, kem_id, aead), aead, _HEADER_BYTES + enc_bytes(kem_id))
-                self._locks[header] = lock
+                schedule = _schedule(header, kem_id, aead)
+                lane_key = None
+                if lanes is not None and isinstance(key.private_key, X25519PrivateKey):
+                    lane_key = lanes.key(key.private_key, schedule)
+                body_at = _HEADER_BYTES + enc_bytes(kem_id)
+                self._locks[header] = _Lock(key.private_key, schedule, aead, body_at, lane_key)
+        self._keys = keys
+        self._by_lanes = any(lock.lane_key is not None for lock in self._locks.values())
+
+    def with_lanes(self, lanes: Lanes | None) -> GatewayKeys:
+        """The same keys, opening by these lanes from now on; or without any."""
+        return GatewayKeys(self._keys, lanes)
 
     def open(self, capsule: bytes) -> OpenedRequest:
         """Open one capsule. Raises ``MalformedMessageError`` or ``OpeningError`` and nothing else."""
-        lock = self._lock_of(capsule)
-        enc = capsule[_HEADER_BYTES : lock.body_at]
-        context = lock.schedule.receive(lock.private_key, enc)
-        return OpenedRequest(context.open(b"", capsule[lock.body_at :]), enc, context, lock.aead)
+        return self._lock_of(capsule).open(capsule)
 
     def _lock_of(self, capsule: bytes) -> _Lock:
         if len(capsule) < _HEADER_BYTES:
@@ -262,29 +303,70 @@ class GatewayKeys:
 
     def open_batch(self, capsules: Sequence[bytes]) -> list[OpenedRequest | RemoteProtocolError]:
         """Open many, in order: for each what was in it, or why it does not open. One bad capsule harms no other."""
-        opened: list[OpenedRequest | RemoteProtocolError] = []
-        for capsule in capsules:
-            try:
-                opened.append(self.open(capsule))
-            except RemoteProtocolError as error:
-                # Without its traceback, which would hold on to every local value of the opening.
-                opened.append(error.with_traceback(None))
-        return opened
+
+        def all_of(lock: _Lock, key: LaneKey, some: Sequence[bytes]) -> list[OpenedRequest | RemoteProtocolError]:
+            content = key.open(some, secrets=True)
+            secrets = [
+                content.secrets[at : at + kdf.HASH_BYTES] for at in range(0, len(content.secrets), kdf.HASH_BYTES)
+            ]
+            return [
+                _why(fate) if request is None else lock.opened(capsule, request, secret)
+                for capsule, request, fate, secret in zip(some, content.requests, content.fates, secrets, strict=True)
+            ]
+
+        return self._open_all(capsules, _Lock.open, all_of)
 
     def open_unanswered(self, capsules: Sequence[bytes]) -> list[bytes | RemoteProtocolError]:
         """As ``open_batch``, but the requests alone: for capsules that nobody waits for, and cheaper."""
-        opened: list[bytes | RemoteProtocolError] = []
-        for capsule in capsules:
-            try:
-                lock = self._lock_of(capsule)
-                at = lock.body_at
-                opened.append(lock.schedule.open_one(lock.private_key, capsule[_HEADER_BYTES:at], capsule[at:]))
-            except RemoteProtocolError as error:
-                opened.append(error.with_traceback(None))
-        return opened
+
+        def all_of(_lock: _Lock, key: LaneKey, some: Sequence[bytes]) -> list[bytes | RemoteProtocolError]:
+            content = key.open(some)
+            return [
+                _why(fate) if request is None else request
+                for request, fate in zip(content.requests, content.fates, strict=True)
+            ]
+
+        return self._open_all(capsules, _Lock.open_one, all_of)
+
+    def _attempt(self, way: Callable[[_Lock, bytes], T], capsule: bytes) -> T | RemoteProtocolError:
+        try:
+            return way(self._lock_of(capsule), capsule)
+        except RemoteProtocolError as error:
+            # Without its traceback, which would hold on to every local value of the opening.
+            return error.with_traceback(None)
+
+    def _open_all(
+        self,
+        capsules: Sequence[bytes],
+        one: Callable[[_Lock, bytes], T],
+        all_of: Callable[[_Lock, LaneKey, Sequence[bytes]], list[T | RemoteProtocolError]],
+    ) -> list[T | RemoteProtocolError]:
+        """One by one; or each key's capsules together, where it has lanes."""
+        headers = {capsule[:_HEADER_BYTES] for capsule in capsules} if self._by_lanes else set()
+        opened: dict[int, T | RemoteProtocolError] = {}
+        for header in headers:
+            lock = self._locks.get(header)
+            if lock is None or lock.lane_key is None:
+                continue
+            shortest = lock.body_at + TAG_BYTES
+            if len(headers) == 1 and min(map(len, capsules)) >= shortest:
+                return all_of(lock, lock.lane_key, capsules)
+            places = [i for i, told in enumerate(capsules) if told.startswith(header) and len(told) >= shortest]
+            opened.update(zip(places, all_of(lock, lock.lane_key, [capsules[i] for i in places]), strict=True))
+        return (
+            [opened[i] if i in opened else self._attempt(one, capsule) for i, capsule in enumerate(capsules)]
+            if opened
+            else [self._attempt(one, capsule) for capsule in capsules]
+        )
 
     def __repr__(self) -> str:
         return f"GatewayKeys({len(self._locks)} kinds of capsules)"
+
+
+def _why(fate: int) -> OpeningError:
+    """The error that the readable code raises."""
+    assert fate != OPENED
+    return OpeningError() if fate == WRONG_TAG else low_order()
 
 
 # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.web import WebFiles
 from secvm.crypto.signing import Envelope
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import Population
-from secvm.lab.demo.crowd import binned, made_up, sampled, who_trains
+from secvm.lab.demo.crowd import Crowd, binned, made_up, sampled, who_trains
 from secvm.lab.demo.plan import TRAIN_SHARE, Plan
 from secvm.lab.demo.replay import Replay
 from secvm.learning.aggregate.tally import Tally
@@ -85,9 +86,12 @@ def run_disturbed(
     before_closing: Callable[[], None] | None = None,
     after_round: Callable[[], None] | None = None,
     tokens: bool = False,
+    nodes: int = 0,
+    database: str | None = None,
 ) -> Outcome:
     """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away. ``tokens``: every package needs
-    an anonymous token, which changes no tally. ``epsilon``: with cover.
+    an anonymous token, which changes no tally. ``epsilon``: with cover. ``nodes`` on a ``database``: the coordinator is
+    so many processes.
     """
     plan = Plan(participants=participants, rounds=rounds, hosts=2, seed=seed, bins=60, descent=descent, epsilon=epsilon)
     crowd = made_up(participants, seed=seed, further=50)
@@ -105,6 +109,8 @@ def run_disturbed(
         pace=PACE,
         patience_s=120,
         tokens=experiment.budget if tokens else None,
+        nodes=nodes,
+        database=database,
     ) as federation:
         federation.start_servers()
         federation.begin(plan.specification(experiment, participants))
@@ -133,7 +139,7 @@ def run_disturbed(
             assert told.last is not None
             tally = None
             if told.last.tally is not None:
-                tally = _tally(federation, told.last.tally, experiment)
+                tally = tally_of(federation, told.last.tally, experiment)
             tallies.append(tally)
             assert federation.document is not None
             relay_count = told.last.relay_count
@@ -141,7 +147,7 @@ def run_disturbed(
         federation.clock.meanwhile = None
         reached = federation.patiently(lambda: federation.public(f"/v1/blob/{state}"), "the last state")
         digest = federation.digest
-        faults, forks = _from_outside(federation)
+        faults, forks = from_outside(federation)
     scheduled, acknowledged = [0] * rounds, [0] * rounds
     here = np.zeros((rounds, participants), dtype=np.bool_)
     for number in range(participants):
@@ -151,28 +157,44 @@ def run_disturbed(
             scheduled[one.round_number - 1] += experiment.budget
             acknowledged[one.round_number - 1] += one.acknowledged
         device.close()
+    replay = offline(plan, crowd, experiment)
+    expected = [replay.advance(row).tally for row in here]
+    return Outcome(reached, replay.state, scheduled, acknowledged, counted, given_up, tallies, expected, faults, forks)
+
+
+def offline(plan: Plan, crowd: Crowd, experiment: Experiment) -> Replay:
+    """The same people's rounds, offline."""
     binning = HashBinning(n_bins=plan.bins, salt=plan.salt)
-    replay = Replay(
+    return Replay(
         experiment,
         Population(
             rows=binned(
                 sampled(crowd.features, plan.features_per_person, dice_seed=plan.dice_seed),
                 binning,
-                one_per_bin=epsilon is not None,
+                one_per_bin=plan.epsilon is not None,
             ),
             labels=crowd.codes,
-            train=who_trains(participants, share=TRAIN_SHARE, dice_seed=plan.dice_seed),
+            train=who_trains(plan.participants, share=TRAIN_SHARE, dice_seed=plan.dice_seed),
         ),
         dice_seed=plan.dice_seed,
         floor=plan.floor(len(crowd.labels)),
         further=Evaluator(experiment, binned(crowd.further_features, binning)),
         further_codes=crowd.further_codes,
     )
-    expected = [replay.advance(row).tally for row in here]
-    return Outcome(reached, replay.state, scheduled, acknowledged, counted, given_up, tallies, expected, faults, forks)
 
 
-def _from_outside(federation: Federation) -> tuple[list[str], int]:
+def attendance(folder: Path, digest: str, *, participants: int, rounds: int) -> NDArray[np.bool_]:
+    """Who took part in which round, by the devices' own history."""
+    here = np.zeros((rounds, participants), dtype=np.bool_)
+    for number in range(participants):
+        device = DeviceState(folder / "devices" / f"{number:06d}")
+        for one in device.history(digest):
+            here[one.round_number - 1, number] = True
+        device.close()
+    return here
+
+
+def from_outside(federation: Federation) -> tuple[list[str], int]:
     """What an auditor finds, and how many forks the witnesses have kept as evidence."""
     seen = [
         json.loads(federation.patiently(lambda name=name: federation.answer(name, "/v1/seen"), name))  # type: ignore[misc]
@@ -184,6 +206,7 @@ def _from_outside(federation: Federation) -> tuple[list[str], int]:
     return [fault.sentence for fault in report.faults], sum(len(one["forks"]) for one in seen)
 
 
-def _tally(federation: Federation, digest: str, experiment: Experiment) -> Tally:
+def tally_of(federation: Federation, digest: str, experiment: Experiment) -> Tally:
+    """A published tally."""
     blob = federation.patiently(lambda: federation.public(f"/v1/blob/{digest}"), "a tally")
     return decode_tally(blob, digest=digest, experiment=experiment)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
 from secvm.participant.device import Device, Limits
+from secvm.participant.device_lock import open_lock
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.models import ModelShelf
@@ -32,8 +33,10 @@ from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.logs import Log
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import read_secret
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import read_secret, read_settings
+from secvm.runtime.settings import read_settings
 
 #: Connections of one process; a person's device needs one or two.
 _CONNECTIONS = 64
@@ -41,20 +44,22 @@ _CONNECTIONS = 64
 _PATIENCE_S, _EVERY_S = 60.0, 0.2
 
 
-def run(settings_path: Path) -> None:
+def run(settings_path: Path, passphrase: Passphrase | None = None) -> None:
     """Run a device, or the devices of many test people, until SIGTERM or SIGINT."""
     settings = read_settings(settings_path, ParticipantSettings)
-    run_service(lambda stop: serve(settings, stop), log=Log(sys.stderr, make_clock(settings), party="participant"))
+    run_service(
+        lambda stop: serve(settings, stop, passphrase), log=Log(sys.stderr, make_clock(settings), party="participant")
+    )
 
 
-async def serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
+async def serve(settings: ParticipantSettings, stop: asyncio.Event, passphrase: Passphrase | None = None) -> None:
     """Carry the devices of these settings until ``stop`` is set; nobody else may run them meanwhile."""
     _make_folder(settings.device.folder)
     testing = settings.testing
     # Several hosts may carry the people of one test from one folder, each its own part of them.
     name = LOCK_FILE if testing is None or testing.people is None else f"{testing.first:06d}.lock"
     with only_one(settings.device.folder / name, "device"):
-        await _serve(settings, stop)
+        await _serve(settings, stop, passphrase)
 
 
 def _make_folder(folder: Path) -> None:
@@ -64,12 +69,12 @@ def _make_folder(folder: Path) -> None:
         raise BadInputError(f"{folder}: cannot be made: {error.strerror}") from None
 
 
-async def _serve(settings: ParticipantSettings, stop: asyncio.Event) -> None:
+async def _serve(settings: ParticipantSettings, stop: asyncio.Event, passphrase: Passphrase | None) -> None:
     clock = make_clock(settings)
     log = Log(sys.stderr, clock, party="participant")
-    transport = make_transport(settings)
+    transport = make_transport(settings, passphrase)
     try:
-        devices = await open_devices(settings, transport, clock, stop)
+        devices = await open_devices(settings, transport, clock, stop, passphrase)
         host = Host(devices, clock=clock, log=log)
         page = None if settings.status is None else await serve_status(settings.status.listen, host.status)
         log.tell("started", participants=len(devices))
@@ -93,20 +98,20 @@ def make_clock(settings: ParticipantSettings) -> Clock:
     return SystemClock() if steered is None else SteeredClock(steered)
 
 
-def make_transport(settings: ParticipantSettings) -> Transport:
+def make_transport(settings: ParticipantSettings, passphrase: Passphrase | None = None) -> Transport:
     """The way that the settings name. Only where a loop runs."""
     session = http_session(_CONNECTIONS)
     if settings.coordinator is not None:
         return UnsafeDirectTransport(session, settings.coordinator.unsafe_direct_url)
     assert settings.relay is not None
-    return RelayTransport(session, settings.relay.urls, os.urandom, credential=_credential(settings))
+    return RelayTransport(session, settings.relay.urls, os.urandom, credential=_credential(settings, passphrase))
 
 
-def _credential(settings: ParticipantSettings) -> str | None:
+def _credential(settings: ParticipantSettings, passphrase: Passphrase | None) -> str | None:
     if settings.relay is None or settings.relay.credential_file is None:
         return None
     try:
-        text = read_secret(settings.relay.credential_file).decode("ascii").strip()
+        text = read_secret(settings.relay.credential_file, passphrase=passphrase).decode("ascii").strip()
     except UnicodeDecodeError:
         text = ""
     if not text or not text.isprintable():
@@ -123,13 +128,15 @@ def open_device(
     number: int = 0,
     shelf: ModelShelf | None = None,
     checks: SharedChecks | None = None,
+    passphrase: Passphrase | None = None,
 ) -> Device:
     """The device in the settings' folder, or that of one test person."""
     testing = settings.testing
     traffic = settings.traffic
     unsynced = testing is not None and testing.unsafe_unsynced
+    place = folder or settings.device.folder
     return Device(
-        DeviceState(folder or settings.device.folder, unsafe_unsynced=unsynced),
+        DeviceState(place, unsafe_unsynced=unsynced, lock=open_lock(place, passphrase, os.urandom)),
         transport,
         now=clock.now,
         random_bytes=os.urandom,
@@ -144,12 +151,16 @@ def open_device(
 
 
 async def open_devices(
-    settings: ParticipantSettings, transport: Transport, clock: Clock, stop: asyncio.Event
+    settings: ParticipantSettings,
+    transport: Transport,
+    clock: Clock,
+    stop: asyncio.Event,
+    passphrase: Passphrase | None = None,
 ) -> list[Device]:
     """All devices of this process; people of a test join what they have not joined yet."""
     testing = settings.testing
     if testing is None or testing.people is None:
-        return [open_device(settings, transport, clock)]
+        return [open_device(settings, transport, clock, passphrase=passphrase)]
     _allow_files(8 * testing.count + 256)
     first = transport
     if testing.credentials and isinstance(transport, RelayTransport):
@@ -157,7 +168,8 @@ async def open_devices(
     wanted = [await _experiment(digest, first, settings.policy(), clock, stop) for digest in testing.join]
     if None in wanted:
         return []
-    shelf, checks, credential = ModelShelf(settings.device.folder / "models"), SharedChecks(), _credential(settings)
+    shelf, checks = ModelShelf(settings.device.folder / "models"), SharedChecks()
+    credential = _credential(settings, passphrase)
     devices = []
     people = itertools.islice(enumerate(iter_people(testing.people)), testing.first, testing.first + testing.count)
     for number, person in people:

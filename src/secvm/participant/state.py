@@ -38,7 +38,9 @@ from secvm.errors import BadInputError, StoreError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
+from secvm.participant import pinned
 from secvm.participant.consent import NOTHING, Accepted
+from secvm.participant.device_lock import DeviceLock, refuse_locked
 from secvm.participant.ledger_book import TABLES as LEDGER_TABLES
 from secvm.participant.ledger_book import LedgerBook
 from secvm.participant.token_seeds import TABLES as TOKEN_TABLES
@@ -114,7 +116,7 @@ class Record:
     #: As it was served.
     envelope: bytes = field(repr=False)
     cohort: Cohort | None
-    #: The person as the experiment sees it, pinned when they joined; None: never joined, or forgotten.
+    #: The person as the experiment sees it, pinned when they joined; None: never joined, forgotten, or locked.
     person: Individual | None
     #: The statement that the experiment is over, as it was served.
     ending: bytes | None = field(default=None, repr=False)
@@ -145,13 +147,18 @@ class Model:
 class DeviceState:
     """The state of one device. ``close`` it; writes happen inside ``writing``."""
 
-    def __init__(self, folder: Path, *, unsafe_unsynced: bool = False) -> None:
+    def __init__(self, folder: Path, *, unsafe_unsynced: bool = False, lock: DeviceLock | None = None) -> None:
+        """``lock``: of a device with a passphrase. Without it the people of its records are not known."""
         self._path = folder / FILE
+        self._lock = lock
         self._db = _open(self._path, unsynced=unsafe_unsynced)
         #: For hundreds of made-up people on one disk: a process that is killed loses nothing, a power cut may.
         self._unsynced = unsafe_unsynced
         self._durable = True
         self._open_books()
+        if lock is not None:
+            # Pinned before there was a passphrase, or left by a change that was interrupted.
+            pinned.rewrite(self._db, self.writing(durable=True), old=lock, new=lock)
 
     def _open_books(self) -> None:
         #: What it keeps to check the server.
@@ -199,7 +206,7 @@ class DeviceState:
             rows = self._db.execute(query).fetchall()
         except _DAMAGED:
             raise StoreError("the state of this device cannot be read") from None
-        return [_read_record(row) for row in rows]
+        return [_read_record(row, self._lock) for row in rows]
 
     def record(self, digest: str) -> Record | None:
         """One of them."""
@@ -215,6 +222,9 @@ class DeviceState:
         accepted: Accepted = NOTHING,
     ) -> None:
         """Take part from now on; what is pinned here stays. Only once: see ``forget``."""
+        if self._lock is None:
+            refuse_locked(self.folder)
+        row = pinned.locked((person.label, person.target, _write_vector(person.vector)), digest, self._lock)
         with self.writing(durable=True):
             ((known,),) = self._db.execute(
                 "SELECT count(*) FROM experiment WHERE digest = ? AND status <> ?", (digest, Status.DECLINED)
@@ -228,9 +238,7 @@ class DeviceState:
                     envelope,
                     Status.JOINED,
                     person.cohort.name,
-                    person.label,
-                    person.target,
-                    _write_vector(person.vector),
+                    *row,
                     salt,
                 ),
             )
@@ -282,6 +290,11 @@ class DeviceState:
                 "forgotten, but another process reads the state, so its log still holds what was there before",
                 next_step="Run the command again when the other process is done.",
             )
+
+    def unlock_for_good(self) -> None:
+        """Keep label and vector plain again; the person wants no passphrase any more."""
+        old, self._lock = self._lock, None
+        pinned.rewrite(self._db, self.writing(durable=True), old=old, new=None)
 
     # ── sessions, inside ``writing`` ─────────────────────────────────────────────────────────────────────────────────
 
@@ -380,16 +393,17 @@ class DeviceState:
 _Row = tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, bytes | None, bytes | None]
 
 
-def _read_record(row: _Row) -> Record:
+def _read_record(row: _Row, lock: DeviceLock | None) -> Record:
     digest, status, envelope, cohort_name, label, target, vector, ending, salt = row
     try:
         cohort = None if cohort_name is None else Cohort[cohort_name]
         known = Status(status)
     except (KeyError, ValueError):
         raise StoreError("what the state keeps of an experiment is not whole") from None
+    found = None if vector is None else pinned.unlocked((label, target, vector), digest, lock)
     person = None
-    if cohort is not None and vector is not None and label is not None and target is not None:
-        person = Individual(vector=_read_vector(vector), label=label, target=target, cohort=cohort)
+    if cohort is not None and found is not None and found[0] is not None and found[1] is not None:
+        person = Individual(vector=_read_vector(found[2]), label=found[0], target=found[1], cohort=cohort)
     return Record(digest, known, envelope, cohort, person, ending, salt)
 
 

@@ -9,9 +9,10 @@ Rules it keeps:
  4. What is replaced or forgotten is overwritten with zeros (``secure_delete``), and the write-ahead log, which may
     still hold it, is emptied before the call returns.
 
-**The vault is not encrypted.** Whoever can read this person's files, or has the disk, can read it, as they can read the
-browser's own history. Disk encryption helps; so does ``forget``. A disk or file system that keeps old blocks by itself
-(flash memory, snapshots, backups) may still hold what was forgotten here.
+**Without a passphrase the vault is not encrypted.** Whoever can read this person's files, or has the disk, can read it,
+as they can read the browser's own history. A passphrase (``device_lock``) helps; so do disk encryption and ``forget``.
+A disk or file system that keeps old blocks by itself (flash memory, snapshots, backups) may still hold what was
+forgotten or locked here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +30,8 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.binning import utf8
 from secvm.learning.individual.features import KeptOnDevice
 from secvm.learning.rows import MAX_UNITS
+from secvm.participant.device_lock import DeviceLock, refuse_locked
+from secvm.participant.locked_vault import LockedVault, remove_plain
 from secvm.people.person import MAX_VALUE
 
 #: "SecV", in the header of the file: another program's database is not taken for a vault.
@@ -52,8 +55,21 @@ PRAGMA user_version = {_VERSION};
 class Vault:
     """One person's features, by source, and labels, by question. ``close`` it, or use it in a ``with``."""
 
-    def __init__(self, folder: str | os.PathLike[str], *, unsafe_unsynced: bool = False) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], *, unsafe_unsynced: bool = False, lock: DeviceLock | None = None
+    ) -> None:
+        """``lock``: of a device with a passphrase. Without one, a device that has a lock is refused."""
         self._path = Path(folder) / "vault.db"
+        self._locked: LockedVault | None = None
+        if lock is not None:
+            self._locked = LockedVault(self._path.parent, lock)
+            try:
+                self._db = _open_locked(self._path, self._locked)
+            except BaseException:
+                self._locked.close()
+                raise
+            return
+        refuse_locked(self._path.parent)
         self._db = _open(self._path)
         if unsafe_unsynced:
             # For hundreds of made-up people on one disk: a power cut may lose what was imported.
@@ -72,6 +88,18 @@ class Vault:
 
     def close(self) -> None:
         self._db.close()
+        if self._locked is not None:
+            self._locked.close()
+
+    def unlock_for_good(self) -> None:
+        """Write the vault as a plain one again; the person wants no passphrase any more."""
+        if self._locked is None:
+            return
+        remove_plain(self._path)
+        with closing(_open(self._path)) as plain:
+            _copy(self._db, plain)
+            plain.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._locked.remove()
 
     # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -152,6 +180,9 @@ class Vault:
         with _told(self._path):
             with _transaction(self._db):
                 yield self._db
+            if self._locked is not None:
+                self._locked.save(self._db)
+                return
             busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise BadInputError(
@@ -183,6 +214,34 @@ def _open(path: Path) -> sqlite3.Connection:
             return _connect(path)
     # Raised outside the handler, so that no other exception travels along.
     raise BadInputError(f"{path}: the vault cannot be opened ({trouble})")
+
+
+def _open_locked(path: Path, locked: LockedVault) -> sqlite3.Connection:
+    """The vault in memory; a plain one that an interrupted change has left is locked, and gone."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        with _told(path):
+            locked.load(db)
+            _prepare(db, path)
+            if path.exists() and not locked.exists():
+                with closing(_open(path)) as plain:
+                    _copy(plain, db)
+            if not locked.exists():
+                locked.save(db)
+            remove_plain(path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """All that is in one vault into another, in one transaction."""
+    with _transaction(target):
+        for table, columns in (("features", 3), ("labels", 2)):
+            target.execute(f"DELETE FROM {table}")  # noqa: S608  (our own names)
+            marks = ", ".join("?" * columns)
+            target.executemany(f"INSERT INTO {table} VALUES ({marks})", source.execute(f"SELECT * FROM {table}"))  # noqa: S608
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -84,6 +84,8 @@ def request_bytes(size: int = PACKAGE_BYTES) -> int:
 
 #: Without a token.
 REQUEST_BYTES = request_bytes()
+#: What such a request has before its package and after it; for whoever reads many at once.
+REQUEST_PREFIX, REQUEST_SUFFIX = _PREFIXES[PACKAGE_BYTES], _SUFFIX
 
 
 # ── the device ───────────────────────────────────────────────────────────────────────────────────────────────────────

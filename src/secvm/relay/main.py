@@ -35,8 +35,10 @@ from secvm.runtime.http_server import HttpServer
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import only_one
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import make_secret, read_secret, read_token_seed
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import make_secret, read_secret, read_settings, read_token_seed
+from secvm.runtime.settings import read_settings
 
 _HEX_KEY = re.compile(rb"[0-9a-f]{64}\n?")
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{16,512}")
@@ -49,9 +51,9 @@ def make_key(path: Path, dice: RandomBytes = os.urandom) -> VerifyKey:
     return key.public
 
 
-def read_key(path: Path) -> SigningKey:
+def read_key(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
     """The key that ``make_key`` wrote."""
-    data = read_secret(path)
+    data = read_secret(path, passphrase=passphrase)
     if not _HEX_KEY.fullmatch(data):
         raise BadInputError(f"{path} is no signing key", next_step="'secvm relay key' makes one.")
     return SigningKey(bytes.fromhex(data.decode()))
@@ -62,7 +64,14 @@ def make_token_seed(path: Path, dice: RandomBytes = os.urandom) -> None:
     make_secret(path, dice(TOKEN_SEED_BYTES).hex().encode() + b"\n")
 
 
-def serve(path: Path) -> None:
+def secret_files(settings: RelaySettings) -> list[Path]:
+    """What a passphrase can be put on."""
+    key = None if settings.signing is None else settings.signing.key_file
+    seed = None if settings.tokens is None else settings.tokens.seed_file
+    return [path for path in (key, settings.gateway.token_file, seed) if path is not None]
+
+
+def serve(path: Path, passphrase: Passphrase | None = None) -> None:
     """Run the relay that these settings describe, until somebody says stop."""
     settings = read_settings(path, RelaySettings)
     clock: Clock = SystemClock()
@@ -75,14 +84,22 @@ def serve(path: Path) -> None:
         if settings.relay.mode == "round" and settings.store is not None:
             store = settings.store.path
             held.enter_context(only_one(store.with_name(f"{store.name}.lock"), "relay"))
-        relay = Relay(settings, clock=clock, dice=os.urandom, log_to=sys.stderr)
+        relay = Relay(settings, clock=clock, dice=os.urandom, log_to=sys.stderr, passphrase=passphrase)
         run_service(relay.run, log=relay.log)
 
 
 class Relay:
     """One relay, put together from its settings; files that are missing or wrong are told of here."""
 
-    def __init__(self, settings: RelaySettings, *, clock: Clock, dice: RandomBytes, log_to: TextIO) -> None:
+    def __init__(
+        self,
+        settings: RelaySettings,
+        *,
+        clock: Clock,
+        dice: RandomBytes,
+        log_to: TextIO,
+        passphrase: Passphrase | None = None,
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._dice = dice
@@ -94,14 +111,15 @@ class Relay:
         room = limits.deposit_bytes - MOST_BESIDE if settings.relay.mode == "round" else 2**62
         allowance = Allowance(clients.quota, clients.fetches, limits.clients, limits.capsules, room)
         self._identify = _identify(settings)
-        self._token = None if settings.gateway.token_file is None else _read_token(settings.gateway.token_file)
+        token_file = settings.gateway.token_file
+        self._token = None if token_file is None else _read_token(token_file, passphrase)
         self._issuing: Issuing | None = None
         self._key: SigningKey | None = None
         self._store: RoundStore | None = None
         if settings.relay.mode == "round":
             assert settings.store is not None
             assert settings.signing is not None
-            self._key = read_key(settings.signing.key_file)
+            self._key = read_key(settings.signing.key_file, passphrase)
             self._store = RoundStore(settings.store.path, dice)
             if not self._store.keep_grid(self._epochs.origin, self._epochs.period):
                 self._store.close()
@@ -112,7 +130,7 @@ class Relay:
                 )
             if settings.tokens is not None:
                 self._issuing = Issuing(
-                    read_token_seed(settings.tokens.seed_file),
+                    read_token_seed(settings.tokens.seed_file, passphrase=passphrase),
                     quota=settings.tokens.quota,
                     store=self._store,
                     dice=dice,
@@ -259,8 +277,8 @@ def _read_credentials(path: Path) -> frozenset[bytes]:
     return frozenset(bytes.fromhex(line.decode()) for line in lines)
 
 
-def _read_token(path: Path) -> str:
-    token = read_secret(path).strip()
+def _read_token(path: Path, passphrase: Passphrase | None) -> str:
+    token = read_secret(path, passphrase=passphrase).strip()
     if not _TOKEN.fullmatch(token):
         raise BadInputError(f"{path} is no token: 16 to 512 letters, digits and ._~+/=-")
     return token.decode()

@@ -54,6 +54,17 @@ class SystemClock:
             await asyncio.sleep(min(left / 1000, _LONGEST_NAP_S))
 
 
+class SteadyClock:
+    """The machine's time since some instant, which nobody sets: for leases and pauses, never for what is signed."""
+
+    def now(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    async def sleep_until(self, at: int) -> None:
+        while (left := at - self.now()) > 0:  # noqa: ASYNC110  (as above)
+            await asyncio.sleep(left / 1000)
+
+
 class SteeredClock:
     """The time that a file tells. For experiments that are marked as a test, and nothing else."""
 

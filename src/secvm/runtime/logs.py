@@ -32,7 +32,7 @@ NUMBERS = frozenset(
         "abstained", "accepted", "again", "at_ms", "attempt", "batches", "bytes", "capsules", "closes_at",
         "connections", "count", "deposits", "dropped", "duplicates", "epoch", "experiments", "failed", "key_id",
         "left", "limit", "line", "models", "opens_at", "packages", "participants", "port", "received", "records",
-        "rejected", "requests", "round", "scrubbed", "sent", "size", "slot", "status", "took_ms", "version",
+        "rejected", "requests", "round", "scrubbed", "sent", "size", "slot", "status", "term", "took_ms", "version",
         "waited_ms", "waiting", "witness", "workers",
     }
 )  # fmt: skip

@@ -81,18 +81,27 @@ class Metrics:
     def __init__(self, party: str) -> None:
         self._party = party
         self._registry = prometheus.CollectorRegistry(auto_describe=False)
+        #: What is built anew in the life of a process, as a driver is, goes on counting where it was.
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
         # One more line for each metric, to say when the process began.
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # as the library has it
 
     def counter(self, name: str, help_: str, labels: Labels | None = None) -> Counter:
-        """A new counter; prometheus adds ``_total`` to its name."""
-        labels = labels or {}
-        return Counter(prometheus.Counter(self._called(name), help_, tuple(labels), registry=self._registry), labels)
+        """A counter, the same again for the same name; prometheus adds ``_total`` to it."""
+        if name not in self._counters:
+            labels = labels or {}
+            made = prometheus.Counter(self._called(name), help_, tuple(labels), registry=self._registry)
+            self._counters[name] = Counter(made, labels)
+        return self._counters[name]
 
     def gauge(self, name: str, help_: str, labels: Labels | None = None) -> Gauge:
-        """A new gauge."""
-        labels = labels or {}
-        return Gauge(prometheus.Gauge(self._called(name), help_, tuple(labels), registry=self._registry), labels)
+        """A gauge, the same again for the same name."""
+        if name not in self._gauges:
+            labels = labels or {}
+            made = prometheus.Gauge(self._called(name), help_, tuple(labels), registry=self._registry)
+            self._gauges[name] = Gauge(made, labels)
+        return self._gauges[name]
 
     def histogram(
         self, name: str, help_: str, labels: Labels | None = None, *, buckets: Sequence[float] | None = None

@@ -30,7 +30,7 @@ def only_one(path: Path, party: str) -> Iterator[None]:
         raise BadInputError(f"{path.parent}: cannot be used as a {party}'s folder: {error.strerror}") from None
     try:
         for tries_left in reversed(range(_TRIES)):
-            if _take(file):
+            if take(file):
                 break
             if not tries_left:
                 raise BadInputError(f"{path.parent}: another process runs this {party} already")
@@ -47,12 +47,13 @@ def is_running(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _take(file)
+        return not take(file)
     finally:
         os.close(file)
 
 
-def _take(file: int) -> bool:
+def take(file: int) -> bool:
+    """Whether the lock on this open file is ours now; it is until the file is closed."""
     if os.name != "posix":
         return True
     import fcntl  # noqa: PLC0415  (not on every system)

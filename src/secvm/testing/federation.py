@@ -5,6 +5,9 @@
         for number in range(1, rounds + 1):
             federation.play_round(number, attending=100)
 
+With ``nodes`` and a ``database`` (``testing.postgres``) the coordinator is so many processes on one PostgreSQL, and
+"coordinator" is the door before them (``testing.balancer``); each node is killed and started by its own name.
+
 The settings files are those of real services, in a folder of their own; every process can be killed and started again.
 Time is steered by ``PatientClock``: it stands still
 
@@ -25,12 +28,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from secvm.crypto.signing import Envelope
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.runtime.clock import ClockSteering
+from secvm.testing.balancer import Balancer
 from secvm.testing.federation_settings import (
     BEGIN_MS,
     COORDINATOR,
@@ -59,6 +63,18 @@ class RoundCounts:
     lost: int = 0
 
 
+class Door(Protocol):
+    """A port before several nodes."""
+
+    def start(self) -> None:
+        """Listen from now on."""
+        ...
+
+    def close(self) -> None:
+        """No more. Twice is once."""
+        ...
+
+
 class Federation:
     """A whole federation. Use it in a ``with``: at the end nothing runs any more."""
 
@@ -74,10 +90,13 @@ class Federation:
         patience_s: float = 60.0,
         witnesses: int = 3,
         tokens: int | None = None,
+        nodes: int = 0,
+        database: str | None = None,
     ) -> None:
         """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them. Without
         ``witnesses`` there is no log. ``tokens``: so many anonymous ones are issued to a client in an epoch, by the
-        relay, and the experiment wants one with each package.
+        relay, and the experiment wants one with each package. ``nodes`` on the ``database`` of this address, in place
+        of one coordinator.
         """
         self._tokens = tokens
         self.folder = folder
@@ -86,23 +105,36 @@ class Federation:
         self.children = Children(folder)
         self._hosts = list(hosts)
         self.witness_names = [f"witness-{number}" for number in range(witnesses)]
-        self._ports = {name: free_port() for name in (*self.server_names, *self.host_names)}
-        self._settings = FederationSettings(
-            folder,
-            pace=self.pace,
-            ports=self._ports,
-            witnesses=self.witness_names,
-            seed=seed,
-            floor=floor,
-            quota=quota,
-            tokens=tokens,
-        )
+        self.node_names = [f"node-{number}" for number in range(nodes)]
+        self._database = database
+        names = (COORDINATOR, *self.server_names, *self.host_names, *self.door_names)
+        self._ports = {name: free_port() for name in names}
+        self._door: Door = self._make_door()
+        self._settings = self._make_settings(seed=seed, floor=floor, quota=quota)
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
         #: Whether a round's window is open just now.
         self.window_open = False
         #: What the hosts said last, so that one that is away does not take back what it had.
         self._last_counts: dict[tuple[str, int], RoundCounts] = {}
+
+    def _make_settings(self, *, seed: str, floor: int, quota: int) -> FederationSettings:
+        return FederationSettings(
+            self.folder,
+            pace=self.pace,
+            ports=self._ports,
+            witnesses=self.witness_names,
+            seed=seed,
+            floor=floor,
+            quota=quota,
+            tokens=self._tokens,
+            nodes=self.node_names,
+            database=self._database,
+        )
+
+    def _make_door(self) -> Door:
+        """What stands before the nodes, where there are any."""
+        return Balancer(self._ports[COORDINATOR], [self._ports[name] for name in self.node_names])
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +151,12 @@ class Federation:
     @property
     def server_names(self) -> list[str]:
         """All but the hosts."""
-        return [*self.witness_names, COORDINATOR, RELAY]
+        return [*self.witness_names, *(self.node_names or [COORDINATOR]), RELAY]
+
+    @property
+    def door_names(self) -> list[str]:
+        """Ports that are no party's; there are none here."""
+        return []
 
     @property
     def names(self) -> list[str]:
@@ -131,26 +168,32 @@ class Federation:
     def start_servers(self) -> None:
         """Start witnesses, coordinator and relay, and wait until all answer."""
         self._settings.write_servers()
+        if self.node_names:
+            self._door.start()
         for name in self.server_names:
-            kind = "witness" if name in self.witness_names else name
-            self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
+            self._start_server(name)
         for name in self.server_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
+
+    def _start_server(self, name: str) -> None:
+        kinds = {**dict.fromkeys(self.witness_names, "witness"), **dict.fromkeys(self.node_names, COORDINATOR)}
+        kind = kinds.get(name, name)
+        self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
 
     def begin(self, specification: dict[str, Any]) -> str:
         """Make the experiment and start the hosts; the experiment's digest."""
         told = {
             **specification,
             "windows": {"length_s": self.pace.length_s, "grace_s": self.pace.grace_s, "first_opening": ORIGIN_MS},
-            "relays": [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}],
+            "relays": self._relays_told(),
             "test": True,
             **({} if self._tokens is None else {"tokens": {"issuer": self.relay_url}}),
         }
         made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
         digest: str = json.loads(made)["digest"]
         # Logged and cosigned first; then its beacons' rounds come, then its first round.
-        self._await(lambda: self.public(f"/v1/experiment/{digest}") is not None, "the experiment")
-        self.document = read_published(self.ask(COORDINATOR, "GET", f"/v1/experiment/{digest}"), digest=digest)
+        served = self.patiently(lambda: self.public(f"/v1/experiment/{digest}"), "the experiment")
+        self.document = read_published(served, digest=digest)
         self.clock.leap_to(ORIGIN_MS - 1000 * self.pace.lead_s)
         self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         for name, host in zip(self.host_names, self._hosts, strict=True):
@@ -160,10 +203,15 @@ class Federation:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
         return digest
 
+    def _relays_told(self) -> list[dict[str, str]]:
+        """As an operator names them."""
+        return [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}]
+
     def stop(self) -> None:
         """End everything: devices first, then all servers."""
         self.children.stop(self.host_names)
         self.children.stop()
+        self._door.close()
 
     def kill(self, name: str) -> None:
         """SIGKILL one process."""
@@ -173,9 +221,23 @@ class Federation:
         """Start one process again; its state is what it had written."""
         self.children.restart(name)
 
+    def driver(self, *, but: Sequence[str] = ()) -> str | None:
+        """The node that says that it drives; None where none does just now. ``but``: those that are not asked."""
+        for name in self.node_names:
+            if name in but:
+                continue
+            told = self.answer(name, "/health")
+            if told is not None and json.loads(told)["node"]["role"] == "driver":
+                return name
+        return None
+
     def port(self, name: str) -> int:
-        """Where a process listens, on loopback."""
+        """Where a process listens."""
         return self._ports[name]
+
+    def address(self, name: str) -> str:  # noqa: ARG002  (others spread theirs)
+        """On which address that is."""
+        return "127.0.0.1"
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -193,11 +255,20 @@ class Federation:
         assert self.document is not None
         return self.document.digest
 
-    def ask(self, name: str, method: str, path: str, body: bytes | None = None, *, admin: bool = False) -> bytes:
+    def ask(
+        self,
+        name: str,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        admin: bool = False,
+        patience_s: float = _REQUEST_PATIENCE_S,
+    ) -> bytes:
         """What a process answers; ``OSError`` where it does not, or not with a success."""
         # An experiment's cover is planned while the operator waits.
-        patience = _START_PATIENCE_S if admin else _REQUEST_PATIENCE_S
-        connection = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=patience)
+        patience = _START_PATIENCE_S if admin else patience_s
+        connection = http.client.HTTPConnection(self.address(name), self._ports[name], timeout=patience)
         headers = {"authorization": f"Bearer {self._settings.admin_key}"} if admin else {}
         try:
             connection.request(method, path, body, headers)

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secvm.coordinator.main import LOG_KEY_FILE
+from secvm.coordinator.main import KEY_FILE, LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.relay.main import make_key, make_token_seed
-from secvm.runtime.settings import make_secret
+from secvm.runtime.secret_files import make_secret
 from secvm.witness.main import make as make_witness
 
 COORDINATOR, RELAY = "coordinator", "relay"
+#: In which file a node finds its database.
+DATABASE_FILE = "database.url"
+#: Of a federation's nodes: short, so that a test need not wait.
+LEASE_S, POLL_S, CLAIM_S = 2.0, 0.2, 3.0
 RELAY_PATH = "/relay"
 RELAY_MODE = "round"
 SEED_FILE = "tokens.seed"
@@ -72,8 +76,12 @@ class FederationSettings:
         floor: int,
         quota: int,
         tokens: int | None = None,
+        nodes: Sequence[str] = (),
+        database: str | None = None,
     ) -> None:
+        """``nodes`` on a ``database``, in place of one coordinator on a file."""
         self._tokens = tokens
+        self._nodes, self._database = nodes, database
         self._folder, self._pace, self._ports = folder, pace, ports
         self._witnesses, self._seed, self._floor, self._quota = witnesses, seed, floor, quota
         self.admin_key = os.urandom(32).hex()
@@ -88,6 +96,14 @@ class FederationSettings:
         self._coordinator(keys, log_key)
         self._relay()
 
+    def _host(self, name: str) -> str:  # noqa: ARG002  (others spread theirs)
+        """The address on which a server listens."""
+        return "127.0.0.1"
+
+    def _state(self, name: str) -> Path:
+        """Where a server keeps its state."""
+        return self._folder / name
+
     @property
     def _log_name(self) -> str:
         return f"127.0.0.1:{self._ports[COORDINATOR]}"
@@ -97,7 +113,7 @@ class FederationSettings:
         self._write(
             name,
             {
-                "listen": {"host": "127.0.0.1", "port": self._ports[name]},
+                "listen": {"host": self._host(name), "port": self._ports[name]},
                 "witness": {"name": f"{name}.test", "key_file": str(self._folder / f"{name}.key")},
                 "store": {"path": str(self._folder / f"{name}.db")},
                 "logs": [{"name": self._log_name, "key": log.public.data.hex()}],
@@ -105,26 +121,40 @@ class FederationSettings:
             },
         )
         key = make_witness(self._folder / f"{name}.toml")
-        return {"name": key.name, "url": f"http://127.0.0.1:{self._ports[name]}", "key": key.key.data.hex()}
+        return {"name": key.name, "url": f"http://{self._host(name)}:{self._ports[name]}", "key": key.key.data.hex()}
 
     def _coordinator(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
-        state = self._folder / COORDINATOR
-        state.mkdir(mode=0o700)
-        (state / "admin.sha256").write_text(hashlib.sha256(self.admin_key.encode()).hexdigest() + "\n")
-        make_secret(state / LOG_KEY_FILE, log_key)
         make_secret(self._folder / "relay.token", self._token.encode())
         if self._tokens is not None:
             make_token_seed(self._folder / SEED_FILE)
+        if self._database is not None:
+            make_secret(self._folder / DATABASE_FILE, self._database.encode())
+        signing_key = os.urandom(SEED_BYTES)
+        for name in self._nodes or [COORDINATOR]:
+            state = self._state(name)
+            state.mkdir(mode=0o700)
+            (state / "admin.sha256").write_text(hashlib.sha256(self.admin_key.encode()).hexdigest() + "\n")
+            make_secret(state / LOG_KEY_FILE, log_key)
+            make_secret(state / KEY_FILE, signing_key)
+            self._one_coordinator(name, witnesses)
+
+    def _one_coordinator(self, name: str, witnesses: Sequence[Mapping[str, Any]]) -> None:
+        """That of a node, or of the only process."""
         log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
+        node: dict[str, Any] = {
+            "database": {"url": f"file:{DATABASE_FILE}"},
+            "node": {"name": name, "lease_s": LEASE_S, "poll_s": POLL_S, "claim_s": CLAIM_S},
+        }
         self._write(
-            COORDINATOR,
+            name,
             {
-                "listen": {"host": "127.0.0.1", "port": self._ports[COORDINATOR]},
-                "state": {"folder": COORDINATOR},
+                "listen": {"host": self._host(name), "port": self._ports[name]},
+                "state": {"folder": str(self._state(name))},
                 "epochs": {"origin_ms": ORIGIN_MS, "period_s": self._pace.period_s, "lead_s": self._pace.lead_s},
                 "testing": {"clock": "clock"},
                 "relays": [{"name": RELAY, "token_sha256": hashlib.sha256(self._token.encode()).hexdigest()}],
                 **log,
+                **(node if self._nodes else {}),
                 **({} if self._tokens is None else {"tokens": {"seed_file": SEED_FILE}}),
             },
         )

@@ -59,6 +59,12 @@ class PatientClock:
         self._steering.steer(limit=self.now())
         return lambda: self._steering.steer(limit=limit)
 
+    def slacken(self, rate: float, limit: int) -> Callable[[], None]:
+        """Let time go slowly, and no further than this; what is returned lets it go on as before."""
+        before = self._steering.limit
+        self._steering.steer(limit=min(before, max(limit, self.now())), rate=rate)
+        return lambda: self._steering.steer(limit=before, rate=self.rate)
+
     def leap_to(self, instant: int) -> None:
         """Go there at once: nothing is expected to happen on the way."""
         self._steering.steer(limit=instant, rate=LEAP)

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -29,12 +29,27 @@ class Children:
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._commands: dict[str, Sequence[str]] = {}
+        self._commands: dict[str, tuple[Sequence[str], Callable[[], None] | None]] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
-        """Start ``secvm`` with these arguments; what it tells on stderr is added to its log."""
-        self._commands[name] = arguments
+    def start(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        enter: Callable[[], None] | None = None,
+    ) -> None:
+        """Start ``secvm`` with these arguments; what it tells on stderr is added to its log. ``enter`` is called in the
+        new process before anything else: a few system calls and no more.
+        """
+        self._commands[name] = arguments, enter
+
+        def begin() -> None:
+            die_with_parent()
+            if enter is not None:
+                enter()
+
         with self.log(name).open("ab") as log:
             # A session of its own: Ctrl-C is for us, and we pass it on in our own time.
             self._running[name] = subprocess.Popen(  # noqa: S603  (our own program)
@@ -44,7 +59,7 @@ class Children:
                 stderr=log,
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
-                preexec_fn=die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  (one system call)
+                preexec_fn=begin if sys.platform == "linux" else None,  # noqa: PLW1509  (a few system calls)
             )
 
     def log(self, name: str) -> Path:
@@ -67,15 +82,32 @@ class Children:
                 said = self.log(name).read_text(errors="replace").splitlines()[-12:]
                 raise ChildDiedError(f"{name} ended with {code}:\n" + "\n".join(said))
 
+    def ended(self) -> list[str]:
+        """Those that have ended by themselves."""
+        return [name for name, process in self._running.items() if process.poll() is not None]
+
     def kill(self, name: str) -> None:
         """SIGKILL: no time for anything."""
         process = self._running.pop(name)
         process.kill()
         process.wait()
 
+    def pause(self, name: str) -> None:
+        """SIGSTOP: it keeps what it has, its connections too, and does nothing."""
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT: it goes on as if no time had passed."""
+        self._running[name].send_signal(signal.SIGCONT)
+
     def restart(self, name: str) -> None:
         """Start again as it was started the first time."""
-        self.start(name, self._commands[name])
+        arguments, enter = self._commands[name]
+        self.start(name, arguments, enter=enter)
+
+    def send(self, name: str, which: signal.Signals) -> None:
+        """A signal that it goes on after, such as SIGSTOP and SIGCONT."""
+        self._running[name].send_signal(which)
 
     def stop(self, names: Sequence[str] | None = None) -> None:
         """SIGTERM to all (or these, in this order), patience, and SIGKILL for those that do not listen."""

@@ -27,8 +27,10 @@ from secvm.runtime.http_server import HttpServer
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import only_one
+from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.secret_files import make_secret, read_secret
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import make_secret, parse_settings, read_secret, read_settings
+from secvm.runtime.settings import parse_settings, read_settings
 from secvm.witness.decision import KnownLog, Logs
 from secvm.witness.server import Doors
 from secvm.witness.settings import WitnessSettings
@@ -73,7 +75,7 @@ def _toml(content: dict[str, Any]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def make(path: Path, dice: RandomBytes = os.urandom) -> NoteKey:
+def make(path: Path, dice: RandomBytes = os.urandom, passphrase: Passphrase | None = None) -> NoteKey:
     """The witness of these settings: its key and its empty store are made, unless they are there. Its public key."""
     settings = read_settings(path, WitnessSettings)
     key_file, store = settings.witness.key_file, settings.store.path
@@ -86,12 +88,12 @@ def make(path: Path, dice: RandomBytes = os.urandom) -> NoteKey:
         WitnessStore.create(store)
     if not key_file.exists():
         make_secret(key_file, dice(SEED_BYTES).hex().encode() + b"\n")
-    return public_key(settings, read_key(key_file))
+    return public_key(settings, read_key(key_file, passphrase))
 
 
-def read_key(path: Path) -> SigningKey:
+def read_key(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
     """The key that ``make`` wrote."""
-    data = read_secret(path)
+    data = read_secret(path, passphrase=passphrase)
     if not _HEX_KEY.fullmatch(data):
         raise BadInputError(f"{path} is no signing key", next_step="'secvm witness key' makes one.")
     return SigningKey(bytes.fromhex(data.decode()))
@@ -102,25 +104,27 @@ def public_key(settings: WitnessSettings, key: SigningKey) -> NoteKey:
     return NoteKey(settings.witness.name, key.public, SignatureKind.COSIGNATURE)
 
 
-def serve(path: Path) -> None:
+def serve(path: Path, passphrase: Passphrase | None = None) -> None:
     """Run the witness that these settings describe, until somebody says stop."""
     settings = read_settings(path, WitnessSettings)
     clock: Clock = SystemClock() if settings.testing.clock is None else SteeredClock(settings.testing.clock)
     store = settings.store.path
     with only_one(store.with_name(f"{store.name}.lock"), "witness"):
-        witness = Witness(settings, clock=clock, log_to=sys.stderr)
+        witness = Witness(settings, clock=clock, log_to=sys.stderr, passphrase=passphrase)
         run_service(witness.run, log=witness.log)
 
 
 class Witness:
     """One witness, put together from its settings; files that are missing or wrong are told of here."""
 
-    def __init__(self, settings: WitnessSettings, *, clock: Clock, log_to: TextIO) -> None:
+    def __init__(
+        self, settings: WitnessSettings, *, clock: Clock, log_to: TextIO, passphrase: Passphrase | None = None
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self.log = Log(log_to, clock, "witness")
         self._logs = Logs(KnownLog(log.name, VerifyKey(bytes.fromhex(log.key))) for log in settings.logs)
-        self._key = read_key(settings.witness.key_file)
+        self._key = read_key(settings.witness.key_file, passphrase)
         if self._key.public.data.hex() in {log.key for log in settings.logs}:
             raise BadInputError("a log cannot be its own witness: its key is the witness's")
         self._store = WitnessStore(settings.store.path, origins=settings.limits.origins)

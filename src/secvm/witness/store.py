@@ -19,7 +19,7 @@ from pathlib import Path
 
 from secvm.errors import BadInputError, StoreError
 from secvm.protocol.checkpoints import Checkpoint
-from secvm.runtime.settings import make_secret
+from secvm.runtime.secret_files import make_secret
 from secvm.witness.decision import Cosign, Decision, Question, Reason, Refuse, Seen, decide
 
 #: "SVMw".

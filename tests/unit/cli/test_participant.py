@@ -11,6 +11,7 @@ from secvm.participant.settings import ParticipantSettings
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.transport import Transport
 from secvm.participant.vault import Vault
+from secvm.runtime.passphrases import Passphrase
 from tests.unit.participant.world import BUDGET, FEATURES, SECRET, World
 
 
@@ -25,7 +26,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         '[consent]\npolicy = "unsafe-accept-anything"\n'
     )
 
-    def in_memory(_: ParticipantSettings) -> Transport:
+    def in_memory(_: ParticipantSettings, _passphrase: Passphrase) -> Transport:
         return world.net
 
     monkeypatch.setattr("secvm.participant.main.make_transport", in_memory)

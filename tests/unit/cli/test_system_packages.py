@@ -89,5 +89,5 @@ def test_who_may_not_install_is_told_what_is_missing(
 
 def test_the_list_of_this_repository_can_be_read(repository: Path) -> None:
     packages = system_packages.wanted(repository / "tests/system_packages.txt")
-    assert {"chromium", "firefox-esr"} <= set(packages)
+    assert {"chromium", "firefox-esr", "postgresql"} <= set(packages)
     assert all(packages.values())

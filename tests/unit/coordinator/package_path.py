@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from secvm.coordinator.answers import plain_response, too_large
@@ -126,6 +126,7 @@ async def running(
     anybody: bool = True,
     tests: bool = True,
     redeemer: Redeemer | None = None,
+    refresh: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[Running]:
     """Serve the routes on a free port."""
     store = store or MemoryStore()
@@ -141,7 +142,13 @@ async def running(
     ingest = Ingest(store, clock, metrics=Metrics("coordinator"), limits=limits, redeemer=redeemer)
     gateway = Gateway(dice=DICE, public=public, date=lambda: DATE, redeemer=redeemer)
     routes = PackageRoutes(
-        gateway, ingest, clock, tokens=[hashlib.sha256(TOKEN.encode()).digest()], anybody=anybody, tests=tests
+        gateway,
+        ingest,
+        clock,
+        tokens=[hashlib.sha256(TOKEN.encode()).digest()],
+        anybody=anybody,
+        tests=tests,
+        refresh=refresh,
     )
     routes.update(present)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import hmac
 import json
 import threading
 from typing import Any
@@ -15,6 +16,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.experiment_document import HashedBins, read_published
 from secvm.runtime.http_server import Request, Response
+from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.test_questions import put
 from tests.unit.protocol.helpers import COORDINATOR, START, log_terms
@@ -25,7 +27,7 @@ KEY = "the admin key"
 class Office:
     """An operator and the API."""
 
-    def __init__(self, *, only_tests: bool = False) -> None:
+    def __init__(self, *, only_tests: bool = False, metrics: Metrics | None = None) -> None:
         self.store, self.woken = MemoryStore(), 0
         self.admin = Admin(
             store=self.store,
@@ -36,6 +38,7 @@ class Office:
             dice=bytes,
             wake=self.wake,
             only_tests=only_tests,
+            metrics=metrics,
         )
 
     def wake(self) -> None:
@@ -68,6 +71,37 @@ def test_without_the_key_nothing_is_told_or_done(authorization: str) -> None:
         answer = office.ask(method, content=put("title", "A question"), authorization=authorization)
         assert (answer.status, answer.media_type) == (401, "application/problem+json")
     assert office.store.experiments() == []
+
+
+def test_wrong_keys_are_counted_and_lock_nobody_out() -> None:
+    metrics = Metrics("coordinator")
+    office = Office(metrics=metrics)
+    for _ in range(100):
+        assert office.ask("GET", authorization="Bearer wrong").status == 401
+    assert office.ask("GET").status == 200
+    page = metrics.page()[0].decode()
+    assert "secvm_coordinator_admin_refused_total 100.0" in page
+    assert "wrong" not in page
+
+
+@pytest.mark.parametrize("given", ["", "t", KEY[:-1], KEY[:-1] + "X", "X" + KEY[1:], KEY * 100])
+def test_a_key_is_compared_by_its_hash_whole_whatever_was_given(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return real(one, other)
+
+    real = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    assert Office().ask("GET", authorization=f"Bearer {given}").status == 401
+    # One comparison of two digests of one length, and none of what was given itself.
+    assert compared == [(hashlib.sha256(given.encode()).digest(), hashlib.sha256(KEY.encode()).digest())]
+
+
+def test_the_key_itself_is_nowhere_in_the_office() -> None:
+    office = Office()
+    assert KEY not in repr(vars(office.admin))
 
 
 def test_a_specification_becomes_a_signed_experiment_with_its_first_blobs() -> None:

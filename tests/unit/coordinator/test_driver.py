@@ -397,7 +397,8 @@ async def through(store: MemoryStore, fragile: Fragile, folder: Path) -> Coordin
     def who(one: Any) -> list[Any]:
         return few(one) if one.number == 1 and one.document.title == "other" else crowd(one)
 
-    first = Coordinator(fragile, clock, folder, sent=sent)
+    dying: Any = fragile
+    first = Coordinator(dying, clock, folder, sent=sent)
     first.ingest.store = store
     finish, write = first.ingest.finish, first.publisher._write
 

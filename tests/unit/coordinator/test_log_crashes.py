@@ -71,7 +71,8 @@ def fragile_coordinator(
     sent: set[tuple[str, int]],
 ) -> Logged:  # fmt: skip
     """One whose process dies at a call of the store, at a file, before a witness is asked, or before its answer."""
-    made = Logged(fragile, clock, witnesses, folder, sent=sent)
+    dying: Any = fragile
+    made = Logged(dying, clock, witnesses, folder, sent=sent)
     made.ingest.store = store
     write, post = made.publisher._write, made.cosigner._post
 

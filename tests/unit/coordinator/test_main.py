@@ -24,7 +24,7 @@ from secvm.protocol.experiment_document import publish, read_published
 from secvm.protocol.log import LogTerms, check_logged, experiment_entry, manifest_entry
 from secvm.protocol.manifest import accept_all
 from secvm.runtime.clock import ClockSteering, SteeredClock
-from secvm.runtime.settings import make_secret
+from secvm.runtime.secret_files import make_secret
 from secvm.testing.processes import free_port
 from tests.unit.coordinator.rounds import experiment
 from tests.unit.coordinator.test_questions import put

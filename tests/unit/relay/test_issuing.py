@@ -17,7 +17,8 @@ from secvm.relay.admission import Allowance, Table, Verdict
 from secvm.relay.main import make_token_seed
 from secvm.relay.settings import RelaySettings
 from secvm.relay.store import RoundStore
-from secvm.runtime.settings import read_settings, read_token_seed
+from secvm.runtime.secret_files import read_token_seed
+from secvm.runtime.settings import read_settings
 from secvm.testing.gateway import FakeGateway
 from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Answered, Place, Running, ask, capsule, running, send
 

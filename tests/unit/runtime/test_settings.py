@@ -1,6 +1,5 @@
 """Settings are read strictly, and what is wrong is said without saying what stands there."""
 
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.runtime.settings import Settings, make_secret, read_secret, read_settings
+from secvm.runtime.settings import Settings, read_settings
 
 
 class Inner(Settings):
@@ -104,49 +103,3 @@ def test_no_value_is_ever_quoted(tmp_path_factory: pytest.TempPathFactory, value
         GOOD.replace('"n"', f"{value}é"),
     ):
         assert value not in refusal(path, text)
-
-
-# ── secrets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_made_secret_comes_out_and_is_its_owners_alone(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        make_secret(tmp_path / "key", b"k" * 32)
-    finally:
-        os.umask(before)
-    assert read_secret(tmp_path / "key") == b"k" * 32
-    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
-    assert [file.name for file in tmp_path.iterdir()] == ["key"]
-
-
-def test_a_secret_is_never_replaced(tmp_path: Path) -> None:
-    make_secret(tmp_path / "key", b"k" * 32)
-    with pytest.raises(BadInputError, match="exists already"):
-        make_secret(tmp_path / "key", b"l" * 32)
-    assert read_secret(tmp_path / "key") == b"k" * 32
-    assert [file.name for file in tmp_path.iterdir()] == ["key"]
-
-
-def test_a_secret_without_a_place_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="cannot write the secret"):
-        make_secret(tmp_path / "none" / "key", b"k" * 32)
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o610])
-def test_a_secret_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
-    make_secret(tmp_path / "key", b"k" * 32)
-    (tmp_path / "key").chmod(mode)
-    with pytest.raises(BadInputError, match="open to others"):
-        read_secret(tmp_path / "key")
-
-
-def test_what_is_no_secret_is_refused(tmp_path: Path) -> None:
-    make_secret(tmp_path / "short", b"k" * 15)
-    make_secret(tmp_path / "long", b"k" * 70_000)
-    os.mkfifo(tmp_path / "pipe", 0o600)
-    for name in ("short", "long", "pipe", "none"):
-        with pytest.raises(BadInputError) as caught:
-            read_secret(tmp_path / name)
-        assert "kkk" not in str(caught.value)
-    assert read_secret(tmp_path / "short", shortest=15) == b"k" * 15

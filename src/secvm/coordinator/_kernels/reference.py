@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 
 from secvm.coordinator._kernels import plan as p
 from secvm.coordinator._kernels.plan import Plan
-from secvm.learning.label_models import MAX_MODELS
-from secvm.protocol.codec import MAX_BINS
-from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION
+from secvm.coordinator.forms import right_form
 
 _DIGEST_WORDS = 4
 _LITTLE = np.dtype("<u8")
@@ -53,14 +51,7 @@ def tally(words: NDArray[np.uint64], fresh: NDArray[np.bool_], plan: Plan) -> No
     c = packages[:, 28].astype(np.int64)
 
     # Form first, as ``protocol.codec.decode`` has it.
-    ok = (packages[:, 0] == PROTOCOL_VERSION) & (number >= 1) & (number <= MAX_ROUND) & ~packages[:, 29:].any(axis=1)
-    one_or_two = (c == 1) | (c == 2)
-    ok &= (
-        ((kind == 1) & one_or_two & (a < MAX_MODELS) & (b <= MAX_BINS))
-        | ((kind == 2) & (c == 0) & (a < MAX_MODELS) & (b < MAX_MODELS))
-        | ((kind == 3) & one_or_two & (a < MAX_MODELS) & (b == 0))
-        | ((kind == 4) & (c == 0) & (a == 0) & (b == 0))
-    )
+    ok = right_form(packages)
     plan.refused[p.GARBAGE] += np.count_nonzero(~ok)
 
     # Then the round, as ``check_package`` has it.

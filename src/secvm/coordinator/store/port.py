@@ -1,16 +1,28 @@
-"""CoordinatorStore: what a coordinator keeps, as a port. ``memory`` and ``sqlite`` implement it; one suite tests both.
+"""CoordinatorStore: what a coordinator keeps, as a port. ``memory``, ``sqlite`` and ``postgres`` implement it, and one
+suite tests them all.
 
 Every method is one transaction: it has happened, durably, when it returns, or it has not happened at all. Methods that
 a crashed driver may call a second time are idempotent. Nothing here has an arrival time. Any thread may call; one at a
-time is served.
+time is served, or several where the store can.
 
 Errors: ``StoreError`` when the store cannot (disk full, I/O error) and nothing is done; ``LocalProtocolError`` when
 what was asked contradicts what is there: an experiment or round that does not exist, a transition that is not in
 ``round_state.TRANSITIONS``, other bytes under a name that is taken. docs/data-model.md says what is forgotten when.
+One exception: a database over the network that goes away while it commits leaves nobody knowing. That is a
+``StoreError`` too, and whoever gets it asks for the same again.
 
 An **epoch** is one slot of the coordinator's grid (docs/protocol.md §19): one gateway key, and the rounds of all
 experiments whose windows lie in it. Ingest appends to an epoch until it is **closed**; then the driver counts what is
 there; when every round of the epoch is concluded, the epoch is **scrubbed**.
+
+Several **nodes** may have one store in common. Each is a gateway, and opens and counts its share: it **claims** groups
+and shards, and nobody else gets those until its claim has run out. One of them is the **driver**, for a **term**: a
+number that only grows. It leads by a lease, not by a lock: one that is stopped and wakes up later believes that it
+still drives, so its changes are **fenced** by its term and do nothing. Leases and claims run by the store's own clock,
+which all nodes have in common; their own clocks are never asked.
+
+    term = store.lead("node-3/8f2c…", lease_s=10)       # None: another one drives
+    store.driving(term).close_epoch(7)                  # StaleDriverError: somebody has taken over since
 """
 
 from __future__ import annotations
@@ -95,8 +107,42 @@ class StoredNote:
     first: bytes
 
 
+#: Into how many parts records fall by their digest, where several nodes count.
+SHARDS = 16
+
+
 class CoordinatorStore(Protocol):
     """What must not be lost."""
+
+    # ── who drives ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def lead(self, holder: str, lease_s: float) -> int | None:
+        """Become the driver, or stay it: the term; None while the lease of another one runs.
+
+        ``holder`` is a name that no other process has, nor the same node before its restart. Whoever leads and asks
+        again keeps its term, and its lease begins anew, also when it had run out and nobody came. Whoever takes over
+        gets the next term. No term is given to two.
+        """
+        ...
+
+    def resign(self, term: int) -> None:
+        """Let go of a term before its lease ends: it is stale from now on. One that is over already stays so."""
+        ...
+
+    def driving(self, term: int) -> CoordinatorStore:
+        """The same store, as the driver of this term uses it.
+
+        There ``add_experiment``, ``set_standing``, ``announce``, ``set_state``, ``conclude``, ``add_key``,
+        ``close_epoch``, ``scrub``, ``keep_note``, ``keep_beacon`` and ``keep_blobs`` are fenced: they raise
+        ``StaleDriverError``, with nothing done, as soon as somebody else leads or the term was resigned. The term is
+        looked at in the transaction that makes the change: whoever takes over waits for it, or it sees who took over. A
+        lease that ran out is no reason to stop as long as nobody came.
+
+        The rest is as in the plain store. In that of PostgreSQL those methods raise ``LocalProtocolError``, because
+        nobody drives there without a term; ``add_experiment`` and ``set_standing`` do not: operators ask any node for
+        them. It shares the connections of the store it came from, and is not closed by itself.
+        """
+        ...
 
     # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
 
@@ -111,7 +157,9 @@ class CoordinatorStore(Protocol):
         ...
 
     def set_standing(self, digest: str, standing: Standing) -> None:
-        """What its operator, or its last round, decided."""
+        """What its operator, or its last round, decided. What is stopped or finished stays so: another standing raises
+        then.
+        """
         ...
 
     def rounds(self, digest: str) -> list[StoredRound]:
@@ -122,9 +170,17 @@ class CoordinatorStore(Protocol):
         """Raises ``KeyError``."""
         ...
 
+    def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        """Bytes under names: what is there already under a name stays. For the driver."""
+        ...
+
+    def agree(self, name: str, value: bytes) -> bytes:
+        """What all nodes must have in common: this, if nothing is there under the name yet; else what is there."""
+        ...
+
     def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
         """A round that is ANNOUNCED, with its signed manifest. There is only ever one of a number: the same bytes again
-        change nothing, other bytes raise ``LocalProtocolError``.
+        change nothing, other bytes raise ``LocalProtocolError``. So does a new one where the experiment is not running.
         """
         ...
 
@@ -163,23 +219,65 @@ class CoordinatorStore(Protocol):
         ...
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
-        """The oldest groups that are still sealed, each with its number. No number is ever used twice."""
+        """The oldest groups that are still sealed, each with its number. No number is ever used twice.
+
+        Where several nodes open, this one has claimed them: the others do not get them before the claim has run out.
+        Asking again gives the same ones again, and their claim begins anew. None here does not mean that none is left.
+        """
+        ...
+
+    def left_sealed(self, epoch: int) -> bool:
+        """Whether anything of the epoch is still sealed, also what another node has claimed."""
         ...
 
     def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
         """These groups are opened now: the block stands in their place (empty: nothing does). Also in a closed epoch.
         Twice changes nothing; only some of them being still there raises.
+
+        What another node has claimed meanwhile, because our claim ran out, is not there any more: that node opens it.
         """
         ...
 
-    def opened(self, epoch: int) -> Iterator[bytes]:
+    def opened(self, epoch: int, shard: int | None = None) -> Iterator[bytes]:
         """All blocks of opened records, one after the other: they need not fit into memory together. Complete when the
-        epoch is closed and nothing of it is sealed any more.
+        epoch is closed and nothing of it is sealed any more. Records may have changed places within their block.
+
+        With ``shard``, only the records whose digest belongs to it (``shard_of``): equal capsules are in one shard, so
+        that each can be counted alone.
         """
         ...
 
     def spent(self, epoch: int) -> Iterator[bytes]:
-        """All that was told of tokens with the records, in the same way."""
+        """All that was told of tokens with the records, in the same way. It has no shards: of two capsules with one
+        token each may be in another one, so whoever counts a shard reads all of this.
+        """
+        ...
+
+    @property
+    def n_shards(self) -> int:
+        """How many shards an epoch has: ``SHARDS``, or 1 where there is one process."""
+        ...
+
+    def claim_shard(self, epoch: int) -> int | None:
+        """A shard that has no result and that nobody else is counting; None when there is none. The same one again as
+        long as this node has not put its result; then another.
+
+        None too as long as the epoch is open, or something of it is sealed: what is counted is complete.
+        """
+        ...
+
+    def keep_shard(self, epoch: int, shard: int, result: bytes) -> None:
+        """What the shard came to. The first result stays, and a later one changes nothing: two that counted the same
+        came to the same. Of a scrubbed epoch nothing is kept. An epoch that is still open, or sealed, raises.
+        """
+        ...
+
+    def counted_shards(self, epoch: int) -> set[int]:
+        """Which shards have a result. Results are large: whoever waits for the last one asks this."""
+        ...
+
+    def shards(self, epoch: int) -> dict[int, bytes]:
+        """The results that are there, by shard."""
         ...
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
@@ -197,8 +295,9 @@ class CoordinatorStore(Protocol):
         ...
 
     def scrub(self, epoch: int) -> None:
-        """Capsules, records and key of the epoch are gone, also from the file's free pages; counts of relays stay.
-        It is closed from now on. Twice is once. Whoever was killed in here calls it again, or opens the store again.
+        """Capsules, records, shards and key of the epoch are gone, also from the file's free pages; counts of relays
+        stay. It is closed from now on. Twice is once. Whoever was killed in here calls it again, or opens the store
+        again.
         """
         ...
 
@@ -224,5 +323,5 @@ class CoordinatorStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the file. What is there stays."""
+        """Let go of the file, or of the connections, and of what is claimed. What is there stays."""
         ...

@@ -1,14 +1,20 @@
-"""What every store refuses, said once: both ask here before they write."""
+"""What every store refuses, said once: all ask here before they write. And to which shard a record belongs."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
-from secvm.coordinator.store.port import StoredExperiment, StoredKey, StoredNote, StoredRound
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.coordinator.records import view_records
+from secvm.coordinator.store.port import SHARDS, Standing, StoredExperiment, StoredKey, StoredNote, StoredRound
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import TRANSITIONS, RoundState
 
 _CONCLUDED = (RoundState.TALLIED, RoundState.ABANDONED)
+_FOR_GOOD = (Standing.STOPPED, Standing.FINISHED)
 
 
 def same_experiment(there: StoredExperiment, given: StoredExperiment) -> None:
@@ -17,8 +23,21 @@ def same_experiment(there: StoredExperiment, given: StoredExperiment) -> None:
         raise LocalProtocolError("an experiment of this digest is there, with another envelope or other settings")
 
 
-def may_announce(there: StoredRound | None, given: StoredRound) -> None:
-    """Only ever one manifest for a round."""
+def agreed_name(name: str) -> str:
+    """Where something that all nodes have in common stands among the blobs: a name that is no digest of any."""
+    return hashlib.sha256(f"secvm-v1-agreed {name}".encode()).hexdigest()
+
+
+def may_stand(there: Standing, given: Standing) -> None:
+    """What is stopped or finished stays so, whoever asks at which node: its ending may be public already."""
+    if there in _FOR_GOOD and given is not there:
+        raise LocalProtocolError(f"an experiment that is {there.value} stays so")
+
+
+def may_announce(there: StoredRound | None, given: StoredRound, standing: Standing) -> None:
+    """Only ever one manifest for a round, and none once its operator has said that there shall be no more."""
+    if there is None and standing is not Standing.RUNNING:
+        raise LocalProtocolError(f"the experiment is {standing.value}: no round is announced")
     if given.state is not RoundState.ANNOUNCED or given.tally is not None or given.next_state is not None:
         raise LocalProtocolError("a round begins announced, without a tally")
     if there is not None and (there.epoch, there.envelope) != (given.epoch, given.envelope):
@@ -76,3 +95,44 @@ def same_beacon(there: bytes | None, record: bytes) -> None:
     """A beacon's record that is there stays."""
     if there is not None and there != record:
         raise LocalProtocolError("another record of this beacon is there")
+
+
+def may_lead(holder: str, lease_s: float) -> None:
+    """A lease has a name on it, and ends."""
+    if not holder or not 0 < lease_s < 86_400:
+        raise LocalProtocolError("a lease has a holder, and lasts less than a day")
+
+
+def may_keep_shard(shard: int, n_shards: int, *, complete: bool) -> None:
+    """Only of what is complete there is a count."""
+    if not 0 <= shard < n_shards:
+        raise LocalProtocolError("there is no such shard")
+    if not complete:
+        raise LocalProtocolError("the epoch is open, or something of it is sealed: it cannot be counted yet")
+
+
+def shard_of(digest: bytes) -> int:
+    """The shard of a capsule's digest. Shards are in the order of the digests: sorted ones, shard after shard, are
+    sorted.
+    """
+    return digest[0] * SHARDS // 256
+
+
+def shards_of(block: bytes) -> NDArray[np.int64]:
+    """The shard of each record of a block."""
+    return view_records(block)[:, 0].astype(np.int64) * SHARDS // 256
+
+
+def of_shard(block: bytes, shard: int) -> bytes:
+    """Those records of a block that belong to a shard."""
+    records: NDArray[np.uint8] = view_records(block)[shards_of(block) == shard]
+    return records.tobytes()
+
+
+def by_shard(block: bytes) -> tuple[bytes, list[int]]:
+    """The block's records, shard after shard, and at which byte each shard ends."""
+    shards = shards_of(block)
+    order = np.argsort(shards, kind="stable")
+    records = view_records(block)
+    ends = np.cumsum(np.bincount(shards, minlength=SHARDS)) * records.shape[1]
+    return records[order].tobytes(), [int(end) for end in ends]

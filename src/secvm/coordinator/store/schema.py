@@ -112,4 +112,17 @@ _TOKENS = (
     "CREATE INDEX spent_by_epoch ON spent (epoch)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _LOG, _TOKENS)
+_NODES = (
+    # The last term that was given; who has it, the process knows.
+    "CREATE TABLE driver (one INTEGER PRIMARY KEY CHECK (one = 1), term INTEGER NOT NULL) STRICT",
+    "INSERT INTO driver VALUES (1, 0)",
+    # What a part of an epoch's records came to; deleted by scrub. Here there is one part: all.
+    """
+    CREATE TABLE shards (
+        epoch INTEGER PRIMARY KEY REFERENCES epochs (epoch),
+        result BLOB NOT NULL
+    ) STRICT
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _LOG, _TOKENS, _NODES)

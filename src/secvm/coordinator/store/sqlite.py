@@ -5,15 +5,25 @@ Capsules and records are kept as they come, many in one blob: a commit is a row 
 
 from __future__ import annotations
 
+import copy
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.database import Database
-from secvm.coordinator.store.port import Deposit, Standing, StoredExperiment, StoredKey, StoredNote, StoredRound
-from secvm.errors import LocalProtocolError
+from secvm.coordinator.store.port import (
+    CoordinatorStore,
+    Deposit,
+    Standing,
+    StoredExperiment,
+    StoredKey,
+    StoredNote,
+    StoredRound,
+)
+from secvm.errors import LocalProtocolError, StaleDriverError
 from secvm.protocol.round_state import RoundState
 
 #: Blocks are read, and scrubbed, in pieces of about so many bytes and at most so many rows: ingest waits meanwhile.
@@ -22,20 +32,54 @@ _PIECE_ROWS = 4096
 
 
 class SQLiteStore:
-    """The port on one file; one object, and one process, for a file."""
+    """The port on one file; one object, and one process, for a file.
+
+    So nobody else can drive: a lease lasts until it is let go of or the file is, and claims are not needed.
+    """
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
+        #: By term; at most one. Shared with the views of those who drive.
+        self._holders: dict[int, str] = {}
+        self._term: int | None = None
         try:
             self._finish_scrubs()
         except BaseException:
             self._database.close()
             raise
 
+    # ── who drives ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def lead(self, holder: str, lease_s: float) -> int | None:
+        rules.may_lead(holder, lease_s)
+        with self._database.changing() as connection:
+            for term, leads in self._holders.items():
+                return term if leads == holder else None
+            (term,) = connection.execute("UPDATE driver SET term = term + 1 RETURNING term").fetchone()
+            self._holders[term] = holder
+            return int(term)
+
+    def resign(self, term: int) -> None:
+        with self._database.reading():
+            self._holders.pop(term, None)
+
+    def driving(self, term: int) -> CoordinatorStore:
+        view = copy.copy(self)
+        view._term = term  # noqa: SLF001  (a copy of ourselves)
+        return view
+
+    @contextmanager
+    def _fenced(self) -> Iterator[sqlite3.Connection]:
+        """A transaction of somebody who may drive: without a term there is one process, and it may."""
+        with self._database.changing() as connection:
+            if self._term is not None and self._term not in self._holders:
+                raise StaleDriverError
+            yield connection
+
     # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
 
     def add_experiment(self, experiment: StoredExperiment, blobs: Mapping[str, bytes]) -> None:
-        with self._database.changing() as connection:
+        with self._fenced() as connection:
             found = connection.execute(
                 "SELECT digest, envelope, settings, standing FROM experiments WHERE digest = ?", (experiment.digest,)
             ).fetchone()
@@ -54,12 +98,9 @@ class SQLiteStore:
             return [_experiment(row) for row in rows.fetchall()]
 
     def set_standing(self, digest: str, standing: Standing) -> None:
-        with self._database.changing() as connection:
-            changed = connection.execute(
-                "UPDATE experiments SET standing = ? WHERE digest = ?", (standing.value, digest)
-            )
-            if not changed.rowcount:
-                raise LocalProtocolError("there is no such experiment")
+        with self._fenced() as connection:
+            rules.may_stand(_standing(connection, digest), standing)
+            connection.execute("UPDATE experiments SET standing = ? WHERE digest = ?", (standing.value, digest))
 
     def rounds(self, digest: str) -> list[StoredRound]:
         with self._database.reading() as connection:
@@ -74,13 +115,20 @@ class SQLiteStore:
         data: bytes = found[0]
         return data
 
-    def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
+    def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        with self._fenced() as connection:
+            _keep(connection, blobs)
+
+    def agree(self, name: str, value: bytes) -> bytes:
         with self._database.changing() as connection:
-            known = "SELECT 1 FROM experiments WHERE digest = ?"
-            if connection.execute(known, (announced.experiment,)).fetchone() is None:
-                raise LocalProtocolError("there is no such experiment")
+            _keep(connection, {rules.agreed_name(name): value})
+        return self.blob(rules.agreed_name(name))
+
+    def announce(self, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
+        with self._fenced() as connection:
+            standing = _standing(connection, announced.experiment)
             there = _round(connection, announced.experiment, announced.number)
-            rules.may_announce(there, announced)
+            rules.may_announce(there, announced, standing)
             if there is not None:
                 return
             _begin_epoch(connection, announced.epoch)
@@ -91,7 +139,7 @@ class SQLiteStore:
             _keep(connection, blobs)
 
     def set_state(self, digest: str, number: int, state: RoundState) -> None:
-        with self._database.changing() as connection:
+        with self._fenced() as connection:
             if rules.moves(_round(connection, digest, number), state):
                 connection.execute(
                     "UPDATE rounds SET state = ? WHERE experiment = ? AND number = ?", (state.value, digest, number)
@@ -100,7 +148,7 @@ class SQLiteStore:
     def conclude(
         self, digest: str, number: int, *, tally: str | None, next_state: str, blobs: Mapping[str, bytes]
     ) -> None:
-        with self._database.changing() as connection:
+        with self._fenced() as connection:
             if not rules.concludes(_round(connection, digest, number), tally, next_state):
                 return
             state = RoundState.ABANDONED if tally is None else RoundState.TALLIED
@@ -113,7 +161,7 @@ class SQLiteStore:
     # ── epochs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_key(self, key: StoredKey) -> StoredKey:
-        with self._database.changing() as connection:
+        with self._fenced() as connection:
             _, scrubbed = _begin_epoch(connection, key.epoch)
             rules.key_fits(key, scrubbed=scrubbed)
             connection.execute("INSERT OR IGNORE INTO keys VALUES (?, ?, ?)", (key.epoch, key.key_id, key.private))
@@ -149,6 +197,10 @@ class SQLiteStore:
                 (epoch, limit),
             ).fetchall()
 
+    def left_sealed(self, epoch: int) -> bool:
+        with self._database.reading() as connection:
+            return _left_sealed(connection, epoch)
+
     def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
         check_block(block)
         check_block(spent)
@@ -161,8 +213,8 @@ class SQLiteStore:
             if rules.replaces(numbers, deleted):
                 _put_opened(connection, epoch, block, spent)
 
-    def opened(self, epoch: int) -> Iterator[bytes]:
-        return self._pieces("opened", epoch)
+    def opened(self, epoch: int, shard: int | None = None) -> Iterator[bytes]:
+        return self._pieces("opened", epoch) if shard in (None, 0) else iter(())
 
     def spent(self, epoch: int) -> Iterator[bytes]:
         return self._pieces("spent", epoch)
@@ -182,6 +234,36 @@ class SQLiteStore:
                 return
             for (block,) in blocks:
                 yield block
+
+    @property
+    def n_shards(self) -> int:
+        return 1
+
+    def claim_shard(self, epoch: int) -> int | None:
+        with self._database.reading() as connection:
+            complete, scrubbed = _complete(connection, epoch)
+            known = connection.execute("SELECT 1 FROM shards WHERE epoch = ?", (epoch,)).fetchone()
+            return 0 if complete and not scrubbed and known is None else None
+
+    def keep_shard(self, epoch: int, shard: int, result: bytes) -> None:
+        with self._database.changing() as connection:
+            complete, scrubbed = _complete(connection, epoch)
+            rules.may_keep_shard(shard, self.n_shards, complete=complete)
+            if not scrubbed:
+                connection.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (epoch, result))
+
+    def counted_shards(self, epoch: int) -> set[int]:
+        with self._database.reading() as connection:
+            return (
+                set()
+                if connection.execute("SELECT 1 FROM shards WHERE epoch = ?", (epoch,)).fetchone() is None
+                else {0}
+            )
+
+    def shards(self, epoch: int) -> dict[int, bytes]:
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT 0, result FROM shards WHERE epoch = ?", (epoch,)).fetchall()
+        return dict(rows)
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
         with self._database.changing() as connection:
@@ -203,23 +285,24 @@ class SQLiteStore:
         return [Deposit(*row) for row in rows]
 
     def close_epoch(self, epoch: int) -> None:
-        with self._database.changing() as connection:
+        with self._fenced() as connection:
             _begin_epoch(connection, epoch)
             connection.execute("UPDATE epochs SET closed = 1 WHERE epoch = ?", (epoch,))
 
     def scrub(self, epoch: int) -> None:
-        with self._database.changing() as connection:
+        with self._fenced() as connection:
             # From here on nothing of it is shown; what follows may be killed, and is gone on with at the next start.
             _begin_epoch(connection, epoch)
             connection.execute("UPDATE epochs SET closed = 1, scrubbed = 1 WHERE epoch = ?", (epoch,))
             connection.execute("DELETE FROM keys WHERE epoch = ?", (epoch,))
+            connection.execute("DELETE FROM shards WHERE epoch = ?", (epoch,))
         self._remove_content(epoch)
         self._database.empty_log()
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
-        with self._database.changing() as connection:
+        with self._fenced() as connection:
             found = connection.execute(f"{_NOTES} WHERE origin = ?", (origin,)).fetchone()
             rules.may_follow(None if found is None else StoredNote(*found), size=size, root=root)
             connection.execute(
@@ -233,7 +316,7 @@ class SQLiteStore:
             return [StoredNote(*row) for row in connection.execute(f"{_NOTES} ORDER BY origin").fetchall()]
 
     def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
-        with self._database.changing() as connection:
+        with self._fenced() as connection:
             if connection.execute("SELECT 1 FROM experiments WHERE digest = ?", (digest,)).fetchone() is None:
                 raise LocalProtocolError("there is no such experiment")
             known = "SELECT record FROM beacons WHERE experiment = ? AND place = ?"
@@ -289,6 +372,13 @@ def _stored_round(row: tuple[str, int, int, str, bytes, str | None, str | None])
     return StoredRound(experiment, number, epoch, RoundState(state), envelope, tally, next_state)
 
 
+def _standing(connection: sqlite3.Connection, digest: str) -> Standing:
+    found = connection.execute("SELECT standing FROM experiments WHERE digest = ?", (digest,)).fetchone()
+    if found is None:
+        raise LocalProtocolError("there is no such experiment")
+    return Standing(found[0])
+
+
 def _round(connection: sqlite3.Connection, digest: str, number: int) -> StoredRound | None:
     found = connection.execute(f"{_ROUNDS} WHERE experiment = ? AND number = ?", (digest, number)).fetchone()
     return None if found is None else _stored_round(found)
@@ -303,6 +393,18 @@ def _begin_epoch(connection: sqlite3.Connection, epoch: int) -> tuple[bool, bool
     connection.execute("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", (epoch,))
     closed, scrubbed = connection.execute("SELECT closed, scrubbed FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
     return bool(closed), bool(scrubbed)
+
+
+def _left_sealed(connection: sqlite3.Connection, epoch: int) -> bool:
+    left = "SELECT 1 FROM sealed JOIN epochs USING (epoch) WHERE epoch = ? AND NOT scrubbed LIMIT 1"
+    return connection.execute(left, (epoch,)).fetchone() is not None
+
+
+def _complete(connection: sqlite3.Connection, epoch: int) -> tuple[bool, bool]:
+    """Whether everything of the epoch is there, opened; and whether it is scrubbed."""
+    found = connection.execute("SELECT closed, scrubbed FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
+    closed, scrubbed = (0, 0) if found is None else found
+    return bool(closed) and not _left_sealed(connection, epoch), bool(scrubbed)
 
 
 def _append(connection: sqlite3.Connection, epoch: int, packed: Sequence[bytes]) -> None:

@@ -1,0 +1,175 @@
+"""The doors of one coordinator process: all that answers requests, and what it needs for that.
+
+The same for a process that is the whole coordinator and for one node of many. Who drives is not their business: they
+are told what runs (``update``), and tell that something has changed (``wake``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from secvm.coordinator.admin import Admin
+from secvm.coordinator.answers import too_large
+from secvm.coordinator.chosen_beacons import NewestPulse
+from secvm.coordinator.gateway import Gateway
+from secvm.coordinator.ingest import Ingest
+from secvm.coordinator.ingest import Limits as IngestLimits
+from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
+from secvm.coordinator.present import Present
+from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.receipt_shelf import Shelf
+from secvm.coordinator.receipts import Receipts
+from secvm.coordinator.redeeming import Redeemer
+from secvm.coordinator.server import Routes
+from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.lanes import Lanes
+from secvm.crypto.signing import SigningKey
+from secvm.protocol.log import LogTerms
+from secvm.runtime.clock import Clock
+from secvm.runtime.http_server import HttpServer, http_date
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+
+#: A specification is a page or two.
+_ADMIN_BODY_BYTES = 2**18
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What a process holds from its start to its end: files, keys, clocks."""
+
+    settings: CoordinatorSettings
+    store: CoordinatorStore
+    shelf: Shelf
+    clock: Clock
+    dice: RandomBytes
+    log: Log
+    metrics: Metrics
+    #: Where public files are written; None: nowhere.
+    public: Path | None
+    #: That signs manifests; None where this node cannot, and so neither drives nor makes experiments.
+    key: SigningKey | None
+    #: What new experiments say of their log; None without one.
+    terms: LogTerms | None
+    token_seed: bytes | None
+    #: None: nobody is the operator.
+    admin_sha256: bytes | None
+    newest_pulse: Callable[[], NewestPulse | None]
+    #: To open capsules with; None: one by one.
+    lanes: Lanes | None = None
+
+
+def ingest_limits(settings: CoordinatorSettings) -> IngestLimits:
+    """What a relay may send must find room, or it would be told for ever to come later."""
+    limits = IngestLimits()
+    room = 2 * max(settings.limits.deposit_bytes, settings.limits.batch_bytes)
+    return replace(limits, content_bytes=max(limits.content_bytes, room))
+
+
+class Doors:
+    """Requests in, answers out."""
+
+    def __init__(
+        self,
+        held: Held,
+        *,
+        refresh: Callable[[], Awaitable[None]] | None = None,
+        look_s: float | None = None,
+        health: Callable[[], dict[str, object]] | None = None,
+    ) -> None:
+        """``refresh``: see ``package_routes``, ``look_s``: see ``opener``, both where there are other nodes.
+        ``health``: what else /health tells.
+        """
+        settings, grid = held.settings, held.settings.epochs.grid
+        #: Told when the operator has changed something; set by whoever drives or follows.
+        self.wake: Callable[[], None] = lambda: None
+        self.receipts = Receipts(held.shelf, store=held.store, grid=grid)
+        self.publisher = Publisher(held.store, held.public, further=self.receipts.find)
+        self.redeemer = Redeemer(held.token_seed)
+        self.ingest = Ingest(
+            held.store,
+            held.clock,
+            metrics=held.metrics,
+            log=held.log,
+            limits=ingest_limits(settings),
+            redeemer=self.redeemer,
+            lanes=held.lanes,
+            look_s=look_s,
+            fresh=refresh,
+        )
+        gateway = Gateway(
+            dice=held.dice, public=self.publisher.public, date=http_date(held.clock), redeemer=self.redeemer
+        )
+        self._packages = PackageRoutes(
+            gateway,
+            self.ingest,
+            held.clock,
+            tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
+            anybody=settings.gateway.anybody,
+            tests=settings.testing is not None,
+            refresh=refresh,
+        )
+        admin = None
+        if held.admin_sha256 is not None:
+            admin = Admin(
+                store=held.store,
+                key=held.key,
+                admin_sha256=held.admin_sha256,
+                grid=grid,
+                clock=held.clock,
+                dice=held.dice,
+                wake=self._woken,
+                only_tests=settings.testing is not None,
+                log=held.terms,
+                newest=held.newest_pulse,
+                redeems=self.redeemer.can,
+                metrics=held.metrics,
+            )
+        routes = Routes(
+            packages=self._packages,
+            administration=admin,
+            publisher=self.publisher,
+            metrics=held.metrics,
+            health=health,
+            refresh=refresh,
+        )
+        self._server = HttpServer(
+            routes.handle,
+            limits=settings.limits.server_limits(
+                # A few deposits at a time must find room.
+                receiving_bytes=max(settings.limits.receiving_bytes, 4 * settings.limits.deposit_bytes)
+            ),
+            body_limits={
+                **BODY_LIMITS,
+                "/v1/batch": settings.limits.batch_bytes,
+                "/v1/deposit": settings.limits.deposit_bytes,
+                "/admin/experiments": _ADMIN_BODY_BYTES,
+            },
+            date=http_date(held.clock),
+            refusals={413: too_large()},
+            before_body=routes.before_body,
+        )
+        self._held = held
+
+    def _woken(self) -> None:
+        self.wake()
+
+    def update(self, present: Present) -> None:
+        """From now on this is what runs."""
+        self._packages.update(present)
+
+    async def open(self) -> None:
+        """Take requests from now on."""
+        settings = self._held.settings
+        port = await self._server.start(settings.listen.host, settings.listen.port)
+        self._held.log.tell("listening", port=port, test=settings.testing is not None)
+
+    async def close(self) -> None:
+        """No more requests; those under way are answered, and what they brought is committed."""
+        self._held.log.tell("stopping")
+        await self._server.drain()
+        await self.ingest.close()

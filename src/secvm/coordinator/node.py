@@ -1,0 +1,277 @@
+"""One node of many that have one database in common: doors that always answer, and a driver while it leads.
+
+Every node is a gateway, shows what is public, takes the operator's word, opens and counts its share. While it follows,
+what it takes and shows is worked out from the store (``following``). While it leads (``election``), a driver and what
+keeps the logs are built anew for the term, on ``store.driving(term)``, and thrown away with it: nothing that one term
+believed reaches the next. They run in a loop of their own, because they block while the database works, and the doors
+shall not wait for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from secvm.coordinator.doors import Doors, Held
+from secvm.coordinator.driver import Driver
+from secvm.coordinator.election import Election
+from secvm.coordinator.following import Following, Helping
+from secvm.coordinator.ingest import Ingest
+from secvm.coordinator.log_keeping import LogKeeping
+from secvm.coordinator.present import Present
+from secvm.coordinator.receipt_shelf import Shelf
+from secvm.coordinator.receipts import Receipts
+from secvm.coordinator.shards import ShardCounting
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.crypto.beacon import BeaconSource
+from secvm.crypto.signing import SigningKey
+from secvm.errors import LocalProtocolError, StoreError
+from secvm.runtime.clock import Clock
+from secvm.runtime.own_loop import in_own_loop
+from secvm.runtime.waits import any_of, end_all
+
+#: So many times as rarely is a store looked at that tells of changes.
+_PATIENT = 10
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A store that tells when something may have changed."""
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Return when it may have, or after so many seconds; whether it may."""
+        ...
+
+
+class Node:
+    """Doors, a view, and a candidate."""
+
+    def __init__(
+        self,
+        held: Held,
+        *,
+        log_key: SigningKey | None,
+        source: BeaconSource,
+        steady: Clock,
+        shelf_in: Callable[[CoordinatorStore], Shelf],
+    ) -> None:
+        """``log_key`` and ``held.key`` are None at a node that does not drive. ``steady``: a clock that nobody sets.
+        ``shelf_in``: the shelf of receipts in a store, as whoever has that store may change it.
+        """
+        part = held.settings.node
+        if part is None or (part.drives and (held.key is None or log_key is None)):
+            raise LocalProtocolError("a node that drives has keys")
+        self._held, self._part, self._log_key = held, part, log_key
+        self._source = source
+        self._shelf_in = shelf_in
+        self._steady = steady
+        self._doors = Doors(held, refresh=self._refresh, look_s=part.poll_s, health=self.health)
+        self._doors.wake = self._changed
+        self._following = Following(
+            held.store,
+            self._doors.publisher,
+            held.clock,
+            grid=held.settings.epochs.grid,
+            update=self._doors.update,
+            terms=held.terms,
+            steady=steady,
+            log=held.log,
+            metrics=held.metrics,
+            # Where the store tells of changes, looking for them is only for those that it did not tell of.
+            poll_s=part.poll_s * (_PATIENT if isinstance(held.store, Telling) else 1),
+        )
+        self._helping = Helping(
+            self._following,
+            ShardCounting(held.store, held.dice).count_one,
+            steady=steady,
+            every_s=part.poll_s,
+            log=held.log,
+        )
+        self._election = Election(
+            held.store,
+            name=part.name,
+            lease_s=part.lease_s,
+            clock=steady,
+            dice=held.dice,
+            drive=self._drive,
+            log=held.log,
+            metrics=held.metrics,
+        )
+        self._lag = held.metrics.gauge("view_lag_seconds", "How old this node's view of the store is.")
+        #: While this node drives: wakes its driver, lets it look at what others did, and how its logs are.
+        self._nudge: Callable[[], None] | None = None
+        self._look: Callable[[], None] | None = None
+        self._log_health: Callable[[], dict[str, object]] | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until told to stop."""
+        self._doors.ingest.start()
+        # Before the first request: what runs and what is public is known.
+        await self._following.refresh()
+        await self._doors.open()
+        tasks = [asyncio.ensure_future(task) for task in self._tasks(stop)]
+        try:
+            # If one of them fails, so does the process: whoever runs it starts it again.
+            await asyncio.gather(*tasks)
+        finally:
+            await end_all(*tasks)
+            await self._doors.close()
+
+    def _tasks(self, stop: asyncio.Event) -> list[asyncio.Future[None]]:
+        running = [self._following.run(stop), self._helping.run(stop), self._measure(stop), self._listen(stop)]
+        if self._part.drives:
+            running.append(self._election.run(stop))
+        else:
+            self._held.log.tell("following")
+        return [asyncio.ensure_future(one) for one in running]
+
+    def health(self) -> dict[str, object]:
+        """For whoever runs it."""
+        term = self._election.term
+        logbook = self._following.logbook
+        told: dict[str, object] = {
+            "node": {
+                "name": self._part.name,
+                "role": "follower" if term is None else "driver",
+                "term": term,
+                "lag_ms": self._following.lag_ms,
+            }
+        }
+        if self._log_health is not None:
+            told["log"] = self._log_health()
+        elif logbook is not None:
+            told["log"] = logbook.health()
+        return told
+
+    async def _measure(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            lag = self._following.lag_ms
+            self._lag.set(-1 if lag is None else lag / 1000)
+            await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
+
+    async def _listen(self, stop: asyncio.Event) -> None:
+        """Hear of changes, where the store tells of them. What it does not tell is found by looking."""
+        store = self._held.store
+        while isinstance(store, Telling) and not stop.is_set():
+            try:
+                changed = await asyncio.to_thread(store.wait_for_change, self._part.poll_s)
+            except StoreError:
+                await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
+                continue
+            if changed:
+                self._following.poke()
+                if self._look is not None:
+                    self._look()
+            else:
+                self._following.heard_nothing()
+
+    async def _refresh(self) -> None:
+        await self._following.refresh()
+
+    def _changed(self) -> None:
+        """The operator has changed something here."""
+        if self._nudge is not None:
+            self._nudge()
+        self._following.poke()
+
+    # ── driving ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _drive(self, term: int, ending: asyncio.Event) -> None:
+        await self._following.pause()
+        outside = asyncio.get_running_loop()
+        try:
+            await in_own_loop(lambda stop: self._term(term, stop, outside), ending)
+        finally:
+            self._nudge = self._look = self._log_health = None
+            self._following.resume()
+
+    async def _term(self, term: int, stop: asyncio.Event, outside: asyncio.AbstractEventLoop) -> None:
+        """One term, in a loop of its own."""
+        held, doors = self._held, self._doors
+        store = held.store.driving(term)
+        keeping = self._log_keeping(store)
+        ingest = _Outside(outside, doors.ingest, doors.update)
+        assert held.key is not None
+        driver = Driver(
+            store=store,
+            ingest=ingest,
+            publisher=doors.publisher,
+            clock=held.clock,
+            key=held.key,
+            grid=held.settings.epochs.grid,
+            dice=held.dice,
+            log=held.log,
+            metrics=held.metrics,
+            receipts=Receipts(self._shelf_in(store), store=store, grid=held.settings.epochs.grid),
+            veil=None if keeping is None else keeping.files,
+            redeemer=doors.redeemer,
+            count=ShardCounting(store, held.dice).whole,
+        )
+        inside, look = asyncio.get_running_loop(), asyncio.Event()
+        self._nudge = lambda: _call(inside, driver.nudge)
+        self._look = lambda: _call(inside, look.set)
+        driver.prepare()
+        tasks = [asyncio.ensure_future(driver.run(stop)), asyncio.ensure_future(self._watch(store, driver, look, stop))]
+        if keeping is not None:
+            keeping.woken = driver.wake
+            self._log_health = keeping.logbook.health
+            tasks.append(asyncio.ensure_future(keeping.run(stop)))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await end_all(*tasks)
+            if keeping is not None:
+                keeping.files.close()
+
+    def _log_keeping(self, store: CoordinatorStore) -> LogKeeping | None:
+        held = self._held
+        if held.terms is None:
+            return None
+        assert self._log_key is not None
+        return LogKeeping(
+            store=store,
+            publisher=self._doors.publisher,
+            key=self._log_key,
+            terms=held.terms,
+            witnesses=[witness.address for witness in held.settings.witnesses],
+            source=self._source,
+            clock=held.clock,
+            log=held.log,
+            metrics=held.metrics,
+        )
+
+    async def _watch(self, store: CoordinatorStore, driver: Driver, look: asyncio.Event, stop: asyncio.Event) -> None:
+        """Wake the driver when an operator has spoken at another node."""
+        known = None
+        while not stop.is_set():
+            look.clear()
+            found = [(one.digest, one.standing) for one in await asyncio.to_thread(store.experiments)]
+            # Also the first time: its first step may have read just before something came.
+            if found != known:
+                driver.nudge()
+            known = found
+            await any_of(
+                stop.wait(), look.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s))
+            )
+
+
+class _Outside:
+    """Ingest as the driver has it: it lives in the loop of the doors."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[Present], None]) -> None:
+        self._loop, self._ingest, self._update = loop, ingest, update
+
+    def update(self, present: Present) -> None:
+        """Tell the doors, as soon as they have a moment."""
+        self._loop.call_soon_threadsafe(self._update, present)
+
+    async def finish(self, epoch: int) -> None:
+        """As ``Ingest`` has it."""
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ingest.finish(epoch), self._loop))
+
+
+def _call(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+    """In a loop that may have ended this instant."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(act)

@@ -1,0 +1,158 @@
+"""Migrations of the PostgreSQL schema: numbered, up and down, before and after a deploy.
+
+A file is named ``0007_before_more_columns.up.sql``, with a ``.down.sql`` beside it. One that says **before** adds, and
+runs before the first node of the new version starts: nodes of the old version go on beside it. One that says **after**
+removes what only old nodes needed, and runs when the last of them is gone.
+
+    migrate(url, "before")      # then start the new nodes, stop the old ones
+    migrate(url, "after")
+
+So a node refuses a database that lacks a *before* which it knows, and one that has had an *after* which it does not
+know. All that is pending happens in one transaction; who migrates at the same time waits. A migration that was released
+is never changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from typing import Literal
+
+from secvm.coordinator.store.named_sql import FOLDER, queries
+from secvm.coordinator.store.postgres_pool import Connection, NoTableError, Pool, run
+from secvm.errors import BadInputError, LocalProtocolError
+
+Phase = Literal["before", "after"]
+
+_FILE = re.compile(r"^(\d{4})_(before|after)_([a-z0-9_]+)\.up\.sql$")
+#: "SecV": so that others who take advisory locks in the same database do not meet ours.
+_LOCK = 0x53656356
+_SQL = queries("migrations")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema."""
+
+    number: int
+    phase: Phase
+    name: str
+    up: str
+    down: str
+
+    def __str__(self) -> str:
+        return f"{self.number:04d}_{self.phase}_{self.name}"
+
+
+def read_migrations(folder: Traversable | None = None) -> list[Migration]:
+    """Those of a folder, by number; of this package without one."""
+    folder = folder or FOLDER / "migrations"
+    found = []
+    for file in folder.iterdir():
+        match = _FILE.match(file.name)
+        if match is not None:
+            down = folder / file.name.replace(".up.sql", ".down.sql")
+            phase: Phase = "before" if match[2] == "before" else "after"
+            up_text, down_text = (part.read_text(encoding="utf-8") for part in (file, down))
+            found.append(Migration(int(match[1]), phase, match[3], up_text, down_text))
+    found.sort(key=lambda migration: migration.number)
+    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
+        raise LocalProtocolError("migrations are numbered 1, 2, 3, …, each once")
+    return found
+
+
+def migrate(
+    url: str, phase: Phase | Literal["all"] = "all", *, migrations: Sequence[Migration] | None = None
+) -> list[Migration]:
+    """Bring a database up: what is pending of this phase, in order. ``all`` is for when no node runs.
+
+    Raises ``BadInputError`` when a *before* would have to run while an earlier *after* is pending.
+    """
+    known = read_migrations() if migrations is None else list(migrations)
+    pool = Pool(url, most=1)
+    try:
+        with pool.changing(bulk=True) as connection:
+            there = _applied(connection)
+            _check_not_newer(known, there)
+            pending = [migration for migration in known if migration.number not in there]
+            wanted = [migration for migration in pending if phase in ("all", migration.phase)]
+            skipped = [migration for migration in pending if migration not in wanted]
+            if wanted and skipped and skipped[0].number < wanted[-1].number:
+                raise BadInputError(
+                    f"the migration {skipped[0]} comes before {wanted[-1]}, and is pending",
+                    next_step="Finish the deploy before this one first, or stop all nodes and migrate everything.",
+                )
+            for migration in wanted:
+                connection.execute(migration.up.encode())
+                run(connection, _SQL["done"], number=migration.number, phase=migration.phase, name=migration.name)
+            return wanted
+    finally:
+        pool.close()
+
+
+def migrate_down(url: str, to: int, *, migrations: Sequence[Migration] | None = None) -> list[Migration]:
+    """Take a database back to what it was after migration ``to``, newest first. What later ones added is lost."""
+    known = read_migrations() if migrations is None else list(migrations)
+    pool = Pool(url, most=1)
+    try:
+        with pool.changing(bulk=True) as connection:
+            there = _applied(connection)
+            _check_not_newer(known, there)
+            undone = [migration for migration in reversed(known) if to < migration.number and migration.number in there]
+            for migration in undone:
+                connection.execute(migration.down.encode())
+                run(connection, _SQL["undone"], number=migration.number)
+            return undone
+    finally:
+        pool.close()
+
+
+def migrated(url: str) -> list[tuple[Migration, bool]]:
+    """All migrations that this version knows, and whether a database has had them. Changes nothing."""
+    pool = Pool(url, most=1)
+    try:
+        there: dict[int, str] = {}
+        with suppress(NoTableError):
+            there = dict(pool.once(_SQL["applied"]))
+        return [(migration, migration.number in there) for migration in read_migrations()]
+    finally:
+        pool.close()
+
+
+def check_schema(pool: Pool, migrations: Sequence[Migration] | None = None) -> None:
+    """Refuse a database that is too old or too new for this version. Raises ``BadInputError``."""
+    known = read_migrations() if migrations is None else list(migrations)
+    there: dict[int, str] = {}
+    with suppress(NoTableError):
+        there = dict(pool.once(_SQL["applied"]))
+    numbers = {migration.number for migration in known}
+    if any(phase == "after" and number not in numbers for number, phase in there.items()):
+        raise BadInputError(
+            "the database has been migrated for a newer version of SecVM", next_step="Install that version."
+        )
+    missing = [migration for migration in known if migration.phase == "before" and migration.number not in there]
+    if missing:
+        raise BadInputError(
+            f"the database is older than this version of SecVM: it lacks the migration {missing[0]}",
+            next_step="Run: ./secvm coordinator migrate up --before.",
+        )
+
+
+def _applied(connection: Connection) -> dict[int, str]:
+    """What the database has had; one migrator at a time from here on."""
+    run(connection, _SQL["lock"], lock=_LOCK)
+    if run(connection, _SQL["table"]) == [(False,)]:
+        run(connection, _SQL["begin"])
+    return dict(run(connection, _SQL["applied"]))
+
+
+def _check_not_newer(known: Sequence[Migration], there: dict[int, str]) -> None:
+    numbers = {migration.number for migration in known}
+    if not there.keys() <= numbers:
+        raise BadInputError(
+            "the database has had migrations that this version of SecVM does not know",
+            next_step="Migrate with the newest version that has used it.",
+        )

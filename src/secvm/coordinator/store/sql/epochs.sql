@@ -1,0 +1,236 @@
+-- Epochs and what came in them. {sealed}, {opened}, {spent}, {shards} and {keys} are the epoch's own tables;
+-- {groups} is as many groups as are given.
+
+-- node --
+-- A name for a node that no other has.
+SELECT gen_random_uuid();
+
+-- begin --
+-- An epoch that nobody has used yet begins open. Nothing is returned when it is there.
+INSERT INTO epochs (epoch) VALUES (%(epoch)s) ON CONFLICT (epoch) DO NOTHING RETURNING true;
+
+-- make_tables --
+-- The tables of an epoch that begins, like the moulds.
+CREATE TABLE {sealed} (LIKE sealed INCLUDING ALL);
+CREATE TABLE {opened} (LIKE opened INCLUDING ALL);
+CREATE TABLE {spent} (LIKE spent INCLUDING ALL);
+CREATE TABLE {shards} (LIKE shards INCLUDING ALL);
+CREATE TABLE {keys} (LIKE keys INCLUDING ALL);
+
+-- epoch --
+-- How an epoch stands.
+SELECT closed, scrubbed FROM epochs WHERE epoch = %(epoch)s;
+
+-- hold_open --
+-- Whether the epoch is open; and nobody closes it before the end of this transaction.
+SELECT true FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE;
+
+-- add_key --
+-- The epoch's key, unless it has one.
+INSERT INTO {keys} (key_id, private) VALUES (%(key_id)s, %(private)b) ON CONFLICT (one) DO NOTHING;
+
+-- key --
+-- The epoch's key; those of several epochs are asked for at once.
+SELECT {epoch} AS epoch, key_id, private FROM {keys};
+
+-- append_sealed --
+-- Groups of capsules, while the epoch is open: one statement, so one transaction and one journey. Whoever waited for
+-- the row while it was closed finds it closed.
+WITH held AS MATERIALIZED (
+    SELECT 1 FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE
+), put AS (
+    INSERT INTO {sealed} (packed) SELECT packed FROM held, {groups} AS given (packed)
+)
+SELECT count(*) > 0 FROM held;
+
+-- append_opened --
+-- A block of records and what is told of its tokens, while the epoch is open.
+WITH held AS MATERIALIZED (
+    SELECT 1 FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE
+), put AS (
+    INSERT INTO {opened} (packed, ends) SELECT %(block)b, %(ends)s::integer[] FROM held WHERE length(%(block)b) > 0
+), told AS (
+    INSERT INTO {spent} (packed) SELECT %(spent)b FROM held WHERE length(%(spent)b) > 0
+)
+SELECT count(*) > 0 FROM held;
+
+-- deposit --
+-- A relay's count with its groups, while the epoch is open, unless it has deposited before.
+WITH held AS MATERIALIZED (
+    SELECT epoch FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE
+), counted AS (
+    INSERT INTO deposits (epoch, relay, count) SELECT epoch, %(relay)s, %(count)b FROM held
+    ON CONFLICT (epoch, relay) DO NOTHING
+    RETURNING 1
+), put AS (
+    INSERT INTO {sealed} (packed) SELECT packed FROM counted, {groups} AS given (packed)
+)
+SELECT count(*) > 0 FROM counted;
+
+-- deposit_count --
+-- The count alone, where there are too many groups for one statement.
+INSERT INTO deposits (epoch, relay, count) VALUES (%(epoch)s, %(relay)s, %(count)b)
+ON CONFLICT (epoch, relay) DO NOTHING
+RETURNING true;
+
+-- put_sealed --
+-- Groups of whoever holds the epoch open.
+INSERT INTO {sealed} (packed) SELECT packed FROM {groups} AS given (packed);
+
+-- deposited --
+-- Whether the relay has deposited.
+SELECT true FROM deposits WHERE epoch = %(epoch)s AND relay = %(relay)s;
+
+-- deposits --
+-- All counts of an epoch.
+SELECT epoch, relay, count FROM deposits WHERE epoch = %(epoch)s ORDER BY relay;
+
+-- claim_sealed --
+-- The oldest groups that nobody else is opening, for this node. Groups that another is claiming just now are not
+-- waited for. The bytes are fetched apart: whoever is stopped while it reads them holds no row.
+WITH free AS (
+    SELECT number FROM {sealed}
+    WHERE node IS NULL OR node = %(node)s OR claimed_until <= clock_timestamp()
+    ORDER BY number LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE {sealed} AS claimed
+SET node = %(node)s, claimed_until = clock_timestamp() + %(claim_s)s * interval '1 second'
+FROM free, epochs
+WHERE claimed.number = free.number AND epochs.epoch = %(epoch)s AND NOT epochs.scrubbed
+RETURNING claimed.number;
+
+-- sealed --
+-- The groups with these numbers.
+SELECT number, packed FROM {sealed} WHERE number = ANY(%(numbers)s) ORDER BY number;
+
+-- left_sealed --
+-- Whether anything is still sealed, whoever has claimed it.
+SELECT EXISTS (SELECT FROM {sealed}) AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed);
+
+-- take_sealed --
+-- Groups that were opened go, unless another node has claimed them since.
+DELETE FROM {sealed} WHERE number = ANY(%(numbers)s) AND (node IS NULL OR node = %(node)s);
+
+-- put_opened --
+-- A block in the place of groups, also in a closed epoch.
+INSERT INTO {opened} (packed, ends) VALUES (%(block)b, %(ends)s);
+
+-- put_spent --
+-- What is told of its tokens.
+INSERT INTO {spent} (packed) VALUES (%(spent)b);
+
+-- opened --
+-- The next blocks, as many as make a piece, and at least one.
+SELECT number, packed FROM (
+    SELECT number, packed, sum(length(packed)) OVER (ORDER BY number) - length(packed) AS before
+    FROM (SELECT number, packed FROM {opened} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s) AS following
+) AS sized
+WHERE before < %(bytes)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
+ORDER BY number;
+
+-- opened_of_shard --
+-- The same of one shard. Only its own bytes are read: they lie side by side.
+SELECT number, substr(packed, start + 1, size) FROM (
+    SELECT number, packed, start, size, sum(size) OVER (ORDER BY number) - size AS before
+    FROM (
+        SELECT number, packed, start, ends[%(shard)s::integer + 1] - start AS size
+        FROM (
+            SELECT number, packed, ends, CASE %(shard)s::integer WHEN 0 THEN 0 ELSE ends[%(shard)s::integer] END AS start
+            FROM {opened} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s
+        ) AS following
+    ) AS bounded
+) AS sized
+WHERE before < %(bytes)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
+ORDER BY number;
+
+-- spent --
+-- The next blocks of tokens, in the same way.
+SELECT number, packed FROM (
+    SELECT number, packed, sum(length(packed)) OVER (ORDER BY number) - length(packed) AS before
+    FROM (SELECT number, packed FROM {spent} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s) AS following
+) AS sized
+WHERE before < %(bytes)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
+ORDER BY number;
+
+-- free_shard --
+-- A shard without a result that nobody else is counting; first the one that this node has.
+SELECT every.shard FROM generate_series(0, %(last)s) AS every (shard)
+LEFT JOIN shard_claims AS claim ON claim.epoch = %(epoch)s AND claim.shard = every.shard
+WHERE (claim.node IS NULL OR claim.node = %(node)s OR claim.claimed_until <= clock_timestamp())
+    AND NOT EXISTS (SELECT FROM {shards} AS kept WHERE kept.shard = every.shard)
+ORDER BY claim.node IS DISTINCT FROM %(node)s, every.shard LIMIT 1;
+
+-- claim_shard --
+-- The shard is this node's, unless another one was quicker.
+INSERT INTO shard_claims (epoch, shard, node, claimed_until)
+VALUES (%(epoch)s, %(shard)s, %(node)s, clock_timestamp() + %(claim_s)s * interval '1 second')
+ON CONFLICT (epoch, shard) DO UPDATE SET node = excluded.node, claimed_until = excluded.claimed_until
+WHERE shard_claims.node = excluded.node OR shard_claims.claimed_until <= clock_timestamp()
+RETURNING shard;
+
+-- hold_counted --
+-- How the epoch stands; and nobody scrubs it before the end of this transaction.
+SELECT closed, scrubbed FROM epochs WHERE epoch = %(epoch)s FOR SHARE;
+
+-- keep_shard --
+-- One piece of a shard's result. Nothing is returned when it is there.
+INSERT INTO {shards} (shard, piece, result) VALUES (%(shard)s, %(piece)s, %(result)b)
+ON CONFLICT (shard, piece) DO NOTHING
+RETURNING true;
+
+-- counted_shards --
+-- Which shards have a result.
+SELECT shard FROM {shards} WHERE piece = 0 AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed);
+
+-- shard --
+-- One result, in its pieces.
+SELECT result FROM {shards}
+WHERE shard = %(shard)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
+ORDER BY piece;
+
+-- close --
+-- Nothing is appended any more. Waits for everybody who holds the epoch open.
+UPDATE epochs SET closed = true WHERE epoch = %(epoch)s AND NOT closed;
+
+-- mark_scrubbed --
+-- From here on nothing of it is shown. An epoch that nobody has used needs no tables.
+INSERT INTO epochs (epoch, closed, scrubbed) VALUES (%(epoch)s, true, true)
+ON CONFLICT (epoch) DO UPDATE SET closed = true, scrubbed = true;
+
+-- drop_claims --
+-- Nobody counts it any more.
+DELETE FROM shard_claims WHERE epoch = %(epoch)s;
+
+-- left_to_drop --
+-- Scrubbed epochs that still have tables: all of an epoch go at once, so one stands for the others.
+SELECT epoch FROM epochs WHERE scrubbed AND to_regclass(format('epoch_%%s_keys', epoch)) IS NOT NULL ORDER BY epoch;
+
+-- drop_soon --
+-- Wait for others a moment only.
+SET LOCAL lock_timeout = '1s';
+
+-- drop_tables --
+-- All that came in the epoch is gone.
+DROP TABLE IF EXISTS {sealed}, {opened}, {spent}, {shards}, {keys};
+
+-- end_readers --
+-- End sessions that still use tables of a scrubbed epoch: a node that is stopped while it reads holds them for ever.
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE relation IN (
+    to_regclass('{sealed}'), to_regclass('{opened}'), to_regclass('{spent}'), to_regclass('{shards}'), to_regclass('{keys}')
+)
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND granted AND pid <> pg_backend_pid();
+
+-- begun --
+-- Open epochs, and closed ones that are not scrubbed.
+SELECT epoch FROM epochs WHERE NOT scrubbed ORDER BY epoch;
+
+-- release_sealed --
+-- Let go of what this node has claimed.
+UPDATE {sealed} SET node = NULL, claimed_until = NULL WHERE node = %(node)s;
+
+-- release_shards --
+-- Let go of the shards that this node has claimed.
+DELETE FROM shard_claims WHERE node = %(node)s;

@@ -1,0 +1,1 @@
+DROP TABLE beacons, notes, deposits, blobs, rounds, epochs, experiments;

@@ -1,0 +1,73 @@
+"""A coroutine in an event loop of its own, in a thread of its own, for work that may block.
+
+What waits for a database over the network, and knows no other way than to block meanwhile, must not hold up those who
+only want to be answered. ``in_own_loop`` runs it beside them and ends it with them: whoever is cancelled cancels it,
+and goes on when it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+#: How long to wait before somebody is told once more to end.
+_AGAIN_S = 1.0
+
+
+async def in_own_loop(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], ending: asyncio.Event) -> None:
+    """Run ``main`` until it returns; its own event is set when ``ending`` is. What it raises is raised here."""
+    outside = asyncio.get_running_loop()
+    begun: asyncio.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any], asyncio.Event]] = outside.create_future()
+    ended: asyncio.Future[BaseException | None] = outside.create_future()
+
+    async def inside() -> None:
+        stop, task = asyncio.Event(), asyncio.current_task()
+        assert task is not None
+        outside.call_soon_threadsafe(begun.set_result, (asyncio.get_running_loop(), task, stop))
+        await main(stop)
+
+    def work() -> None:
+        fault: BaseException | None = None
+        try:
+            asyncio.run(inside())
+        except BaseException as error:  # noqa: BLE001  (raised outside, whatever it is)
+            fault = error
+        outside.call_soon_threadsafe(ended.set_result, fault)
+
+    thread = threading.Thread(target=work, name="own-loop", daemon=True)
+    thread.start()
+
+    def tell(act: Callable[[asyncio.Task[Any], asyncio.Event], object]) -> None:
+        if begun.done() and not ended.done():
+            loop, task, stop = begun.result()
+            # It may end by itself this instant.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(act, task, stop)
+
+    def pass_on(_: asyncio.Future[Any]) -> None:
+        if ending.is_set():
+            tell(lambda _task, stop: stop.set())
+
+    passing = asyncio.ensure_future(ending.wait())
+    passing.add_done_callback(pass_on)
+    begun.add_done_callback(pass_on)
+    try:
+        fault = await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        # It may not even have begun; whoever goes on before it has ended would have two of it.
+        cancelled = asyncio.ensure_future(_until_ended(ended, lambda: tell(lambda task, _stop: task.cancel())))
+        await asyncio.shield(cancelled)
+        raise
+    finally:
+        passing.cancel()
+    if fault is not None:
+        raise fault
+
+
+async def _until_ended(ended: asyncio.Future[Any], again: Callable[[], None]) -> None:
+    while not ended.done():
+        again()
+        await asyncio.wait({ended}, timeout=_AGAIN_S)

@@ -1,0 +1,278 @@
+"""Secrets on the disk: a file of its own for each, for its owner alone, under a passphrase if the owner likes.
+
+Rules they keep:
+
+ 1. A secret is made with mode 0600, whole and durable or not at all, and is never put in the place of another file.
+ 2. One is read only if nobody but its owner can, and its owner is this account or root. That is asked of what was
+    opened, not of the name. A link is followed if this account or root made it.
+ 3. A folder in which anybody may put files keeps no secret: not even one that is well protected itself.
+ 4. ``protect`` puts a secret under a passphrase, or another, or none. It writes beside, looks whether what was written
+    opens, and only then renames: whenever it is killed, the file is the old one or the new one.
+ 5. No message holds anything of a secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.locking import DEFAULT_COST, Cost, is_locked, lock, unlock
+from secvm.errors import BadInputError, WrongPassphraseError
+from secvm.runtime.passphrases import Passphrase
+
+#: No secret of ours is longer: whoever names a larger file here has mistaken it.
+_MOST_SECRET_BYTES = 2**16
+#: A passphrase that is to be kept from those who have the disk. Length is all that helps; docs/how-to/rotate-keys.md.
+LEAST_PASSPHRASE_BYTES = 12
+
+
+def read_secret(path: Path, *, shortest: int = 16, passphrase: Passphrase | None = None) -> bytes:
+    """The bytes of a secret's file, as they are; a text's last newline too.
+
+    ``passphrase`` is asked for where the file is under one; by default it is the one that systemd hands over.
+
+    Raises
+    ------
+    BadInputError
+        When there is none, others than its owner may read it, or it is too short to be one.
+    WrongPassphraseError
+        When the passphrase does not open it.
+    """
+    data = _opened(path, _read(path), passphrase or Passphrase.around())
+    if len(data) < shortest:
+        raise BadInputError(f"the secret {path} is shorter than {shortest} bytes")
+    return data
+
+
+def read_token_seed(path: Path, *, passphrase: Passphrase | None = None) -> bytes:
+    """The seed of token keys that ``secvm relay token-seed`` wrote: 64 hexadecimal digits."""
+    data = read_secret(path, passphrase=passphrase).strip()
+    if not re.fullmatch(rb"[0-9a-f]{64}", data):
+        raise BadInputError(f"{path} is no seed of token keys", next_step="'secvm relay token-seed' makes one.")
+    return bytes.fromhex(data.decode())
+
+
+def make_secret(path: Path, data: bytes) -> None:
+    """Write a new secret that only its owner can read: whole and durable, or not at all.
+
+    Raises
+    ------
+    BadInputError
+        When something of that name exists, or the place cannot be written, or by everybody.
+    """
+    _check_folder(path)
+    beside = _beside(path)
+    try:
+        try:
+            _write(beside, data)
+            # A link, unlike a rename, never replaces what is there: a key that is lost cannot be had again.
+            os.link(beside, path)
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+    except FileExistsError:
+        raise BadInputError(f"the secret {path} exists already") from None
+    except OSError as error:
+        raise BadInputError(f"cannot write the secret {path}: {error.strerror or 'input/output error'}") from None
+
+
+def replace_secret(path: Path, data: bytes) -> None:
+    """Put another content in a secret's place, whole and durable; what was there is overwritten afterwards.
+
+    Raises
+    ------
+    BadInputError
+        When there is none, or the place cannot be written; the old content is there then.
+    """
+    # A link stays a link: what it leads to is replaced.
+    place = path.resolve()
+    if not place.exists():
+        raise BadInputError(f"there is no secret {path}")
+    write_secret(place, data)
+
+
+def write_secret(place: Path, data: bytes) -> None:
+    """Make a secret, or put another content in its place: whole and durable, or as it was."""
+    _check_folder(place)
+    for left in place.parent.glob(f".{glob.escape(place.name)}.*.tmp"):
+        # Of one that was killed: it may hold the secret without a passphrase.
+        left.unlink(missing_ok=True)
+    beside = _beside(place)
+    try:
+        _write(beside, data)
+        with place.open("r+b") if place.exists() else contextlib.nullcontext() as old:
+            beside.replace(place)
+            _sync_folder(place.parent)
+            if old is not None:
+                _overwrite(old.fileno())
+    except OSError as error:
+        raise BadInputError(f"cannot write the secret {place}: {error.strerror or 'input/output error'}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def remove_secret(path: Path) -> None:
+    """Forget a secret: the file goes, durably, and what was in it is overwritten."""
+    try:
+        with path.open("r+b") as old:
+            path.unlink()
+            _sync_folder(path.parent)
+            _overwrite(old.fileno())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadInputError(f"cannot remove {path}: {error.strerror or 'input/output error'}") from None
+
+
+def protect(
+    paths: Iterable[Path],
+    *,
+    old: Passphrase | None,
+    new: Passphrase | None,
+    dice: RandomBytes,
+    cost: Cost = DEFAULT_COST,
+) -> list[Path]:
+    """Put these secrets under the passphrase ``new``, or with None under none; those that were changed.
+
+    A file that ``new`` opens already is left alone: so a run that was killed is finished by another one.
+
+    Raises
+    ------
+    WrongPassphraseError
+        When neither passphrase opens one of them. No file was changed then.
+    BadInputError
+        When one cannot be read or written, or the new passphrase is too short.
+    """
+    word = None if new is None else check_new_passphrase(new.get())
+    # All of them are read before the first is written: a wrong passphrase changes nothing.
+    found = {path: _read(path) for path in paths}
+    contents = {path: _either(path, data, old, word) for path, data in found.items()}
+    changed = []
+    for path, content in contents.items():
+        if content is None:
+            continue
+        data = content if word is None else lock(content, word, dice, cost)
+        # Looked at before the old one goes: a key that does not come out again would be lost.
+        if (data if word is None else unlock(data, word)) != content:
+            raise BadInputError(f"the secret {path} does not come out as it went in; it was left as it was")
+        replace_secret(path, data)
+        changed.append(path)
+    return changed
+
+
+def check_new_passphrase(word: bytes) -> bytes:
+    """A passphrase that is worth setting."""
+    if len(word) < LEAST_PASSPHRASE_BYTES:
+        raise BadInputError(
+            f"a passphrase has at least {LEAST_PASSPHRASE_BYTES} characters", next_step="Six random words do well."
+        )
+    return word
+
+
+def _either(path: Path, data: bytes, old: Passphrase | None, word: bytes | None) -> bytes | None:
+    """What is in the file; None where nothing is to be done."""
+    if not is_locked(data):
+        return None if word is None else data
+    if word is not None:
+        with contextlib.suppress(WrongPassphraseError):
+            unlock(data, word)
+            return None
+    return _opened(path, data, old or Passphrase.around())
+
+
+def _opened(path: Path, data: bytes, passphrase: Passphrase) -> bytes:
+    if not is_locked(data):
+        return data
+    try:
+        return unlock(data, passphrase.get())
+    except WrongPassphraseError:
+        raise WrongPassphraseError(f"the passphrase does not open {path}, or the file was changed") from None
+
+
+def _read(path: Path) -> bytes:
+    _check_link(path)
+    try:
+        # Not blocking: a pipe of that name would keep us waiting for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            # Asked of what was opened, not of the name: in between it could have become another file.
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise BadInputError(f"the secret {path} is no file")
+            if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise BadInputError(
+                    f"the secret {path} is open to others than its owner", next_step=f"chmod 600 {path}"
+                )
+            if not _is_ours(found):
+                raise BadInputError(
+                    f"the secret {path} belongs to another account, which could change it",
+                    next_step="Run this as the account that owns it (sudo -u NAME), or give the file to this one.",
+                )
+            data = file.read(_MOST_SECRET_BYTES + 1)
+    except OSError as error:
+        raise BadInputError(f"cannot read the secret {path}: {error.strerror or 'input/output error'}") from None
+    _check_folder(path)
+    if len(data) > _MOST_SECRET_BYTES:
+        raise BadInputError(f"the secret {path} is longer than {_MOST_SECRET_BYTES} bytes")
+    return data
+
+
+def _check_link(path: Path) -> None:
+    """Whoever may make a link may choose which of our files we take for this secret."""
+    with contextlib.suppress(OSError):
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode) and not _is_ours(found):
+            raise BadInputError(f"the secret {path} is a link that another account made")
+
+
+def _check_folder(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        mode = path.resolve().parent.stat().st_mode
+        # In a sticky folder such as /tmp only the owner of a file can replace it, and the owner is looked at.
+        if os.name == "posix" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise BadInputError(
+                f"everybody may put files into {path.parent}, where the secret {path.name} is",
+                next_step=f"chmod 700 {path.parent}",
+            )
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    return os.name != "posix" or found.st_uid in (os.geteuid(), 0)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _write(path: Path, data: bytes) -> None:
+    # Left by an earlier process of the same number, as happens in containers.
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _overwrite(descriptor: int) -> None:
+    """Zeros over what nobody can name any more; a second name of the same file is somebody's copy, and stays."""
+    found = os.fstat(descriptor)
+    if found.st_nlink == 0:
+        os.pwrite(descriptor, bytes(found.st_size), 0)
+        os.fsync(descriptor)

@@ -1,0 +1,282 @@
+"""Deployment: a federation that is made to be disturbed.
+
+    with Deployment(folder, hosts=…, seed=…, nodes=3, database=database) as deployment:
+        deployment.start_servers()
+        deployment.begin(specification)
+
+Beside what a ``Federation`` has: a relay of each kind, and doors (``passage``) in front of nodes and relays. What
+relays acknowledge goes by ``acknowledged``. With a network each node is a machine of its own, with a cable. Whoever
+ends by itself is started again, as a service manager would, and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from secvm.testing.chaos.accounting import Acknowledged
+from secvm.testing.chaos.network import HUB_ADDRESS, Network, enter
+from secvm.testing.chaos.passage import Answer, Instead, Passage, Request
+from secvm.testing.chaos.settings import FORWARD, FORWARD_DOOR, RELAY_DOOR, ChaosSettings
+from secvm.testing.federation import Door, Federation, HostOf, RoundCounts
+from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings, Pace
+
+if TYPE_CHECKING:
+    from secvm.testing.chaos.database import Database
+
+_WITNESSES = 3
+#: Whoever may be stopped or cut off is not waited for.
+_PROBE_S = 0.8
+#: A long lead: devices ask for a manifest again and again until somebody is there to answer.
+PACE = Pace(length_s=60, grace_s=8, lead_s=600, rate=20.0)
+
+
+class Part(StrEnum):
+    """A part of a round."""
+
+    JOINING = "joining"
+    WINDOW = "window"
+    CLOSING = "closing"
+    COUNTING = "counting"
+
+
+class Deployment(Federation):
+    """Use it in a ``with``: at the end nothing runs any more."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        hosts: Sequence[HostOf],
+        seed: str,
+        nodes: int = 1,
+        database: Database | None = None,
+        network: Network | None = None,
+        disks: Mapping[str, Path] | None = None,
+        patience_s: float = 120.0,
+        liar: Instead | None = None,
+    ) -> None:
+        """Without a database there is one coordinator, with a file of its own. ``disks``: small ones for the state of
+        "relay" or "coordinator". ``liar`` answers in the relays' place, where it likes.
+        """
+        self.database = database
+        self.network = network if database is not None else None
+        self._disks = dict(disks or {})
+        self._addresses: dict[str, str] = {}
+        self.acknowledged = Acknowledged(RELAY_PATH)
+        #: What relays answered to packages, by status.
+        self.answers: Counter[int] = Counter()
+        #: Processes that ended without being killed, and were started again.
+        self.ended_by_themselves: Counter[str] = Counter()
+        #: What each of them said last.
+        self.last_words: list[str] = []
+        if self.network is not None:
+            self._addresses = {f"node-{number}": self.network.add(f"node-{number}") for number in range(nodes)}
+            self._addresses |= {f"witness-{number}": HUB_ADDRESS for number in range(_WITNESSES)}
+        super().__init__(
+            folder,
+            hosts=hosts,
+            seed=seed,
+            pace=PACE,
+            patience_s=patience_s,
+            witnesses=_WITNESSES,
+            nodes=0 if database is None else nodes,
+            database=None if database is None else database.url,
+        )
+        self._relay_doors = [
+            Passage([("127.0.0.1", self._ports[behind])], port=self._ports[door], watch=self._watch, instead=liar)
+            for door, behind in ((RELAY_DOOR, RELAY), (FORWARD_DOOR, FORWARD))
+        ]
+
+    def _make_door(self) -> Door:
+        places = [(self.address(name), self._ports[name]) for name in self.node_names]
+        return Passage(places, port=self._ports[COORDINATOR])
+
+    def _make_settings(self, *, seed: str, floor: int, quota: int) -> FederationSettings:
+        settings = ChaosSettings(
+            self.folder,
+            pace=self.pace,
+            ports=self._ports,
+            witnesses=self.witness_names,
+            seed=seed,
+            floor=floor,
+            quota=quota,
+            nodes=self.node_names,
+            database=self._database,
+        )
+        settings.hosts = self._addresses
+        settings.disks = self._disks
+        return settings
+
+    # ── who there is, and where ──────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def nodes(self) -> list[str]:
+        """The processes that are the coordinator."""
+        return self.node_names or [COORDINATOR]
+
+    @property
+    def server_names(self) -> list[str]:
+        return [*self.witness_names, *self.nodes, RELAY, FORWARD]
+
+    @property
+    def door_names(self) -> list[str]:
+        return [RELAY_DOOR, FORWARD_DOOR]
+
+    def address(self, name: str) -> str:
+        return self._addresses.get(name, "127.0.0.1")
+
+    @property
+    def relay_url(self) -> str:
+        return f"http://127.0.0.1:{self._ports[RELAY_DOOR]}{RELAY_PATH}"
+
+    def _relays_told(self) -> list[dict[str, str]]:
+        settings = self._settings
+        assert isinstance(settings, ChaosSettings)
+        forward = f"http://127.0.0.1:{self._ports[FORWARD_DOOR]}{RELAY_PATH}"
+        return [
+            {"url": self.relay_url, "key": settings.relay_key, "mode": "round"},
+            {"url": forward, "key": settings.forward_key, "mode": "forward"},
+        ]
+
+    # ── its life ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start_servers(self) -> None:
+        """Start doors and servers, and wait until all answer and one drives."""
+        for door in self._relay_doors:
+            door.start()
+        super().start_servers()
+        self._await(self.well, "a driver")
+
+    def stop(self) -> None:
+        # Whoever was stopped hears nothing else.
+        for name in self.children.names():
+            with contextlib.suppress(OSError):
+                self.children.send(name, signal.SIGCONT)
+        try:
+            super().stop()
+        finally:
+            for door in self._relay_doors:
+                door.close()
+
+    def _start_server(self, name: str) -> None:
+        kinds = {RELAY: "relay", FORWARD: "relay", **dict.fromkeys(self.witness_names, "witness")}
+        arguments = [kinds.get(name, "coordinator"), "serve", "--config", str(self.folder / f"{name}.toml")]
+        inside = None
+        if self.network is not None and name in self.node_names:
+            inside = functools.partial(enter, self.network.place(name))
+        self.children.start(name, arguments, enter=inside)
+
+    def _watch(self, request: Request, answer: Answer) -> None:
+        if request.method == "POST" and request.path == RELAY_PATH:
+            self.answers[answer.status] += 1
+        self.acknowledged(request, answer)
+
+    # ── who is there ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def drivers(self) -> list[str]:
+        """Nodes that say that they drive: one, most of the time."""
+        if not self.node_names:
+            return [COORDINATOR]
+        return [name for name in self.node_names if self._role(name) == "driver"]
+
+    def _role(self, name: str) -> str | None:
+        with contextlib.suppress(OSError):
+            role: str = json.loads(self.ask(name, "GET", "/health", patience_s=_PROBE_S))["node"]["role"]
+            return role
+        return None
+
+    def well(self) -> bool:
+        """Whether everybody answers, the database too, and somebody drives."""
+        return self.well_enough() and all(self._answers(name) for name in self.nodes)
+
+    def well_enough(self) -> bool:
+        """Whether the database answers, a node drives, and all who are no nodes are there."""
+        others = [name for name in self.names if name in self.children.names() and name not in self.node_names]
+        return self.look_after() and all(self._answers(name) for name in others) and bool(self.drivers())
+
+    def look_after(self) -> bool:
+        """Start again whoever has ended by itself; False while the database does not answer."""
+        for name in self.children.ended():
+            self.ended_by_themselves[name] += 1
+            said = self.children.log(name).read_text(errors="replace").splitlines()
+            self.last_words.append(f"{name}: {said[-1] if said else 'nothing'}")
+            self.children.kill(name)
+            self.children.restart(name)
+        return self.database is None or self.database.revive()
+
+    def complaints(self) -> int:
+        """How often a relay said "try later", or a node told of a store that failed. The log of PostgreSQL is no help:
+        it lies on the same disk.
+        """
+        told = sum(
+            self.children.log(name).read_bytes().count(word)
+            for name in self.nodes
+            for word in (b'-failed"', b"lost-the")
+        )
+        return told + self.answers[503]
+
+    def _answers(self, name: str) -> bool:
+        with contextlib.suppress(OSError):
+            self.ask(name, "GET", "/health", patience_s=_PROBE_S)
+            return True
+        return False
+
+    # ── a round, part by part ────────────────────────────────────────────────────────────────────────────────────────
+
+    def play_part(self, part: Part, number: int, *, attending: int, budget: int, spent: Callable[[], bool]) -> None:
+        """One part of a round; it ends when what it waits for is there, and ``spent()``."""
+        opens, pace = self.opens_at(number), self.pace
+        closes, counts = opens + 1000 * pace.length_s, RoundCounts()
+
+        def look() -> RoundCounts:
+            nonlocal counts
+            counts = self.counts(number)
+            return counts
+
+        def all_joined() -> bool:
+            return look().joined >= attending and spent()
+
+        def all_acknowledged() -> bool:
+            enough = look().acknowledged + counts.lost >= counts.joined * budget
+            return counts.joined >= attending and enough and spent()
+
+        match part:
+            case Part.JOINING:
+                # Askings spread over the grace after the round before; then there is only computing to wait for.
+                fetched_by = opens - 1000 * (pace.lead_s - pace.grace_s)
+                self.clock.creep_to(
+                    opens, until=all_joined, what="devices to join", progress=look, run_until=fetched_by + 500
+                )
+                self.clock.leap_to(opens)
+            case Part.WINDOW:
+                self.clock.creep_to(closes, until=all_acknowledged, what="acknowledgements", progress=look)
+            case Part.CLOSING:
+                self.clock.leap_to(opens + int(1000 * pace.deposit_after_s))
+                self.clock.run_to(
+                    closes + 1000 * pace.grace_s - 1,
+                    until=lambda: self.deposited(self.epoch(number)) and spent(),
+                    what="the relay's deposit",
+                )
+            case Part.COUNTING:
+                self.clock.run_to(
+                    closes + 1000 * pace.grace_s,
+                    until=lambda: self.following(number) is not None,
+                    what="what follows",
+                )
+
+    def following(self, number: int) -> bytes | None:
+        """The manifest after this round, or the ending; whoever ended by itself meanwhile is started again."""
+        self.look_after()
+        path = f"/v1/experiment/{self.digest}"
+        return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
+
+
+__all__ = ["PACE", "Deployment", "Part"]

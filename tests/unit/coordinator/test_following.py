@@ -1,0 +1,242 @@
+"""A node that follows shows what the driver shows, perhaps a little later, and never anything else."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from secvm.coordinator.books import ending_name
+from secvm.coordinator.following import Following
+from secvm.coordinator.log_files import log_path
+from secvm.coordinator.logbook import DIRECTORY
+from secvm.coordinator.present import Present
+from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.showing import ending_path
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.port import CoordinatorStore, Standing
+from secvm.errors import StoreError
+from secvm.protocol.log import LogTerms
+from secvm.testing.clock import ManualClock
+from tests.unit.coordinator.rounds import GRID, Coordinator, add, crowd, experiment, few, until
+from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, away, logged
+from tests.unit.protocol.helpers import START
+
+
+class Follower:
+    """A node that follows, without a network."""
+
+    def __init__(self, store: CoordinatorStore, clock: ManualClock, terms: LogTerms | None = None) -> None:
+        self.store = store
+        self.publisher = Publisher(store)
+        self.present = Present()
+        self.updates = 0
+        self.steady = ManualClock(0)
+        self.following = Following(
+            store,
+            self.publisher,
+            clock,
+            grid=GRID,
+            update=self.update,
+            terms=terms,
+            steady=self.steady,
+        )
+
+    def update(self, present: Present) -> None:
+        self.present = present
+        self.updates += 1
+
+    def shown(self) -> dict[str, bytes]:
+        return {path: one.data for path, one in self.publisher._shown.items()} | {
+            f"/v1/blob/{digest}": self.store.blob(digest) for digest in self.publisher._blobs
+        }
+
+    def lasting(self) -> dict[str, bytes]:
+        return {path: one.data for path, one in self.publisher._shown.items() if one.lasting}
+
+
+def driving(store: MemoryStore, name: str = "driver") -> CoordinatorStore:
+    term = store.lead(name, 10.0)
+    assert term is not None
+    return store.driving(term)
+
+
+def follow_all(
+    store: MemoryStore, driver: Coordinator, follower: Follower, who: Callable[[Any], list[Any]] = crowd
+) -> None:
+    """Drive to the end; after each step the follower reads, and shows no byte that the driver does not."""
+
+    async def go() -> None:
+        for _ in range(200):
+            at = await driver.step(who)
+            follower.update(follower.following.read())
+            shown = driver.shown()
+            assert follower.lasting().items() <= shown.items()
+            assert follower.shown().keys() <= shown.keys()
+            assert follower.present == driver.ingest.present
+            if driver.over():
+                return
+            assert at is not None
+            driver.clock.advance(at - driver.clock.now())
+        raise AssertionError("this goes on for ever")
+
+    asyncio.run(go())
+
+
+def test_at_every_instant_it_shows_and_takes_what_the_driver_does() -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    of = experiment()
+    add(store, of)
+    add(store, experiment(title="few come", rounds=2))
+
+    def who(one: Any) -> list[Any]:
+        return few(one) if one.document.title == "few come" and one.number == 1 else crowd(one)
+
+    driver, follower = Coordinator(driving(store), clock), Follower(store.another_node(), clock)
+    follow_all(store, driver, follower, who)
+    assert follower.shown() == driver.shown()
+    assert follower.publisher.public(ending_path(of.digest)) is not None
+
+
+def test_with_a_log_nothing_is_shown_before_witnesses_have_seen_it() -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    of = logged(rounds=2)
+    add(store, of)
+    witnesses = [TinyWitness(number, clock) for number in range(3)]
+    driver = Logged(driving(store), clock, witnesses)
+    follower = Follower(store.another_node(), clock, TERMS)
+    for witness in witnesses:
+        witness.instead = away
+    for _ in range(3):
+        asyncio.run(driver.driver.step())
+    follower.following.read()
+    # It is durable and signed, and nobody has cosigned it.
+    assert not any(of.digest in path for path in follower.shown())
+    for witness in witnesses:
+        witness.instead = None
+    follow_all(store, driver, follower)
+    made = follower.shown()
+    # Proofs of old entries may lead to another checkpoint, as after a restart; everything else is the same.
+    assert {path: data for path, data in made.items() if "/proof/" not in path} == {
+        path: data for path, data in driver.shown().items() if "/proof/" not in path
+    }
+    assert follower.publisher.public(log_path(of.digest, "checkpoint")) is not None
+    assert follower.publisher.public(log_path(DIRECTORY, "tile/0/000.p/1")) == driver.publisher.public(
+        log_path(DIRECTORY, "tile/0/000.p/1")
+    )
+
+
+def test_one_that_comes_late_shows_what_one_shows_that_was_there_all_the_time() -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    of = logged(rounds=2)
+    add(store, of)
+    driver = Logged(driving(store), clock, [TinyWitness(number, clock) for number in range(3)])
+    asyncio.run(driver.go())
+    late = Follower(store.another_node(), clock, TERMS)
+    late.following.read()
+    assert late.lasting().items() <= driver.shown().items()
+    assert late.publisher.public(ending_path(of.digest)) == driver.publisher.public(ending_path(of.digest))
+
+
+def test_an_ending_is_shown_when_the_driver_has_kept_it_and_its_counts_not_before() -> None:
+    store, clock = MemoryStore(), ManualClock(START - 100_000)
+    of = experiment(rounds=1)
+    add(store, of)
+    driver = Coordinator(store, clock)
+    asyncio.run(driver.go(until=lambda: bool(driver.sent)))
+    clock.advance(600_000)
+    asyncio.run(driver.step())
+    assert store.experiments()[0].standing is Standing.FINISHED
+    kept = store._blobs.pop(ending_name(of.digest))
+    follower = Follower(store.another_node(), clock)
+    follower.following.read()
+    assert not follower.publisher.is_shown(ending_path(of.digest))
+    assert "counts" not in str(follower.publisher.public(f"/v1/experiment/{of.digest}/status"))
+    store.keep_blobs({ending_name(of.digest): kept})
+    follower.following.read()
+    assert follower.publisher.public(ending_path(of.digest)) == driver.publisher.public(ending_path(of.digest))
+
+
+# ── when ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Counting(MemoryStore):
+    """A store that counts how often it was read, and can fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = 0
+        self.away = False
+
+    def keys(self) -> list[Any]:
+        self.read += 1
+        if self.away:
+            raise StoreError("the database does not answer")
+        return super().keys()
+
+
+def test_questions_that_come_together_are_answered_by_one_reading_that_began_after_them() -> None:
+    async def check() -> None:
+        store = Counting()
+        follower = Follower(store, ManualClock(START))
+        await follower.following.refresh()
+        assert store.read == 1
+        asking = [asyncio.ensure_future(follower.following.refresh()) for _ in range(50)]
+        # Two readings begin some time apart, however many ask.
+        await until(lambda: follower.steady.next_waking() is not None)
+        assert store.read == 1
+        add(store, experiment())
+        follower.steady.advance(1000)
+        await asyncio.gather(*asking)
+        assert store.read == 2
+        assert follower.publisher.public("/v1/experiments") != (b'{"experiments":[]}', "application/json")
+        assert follower.following.lag_ms == 0
+        follower.steady.advance(700)
+        assert follower.following.lag_ms == 700
+
+    asyncio.run(check())
+
+
+def test_a_store_that_cannot_be_read_leaves_the_view_and_says_so() -> None:
+    async def check() -> None:
+        store = Counting()
+        add(store, experiment())
+        follower = Follower(store, ManualClock(START))
+        await follower.following.refresh()
+        before = follower.shown()
+        store.away = True
+        follower.steady.advance(1000)
+        with pytest.raises(StoreError):
+            await follower.following.refresh()
+        assert follower.shown() == before
+        stop = asyncio.Event()
+        task = asyncio.ensure_future(follower.following.run(stop))
+        for _ in range(5):
+            follower.steady.advance(5000)
+            await until(lambda: follower.steady.next_waking() is not None)
+        store.away = False
+        read = store.read
+        while store.read == read:
+            follower.steady.advance(500)
+            await asyncio.sleep(0)
+        stop.set()
+        await task
+
+    asyncio.run(check())
+
+
+def test_a_node_that_drives_reads_nothing_and_is_told_anew_when_it_follows_again() -> None:
+    async def check() -> None:
+        store = Counting()
+        follower = Follower(store, ManualClock(START))
+        await follower.following.refresh()
+        updates = follower.updates
+        await follower.following.pause()
+        await follower.following.refresh()
+        assert (store.read, follower.following.lag_ms, follower.following.closing()) == (1, 0, [])
+        follower.following.resume()
+        follower.steady.advance(1000)
+        await follower.following.refresh()
+        assert (store.read, follower.updates) == (2, updates + 1)
+
+    asyncio.run(check())

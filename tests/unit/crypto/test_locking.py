@@ -1,0 +1,128 @@
+"""A secret under a passphrase: it comes out with that one alone, whole, and a file cannot ask for gigabytes."""
+
+import hashlib
+import os
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secvm.crypto.locking import DEFAULT_COST, MAGIC, MOST_MEMORY_BYTES, Cost, KeptKey, is_kept, is_locked, lock, unlock
+from secvm.errors import BadInputError, WrongPassphraseError
+
+CHEAP = Cost(log2_n=10)
+WORD = b"correct horse"
+LOCKED = lock(b"the secret itself", WORD, lambda count: bytes(range(count)), CHEAP)
+
+
+@settings(max_examples=25, deadline=None)  # each is two scrypts
+@given(secret=st.binary(max_size=200), word=st.binary(min_size=1, max_size=100))
+def test_what_is_locked_comes_out_with_its_passphrase(secret: bytes, word: bytes) -> None:
+    locked = lock(secret, word, os.urandom, CHEAP)
+    assert is_locked(locked)
+    assert not is_locked(secret)
+    assert unlock(locked, word) == secret
+    with pytest.raises(WrongPassphraseError):
+        unlock(locked, word + b"!")
+
+
+def test_the_format_is_scrypt_and_aes_gcm_by_hand() -> None:
+    head, body = LOCKED[: len(MAGIC) + 31], LOCKED[len(MAGIC) + 31 :]
+    assert head[len(MAGIC) : len(MAGIC) + 3] == bytes([10, 8, 1])
+    salt, nonce = head[len(MAGIC) + 3 : len(MAGIC) + 19], head[len(MAGIC) + 19 :]
+    # By Python's own scrypt, which is another binding.
+    key = hashlib.scrypt(WORD, salt=salt, n=2**10, r=8, p=1, maxmem=2**26, dklen=32)
+    assert AESGCM(key).decrypt(nonce, body, head) == b"the secret itself"
+
+
+@settings(deadline=None)
+@given(place=st.integers(len(MAGIC), len(LOCKED) - 1), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_noticed(place: int, bit: int) -> None:
+    changed = bytearray(LOCKED)
+    changed[place] ^= 1 << bit
+    # A number of the cost may become a larger one: refused before any work, or worked on and not opened.
+    with pytest.raises(BadInputError):
+        unlock(bytes(changed), WORD)
+
+
+@given(length=st.integers(0, len(LOCKED) - 1))
+def test_a_file_that_was_cut_is_refused(length: int) -> None:
+    with pytest.raises(BadInputError):
+        unlock(LOCKED[:length], WORD)
+
+
+@settings(deadline=None)
+@given(data=st.binary(max_size=100))
+def test_garbage_is_refused_and_nothing_else_happens(data: bytes) -> None:
+    for given_bytes in (data, MAGIC + data):
+        try:
+            cost = Cost(*given_bytes[len(MAGIC) : len(MAGIC) + 3])
+        except (BadInputError, TypeError):
+            cost = CHEAP
+        # Dear ones are tried below, once.
+        if cost.log2_n <= 12:
+            with pytest.raises(BadInputError):
+                unlock(given_bytes, WORD)
+
+
+@pytest.mark.parametrize(
+    ("log2_n", "r", "p"),
+    [
+        *((9, 8, 1), (21, 1, 1), (255, 255, 255), (20, 3, 1), (19, 5, 1), (18, 8, 3)),
+        *((17, 0, 1), (17, 8, 0), (0, 8, 1), (17, 17, 1), (17, 8, 17)),
+    ],
+)
+def test_a_file_cannot_ask_for_more_than_is_done_for_anybody(log2_n: int, r: int, p: int) -> None:
+    dear = MAGIC + bytes([log2_n, r, p]) + LOCKED[len(MAGIC) + 3 :]
+    with pytest.raises(BadInputError, match="more work"):
+        unlock(dear, WORD)
+
+
+def test_the_default_is_worth_its_name_and_within_bounds() -> None:
+    assert 2**26 <= 128 * DEFAULT_COST.r << DEFAULT_COST.log2_n <= MOST_MEMORY_BYTES
+    assert unlock(lock(b"s" * 32, WORD, os.urandom), WORD) == b"s" * 32
+
+
+@pytest.mark.parametrize("word", [b"", b"x" * 1025])
+def test_a_passphrase_has_some_bytes_and_not_too_many(word: bytes) -> None:
+    with pytest.raises(BadInputError, match="a passphrase has"):
+        lock(b"secret", word, os.urandom, CHEAP)
+    with pytest.raises(BadInputError, match="a passphrase has"):
+        unlock(LOCKED, word)
+
+
+def test_two_locks_of_one_secret_share_nothing() -> None:
+    one, other = (lock(b"secret", WORD, os.urandom, CHEAP) for _ in range(2))
+    assert one[len(MAGIC) + 3 :] != other[len(MAGIC) + 3 :]
+
+
+# ── what a device keeps ──────────────────────────────────────────────────────────────────────────────────────────────
+
+KEY = KeptKey(bytes(range(32)))
+
+
+@given(content=st.binary(max_size=300), place=st.binary(max_size=20))
+def test_what_is_kept_comes_out_at_its_place_alone(content: bytes, place: bytes) -> None:
+    kept = KEY.lock(content, place, os.urandom)
+    assert is_kept(kept)
+    assert KEY.unlock(kept, place) == content
+    for key, where in ((KEY, place + b"!"), (KeptKey(bytes(32)), place)):
+        with pytest.raises(BadInputError, match="does not belong"):
+            key.unlock(kept, where)
+
+
+@given(cut=st.integers(0, 60), bit=st.integers(0, 8 * 60 - 1))
+def test_kept_things_that_were_changed_are_refused(cut: int, bit: int) -> None:
+    kept = KEY.lock(b"features and labels", b"vault", os.urandom)
+    changed = bytearray(kept)
+    changed[bit // 8] ^= 1 << bit % 8
+    for bad in (kept[:cut], bytes(changed)):
+        with pytest.raises(BadInputError):
+            KEY.unlock(bad, b"vault")
+
+
+def test_a_kept_key_does_not_print_itself_and_has_its_length() -> None:
+    assert repr(KEY) == "KeptKey(...)"
+    with pytest.raises(BadInputError, match="32 bytes"):
+        KeptKey(b"short")
