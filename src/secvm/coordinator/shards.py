@@ -90,7 +90,8 @@ class ShardCount:
             found = cls(tallies, kinds, head["received"], head["distinct"], head["refused"], digests)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise MalformedMessageError("these bytes are no count of a shard") from None
-        refused = found.refused if isinstance(found.refused, dict) else {"": None}
+        told_refused: object = head["refused"]
+        refused = told_refused if isinstance(told_refused, dict) else {"": None}
         rows = [astuple(kind) for kind in kinds]
         numbers = [found.received, found.distinct, *refused.values(), *(number for row in rows for number in row)]
         if not all(is_integer(number) and number >= 0 for number in numbers):

@@ -50,7 +50,7 @@ def _shard(data: bytes) -> object:
 
 @functools.cache
 def _lanes() -> GatewayKeys:
-    """The machine code, where it was built (``secvm coordinator build-lanes``); else the readable code beside itself."""
+    """The machine code, where it was built (``secvm coordinator build-lanes``); else the readable code again."""
     return world.gateway_keys().with_lanes(find_lanes().lanes)
 
 
