@@ -87,3 +87,14 @@ def test_repro_a_deep_specification_ended_in_a_traceback(tmp_path: Path, suffix:
 def test_repro_a_deep_answer_of_a_coordinator_ended_in_a_traceback() -> None:
     with pytest.raises(BadInputError, match="no JSON"):
         _json(DEEP)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"received":4', b'"received":"4"'), (b'{"garbage":1}', b"[]"), (b'"kinds":[[1', b'"kinds":[[-1'), (b"{", DEEP)],
+)
+def test_repro_a_shard_that_counts_what_is_no_number_was_taken(old: bytes, new: bytes) -> None:
+    (good,) = TARGETS["shard"].seeds()
+    assert old in good
+    with pytest.raises(MalformedMessageError):
+        TARGETS["shard"].decode(good.replace(old, new, 1))

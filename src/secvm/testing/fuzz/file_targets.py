@@ -34,7 +34,8 @@ from secvm.people.table import People
 from secvm.protocol.received import received_tree, side_by_side
 from secvm.relay.main import read_key as read_relay_key
 from secvm.relay.settings import RelaySettings
-from secvm.runtime.settings import Settings, parse_settings, read_secret, read_settings, read_token_seed
+from secvm.runtime.secret_files import read_secret, read_token_seed
+from secvm.runtime.settings import Settings, parse_settings, read_settings
 from secvm.testing.fuzz import world
 from secvm.testing.fuzz.target import Escape, Target, expect
 from secvm.testing.fuzz.world import as_text, on_file
@@ -357,8 +358,8 @@ TARGETS = (
         allowed=(),
         seeds=world.texts("ab" * 32 + "\n", "short"),
         covers=(
-            "runtime.settings:read_secret",
-            "runtime.settings:read_token_seed",
+            "runtime.secret_files:read_secret",
+            "runtime.secret_files:read_token_seed",
             "relay.main:read_key",
             "witness.main:read_key",
         ),
