@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit
+from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.cli.passphrases import (
     NewPassphraseFd,
     NewPassphraseFile,
@@ -20,10 +20,11 @@ from secvm.cli.passphrases import (
     passphrase_of,
     protect_and_tell,
 )
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, StoreError
 
 if TYPE_CHECKING:
     from secvm.coordinator.store.postgres_migrations import Migration
+    from secvm.runtime.passphrases import Passphrase
 
 #: Where the address of a database may stand, so that it is in no list of processes.
 DATABASE_VARIABLE = "SECVM_DATABASE"
@@ -48,14 +49,20 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
-    What happens is told on stderr, a JSON object a line, and nothing about anybody is in it. Example:
+    What happens is told on stderr, a JSON object a line, and nothing about anybody is in it. Ends with 2 where settings
+    or keys cannot be used, with 1 where the store does not answer: then it may be started again. Example:
 
     \b
         ./secvm coordinator serve --config coordinator/coordinator.toml
     """
     from secvm.coordinator.main import serve as serve_coordinator
 
-    serve_coordinator(config, passphrase_of(passphrase_file, passphrase_fd))
+    try:
+        serve_coordinator(config, passphrase_of(passphrase_file, passphrase_fd))
+    except StoreError as fault:
+        # Not what a person has to put right, as settings are: a service manager starts it again (deploy/).
+        note(f"secvm: {fault}" + (f"\n{fault.next_step}" if fault.next_step else ""))
+        raise typer.Exit(1) from None
 
 
 @app.command()
@@ -73,6 +80,7 @@ def init(
 ) -> None:
     """Write settings and keys for a new coordinator, and show its admin key, once.
 
+    Where SECVM_DATABASE is set it is the first node on that database, and the address is in no list of processes.
     Example:
 
     \b
@@ -164,19 +172,23 @@ def migrate(
         bool, typer.Option("--after", help="Only what old nodes needed: after the last of them has stopped.")
     ] = False,
     to: Annotated[
-        int | None, typer.Option(help="With down: the last migration that stays.", show_default=False)
+        int | None, typer.Option(help="With down: the last migration that stays; 0: none.", min=0, show_default=False)
     ] = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Bring the tables of a PostgreSQL database up to this version, or take them back.
 
-    With neither --before nor --after, up does all of it: for when no node runs. Examples:
+    With neither --before nor --after, up does all of it: for when no node runs. So is down: what is in the tables
+    that go is lost. Examples:
 
     \b
         ./secvm coordinator migrate status --config coordinator/coordinator.toml
+        ./secvm coordinator migrate down --to 3 --config coordinator/coordinator.toml
         SECVM_DATABASE=postgresql://secvm@db.example/secvm ./secvm coordinator migrate up --before
     """
-    url = _address(database, config)
+    url = _address(database, config, passphrase_of(passphrase_file, passphrase_fd))
     # Late: who keeps everything in a file needs no driver for a database.
     from secvm.coordinator.store import postgres_migrations as migrations
 
@@ -204,7 +216,7 @@ def migrate(
     emit(content, output_format, text="\n".join(lines))
 
 
-def _address(database: str | None, config: Path | None) -> str:
+def _address(database: str | None, config: Path | None, passphrase: Passphrase) -> str:
     """Where the database is. A node's settings come first: the environment may name another one."""
     from secvm.coordinator.settings import CoordinatorSettings
     from secvm.runtime.settings import read_settings
@@ -213,7 +225,7 @@ def _address(database: str | None, config: Path | None) -> str:
         settings = read_settings(config, CoordinatorSettings)
         if settings.database is None:
             raise BadInputError(f"the settings {config} name no database")
-        return settings.database.address(config.resolve().parent, os.environ, passphrase_of(None, None))
+        return settings.database.address(config.resolve().parent, os.environ, passphrase)
     if database is None:
         raise BadInputError(f"give --database or --config, or set {DATABASE_VARIABLE}")
     return database

@@ -210,7 +210,9 @@ app.command()(chaos)
 @app.command()
 def mutations(
     *,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only this one; may be given again.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="Only this one; may be given again.")
+    ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Take out what must not be missing, and see that tests fail.
@@ -221,6 +223,7 @@ def mutations(
 
     \b
         ./secvm dev mutations --format json
+        ./secvm dev mutations --only fencing --only "commit before ack"
     """
     mutate(checkout(), only or (), output_format)
 

@@ -65,6 +65,10 @@ def initialise(folder: Path, database: str | None = None) -> str:
     """Settings with comments, keys that sign and log, and an admin key, which is returned and kept nowhere; only its
     hash is. With the address of a ``database`` these are the settings of a node.
     """
+    if database is not None:
+        from secvm.coordinator.store.postgres_pool import check_address  # noqa: PLC0415  # late: needs psycopg
+
+        check_address(database)
     try:
         (folder / "state").mkdir(parents=True, exist_ok=True)
         (folder / "state").chmod(0o700)

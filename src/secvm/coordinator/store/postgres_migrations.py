@@ -96,6 +96,8 @@ def migrate(
 def migrate_down(url: str, to: int, *, migrations: Sequence[Migration] | None = None) -> list[Migration]:
     """Take a database back to what it was after migration ``to``, newest first. What later ones added is lost."""
     known = read_migrations() if migrations is None else list(migrations)
+    if to not in {0, *(migration.number for migration in known)}:
+        raise BadInputError(f"there is no migration {to} to go back to", next_step="0: nothing stays.")
     pool = Pool(url, most=1)
     try:
         with pool.changing(bulk=True) as connection:

@@ -33,6 +33,16 @@ except ImportError:
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
 
+#: Why a server, or the machine that it should be on, refuses a connection: as it says so, and as we do.
+_REFUSALS = {
+    "password authentication failed": "it does not take this user with this password",
+    "no password supplied": "it wants a password",
+    "no pg_hba.conf entry": "it does not let this user in from here",
+    "Connection refused": "nobody listens there",
+    "certificate": "its certificate could not be checked",
+    "could not translate host name": "no machine has that name",
+    "does not exist": "it has no such user or database",
+}
 #: All tables lie in a schema of this name.
 SCHEMA = "secvm"
 _APPLICATION = "secvm coordinator"
@@ -211,6 +221,11 @@ def run(connection: Connection, query: str, **given: object) -> list[Row]:
     return cursor.fetchall() if cursor.description is not None else []
 
 
+def check_address(url: str) -> None:
+    """Raises ``BadInputError`` for what is no address of a database. Asks nobody."""
+    _arguments(url, Patience())
+
+
 def _arguments(url: str, patience: Patience) -> dict[str, Any]:
     try:
         given = conninfo.conninfo_to_dict(url)
@@ -243,7 +258,11 @@ def _usable(connection: Connection) -> bool:
 
 def _reason(error: psycopg.Error) -> str:
     """PostgreSQL's own name of what happened, such as DiskFull: never what was written, nor where."""
-    return type(error).__name__ if error.sqlstate else "the connection failed"
+    if error.sqlstate:
+        return type(error).__name__
+    # No code comes with a refusal to connect. What it says has names in it: only what it is about is told.
+    said = str(error)
+    return next((ours for theirs, ours in _REFUSALS.items() if theirs in said), "the connection failed")
 
 
-__all__ = ["SCHEMA", "BusyError", "Connection", "NoTableError", "Patience", "Pool", "Row", "run"]
+__all__ = ["SCHEMA", "BusyError", "Connection", "NoTableError", "Patience", "Pool", "Row", "check_address", "run"]
