@@ -17,6 +17,7 @@ import typer
 from secvm.cli import system_packages
 from secvm.cli.audit_dependencies import audit
 from secvm.cli.chaos import chaos
+from secvm.cli.fuzz import fuzz
 from secvm.cli.mutations import mutate
 from secvm.cli.output import Format, FormatOption, note
 from secvm.cli.simulate import simulate
@@ -145,7 +146,7 @@ def check(
 def fix() -> None:
     """Repair what tools can repair.
 
-    That is: some lint, the format, the help texts in the README.
+    That is: some lint, the format, the help texts in the README, the description of the operator's API.
     """
     root = checkout()
     _call(_tool("ruff", "check", "--fix", "--quiet"), root)
@@ -156,7 +157,14 @@ def fix() -> None:
     if after != before:
         readme.write_text(after, encoding="utf-8")
         note("README.md: help texts renewed")
+    _describe_admin(root)
     raise typer.Exit(code)
+
+
+def _describe_admin(root: Path) -> None:
+    from secvm.coordinator.admin_openapi import answer
+
+    (root / "docs/admin-openapi.json").write_bytes(answer().body)
 
 
 @app.command()
@@ -219,6 +227,7 @@ def mutations(
 
 app.command()(simulate)
 app.command()(soak)
+app.command()(fuzz)
 app.command()(trials)
 
 

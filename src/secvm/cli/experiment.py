@@ -240,7 +240,7 @@ def _specification(path: Path) -> dict[str, Any]:
         raise BadInputError(f"cannot read {path}: {error.strerror}") from None
     try:
         content = json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadInputError(f"{path} is no {'JSON' if path.suffix == '.json' else 'TOML'}") from None
     if not isinstance(content, dict):
         raise BadInputError(f"{path} is no specification")

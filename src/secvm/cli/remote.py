@@ -154,7 +154,7 @@ def _newest(last: AcceptedManifest | None, ending: Ending | None) -> tuple[str, 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
         detail = json.loads(error.read(2**16))["detail"]
-    except (ValueError, LookupError, TypeError, OSError):
+    except (ValueError, LookupError, TypeError, OSError, RecursionError):
         return f"status {error.code}"
     return str(detail)
 
@@ -162,7 +162,7 @@ def _reason(error: urllib.error.HTTPError) -> str:
 def _json(data: bytes) -> dict[str, Any]:
     try:
         content = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise BadInputError("the coordinator answers what is no JSON; is the URL its own?")

@@ -4,6 +4,7 @@
     POST /admin/experiments                        a specification (``coordinator.questions``) → a new experiment
     GET  /admin/experiments/D                      one of them
     POST /admin/experiments/D/pause|resume|stop    another standing
+    GET  /admin/openapi.json                       all of this for programs (``admin_openapi``); needs no key
 
 ``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. Wrong keys
 are counted, and nobody is locked out: 256 random bits cannot be guessed, but a lock could be used against the operator.
@@ -16,7 +17,7 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from secvm.coordinator.books import first_blobs
@@ -39,6 +40,8 @@ from secvm.runtime.metrics import Metrics
 from secvm.runtime.settings import parse_settings
 
 PREFIX = "/admin/experiments"
+#: Of a descent state. Every round several are held at once: beyond this a slip of the pen would end the coordinator.
+MOST_STATE_BYTES = 2**32
 #: What may become of an experiment by the operator's word.
 _MOVES: dict[str, dict[Standing, Standing]] = {
     "pause": {Standing.RUNNING: Standing.PAUSED, Standing.PAUSED: Standing.PAUSED},
@@ -69,14 +72,17 @@ class Admin:
         newest: Callable[[], NewestPulse | None] | None = None,
         redeems: bool = False,
         metrics: Metrics | None = None,
+        most_state_bytes: int = MOST_STATE_BYTES,
     ) -> None:
         """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made.
 
         ``only_tests``: where the clock is steered, nothing but tests may run.
 
         ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
-        ``redeems``: whether experiments may have tokens.
+        ``redeems``: whether experiments may have tokens. ``most_state_bytes``: a larger model is refused before any of
+        its size is made.
         """
+        self._most_state_bytes = most_state_bytes
         self._redeems = redeems
         self._refused = None
         if metrics is not None:
@@ -94,7 +100,7 @@ class Admin:
 
     def answer(self, request: Request) -> Response | Awaitable[Response]:
         """Answer one request under ``PREFIX``; later, where NIST must be asked first, or cover be planned."""
-        if request.method != "POST" or not self._allowed(request):
+        if request.method != "POST" or self.before_body(request.headers) is not None:
             return self.handle(request)
         asks = self._newest if b'"beacon_delay_s"' in request.body else None
         if asks is None and b'"privacy"' not in request.body:
@@ -113,10 +119,9 @@ class Admin:
         self, request: Request, newest: NewestPulse | None = None, cover: PlannedCover | None = None
     ) -> Response:
         """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``cover``: what was planned already."""
-        if not self._allowed(request):
-            if self._refused is not None:
-                self._refused.add()
-            return refusal(401, "this needs the admin key")
+        refused = self.before_body(request.headers)
+        if refused is not None:
+            return refused
         digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
         try:
             if not digest:
@@ -125,23 +130,28 @@ class Admin:
             if found is None:
                 return refusal(404, "there is no such experiment")
             if not action:
-                return _answer(_told(found)) if request.method == "GET" else refusal(405, "only GET has a meaning here")
+                return _answer(_told(found)) if request.method == "GET" else _only("GET")
             return self._move(request, found, action)
         except BadInputError as fault:
             return refusal(422, str(fault))
         except StoreError:
             return refusal(503, "the store does not answer: ask again")
 
-    def _allowed(self, request: Request) -> bool:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    def before_body(self, headers: Mapping[str, str]) -> Response | None:
+        """For ``HttpServer``: who has no key need not send a specification, and shall not fill our memory with one."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
         digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
-        return hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer"
+        if hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer":
+            return None
+        if self._refused is not None:
+            self._refused.add()
+        return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
 
     def _all(self, request: Request, newest: NewestPulse | None, cover: PlannedCover | None) -> Response:
         if request.method == "GET":
             return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
         if request.method != "POST":
-            return refusal(405, "only GET and POST have a meaning here")
+            return _only("GET", "POST")
         if self._key is None:
             return refusal(409, "this node has no key that signs: make experiments at one that drives")
         told = _specification(request)
@@ -158,6 +168,11 @@ class Admin:
             cover=cover,
             redeems=self._redeems,
         )
+        if document.state_bytes > self._most_state_bytes:
+            raise BadInputError(
+                f"the model would have {document.state_bytes} bytes, and {self._most_state_bytes} are the most here:"
+                " fewer bins or labels"
+            )
         stored = StoredExperiment(
             digest=document.digest,
             envelope=publish(document, keys=(self._key,)),
@@ -172,7 +187,7 @@ class Admin:
         if action not in _MOVES:
             return refusal(404, "an experiment can be paused, resumed and stopped")
         if request.method != "POST":
-            return refusal(405, "only POST has a meaning here")
+            return _only("POST")
         standing = _MOVES[action].get(found.standing)
         if standing is None:
             return refusal(409, f"the experiment is {found.standing.value}")
@@ -209,7 +224,12 @@ def _answer(content: dict[str, Any], *, status: int = 200) -> Response:
     return Response(status, json.dumps(content).encode(), JSON_MEDIA_TYPE, (("cache-control", "no-store"),))
 
 
-def refusal(status: int, sentence: str) -> Response:
-    """A problem with one sentence for the operator."""
+def refusal(status: int, sentence: str, *fields: tuple[str, str]) -> Response:
+    """A problem with one sentence for the operator; ``fields`` are further header fields."""
     content = {"type": "about:blank", "status": status, "detail": sentence}
-    return Response(status, json.dumps(content).encode(), PROBLEM_MEDIA_TYPE, (("cache-control", "no-store"),))
+    return Response(status, json.dumps(content).encode(), PROBLEM_MEDIA_TYPE, (("cache-control", "no-store"), *fields))
+
+
+def _only(*methods: str) -> Response:
+    verb = "has" if len(methods) == 1 else "have"
+    return refusal(405, f"only {' and '.join(methods)} {verb} a meaning here", ("allow", ", ".join(methods)))

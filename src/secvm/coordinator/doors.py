@@ -30,7 +30,7 @@ from secvm.crypto.lanes import Lanes
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.log import LogTerms
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_server import HttpServer, Limits, http_date
+from secvm.runtime.http_server import HttpServer, http_date
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
@@ -139,7 +139,10 @@ class Doors:
         )
         self._server = HttpServer(
             routes.handle,
-            limits=replace(Limits(), connections=settings.limits.connections),
+            limits=settings.limits.server_limits(
+                # A few deposits at a time must find room.
+                receiving_bytes=max(settings.limits.receiving_bytes, 4 * settings.limits.deposit_bytes)
+            ),
             body_limits={
                 **BODY_LIMITS,
                 "/v1/batch": settings.limits.batch_bytes,
@@ -148,7 +151,7 @@ class Doors:
             },
             date=http_date(held.clock),
             refusals={413: too_large()},
-            before_body=self._packages.before_body,
+            before_body=routes.before_body,
         )
         self._held = held
 

@@ -22,6 +22,7 @@ from secvm.coordinator.counting import RoundToCount
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.followed_log import FollowedLogbook
 from secvm.coordinator.log_files import LogFiles
+from secvm.coordinator.opener import fault_name
 from secvm.coordinator.present import Present
 from secvm.coordinator.presenting import keys_of_now, present_of, rounds_of_epoch, rounds_to_count
 from secvm.coordinator.publisher import Publisher
@@ -205,8 +206,11 @@ class Helping:
     async def run(self, stop: asyncio.Event) -> None:
         """Look for something to count, until told to stop."""
         while not stop.is_set():
-            with contextlib.suppress(StoreError):
+            try:
                 await self.step(stop)
+            except Exception as error:  # noqa: BLE001  (only help: whoever drives counts what nobody else does)
+                if self._log is not None:
+                    self._log.tell("helping-failed", error=fault_name(error))
             await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + self._every_ms))
 
     async def step(self, stop: asyncio.Event) -> int:

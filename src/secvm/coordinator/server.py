@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from secvm.coordinator import admin
+from secvm.coordinator import admin, admin_openapi
 from secvm.coordinator.admin import Admin
 from secvm.coordinator.answers import problem_response
 from secvm.coordinator.package_routes import PackageRoutes
@@ -24,6 +24,11 @@ from secvm.runtime.metrics import Metrics
 
 _NOT_FOUND = 404
 NO_STORE = (("cache-control", "no-store"),)
+_NO_OPERATOR = admin.refusal(403, "no admin key was made for this coordinator")
+
+
+def _is_admin(path: str) -> bool:
+    return path == admin.PREFIX or path.startswith(admin.PREFIX + "/")
 
 
 class Routes:
@@ -47,19 +52,31 @@ class Routes:
         self._health = health
         self._refresh = refresh
         self._packages = packages.routes
+        self._before_body = packages.before_body
         self._admin = administration
         self._publisher = publisher
         self._metrics = metrics
+        self._described: Response | None = None
+
+    def before_body(self, path: str, headers: Mapping[str, str]) -> Response | None:
+        """For ``HttpServer``: may refuse a request before its content has come."""
+        if _is_admin(path):
+            return _NO_OPERATOR if self._admin is None else self._admin.before_body(headers)
+        return self._before_body(path, headers)
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """Answer one request."""
         route = self._packages.get(request.path)
         if route is not None:
             return route(request)
-        if request.path == admin.PREFIX or request.path.startswith(admin.PREFIX + "/"):
-            if self._admin is None:
-                return admin.refusal(403, "no admin key was made for this coordinator")
-            return self._admin.answer(request)
+        if _is_admin(request.path):
+            return _NO_OPERATOR if self._admin is None else self._admin.answer(request)
+        if request.path == admin_openapi.PATH:
+            if request.method not in {"GET", "HEAD"}:
+                return admin.refusal(405, "only GET has a meaning here", ("allow", "GET, HEAD"))
+            if self._described is None:
+                self._described = admin_openapi.answer()
+            return self._described
         if request.path == "/health":
             told = {"status": "ok", **({} if self._health is None else self._health())}
             return Response(200, json.dumps(told).encode(), JSON_MEDIA_TYPE, NO_STORE)

@@ -23,8 +23,10 @@
     anybody = false                 # true: single capsules (/v1/gateway) also from relays without a token, as RFC 9458
                                     # allows; nobody's quota and no floor on clients holds for what comes that way
 
-    [limits]
+    [limits]                        # and those of docs/how-to/limit-a-server.md
     connections = 10000
+    per_address = 256               # of these, from one address; loopback is exempt
+    exempt = []                     # so are these: relays, a reverse proxy on another machine
     batch_bytes = 4194304           # of a relay's batch
     deposit_bytes = 67108864        # of a relay's whole epoch: 500,000 packages
 
@@ -83,6 +85,7 @@ from secvm.errors import BadInputError, ProtocolError
 from secvm.protocol.documents import Fields
 from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
+from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.lanes import Mode
 from secvm.runtime.passphrases import Passphrase
 from secvm.runtime.secret_files import read_secret
@@ -151,11 +154,9 @@ class OpeningPart(Settings):
     lanes: Mode = "auto"
 
 
-class LimitsPart(Settings):
+class LimitsPart(HttpLimits):
     """What it puts up with."""
 
-    #: Open connections.
-    connections: Positive = 10_000
     #: Of a relay's whole epoch: 2^26 bytes are 500,000 packages.
     deposit_bytes: Positive = 2**26
     #: Of a relay's batch.

@@ -21,7 +21,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from secvm.crypto.kem import RandomBytes
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import decode_tally, encode_tally
-from secvm.protocol.documents import digest_of
+from secvm.protocol.documents import digest_of, is_integer
 from secvm.protocol.received import DIGEST_BYTES
 
 #: How long the driver waits before it asks again what others have counted.
@@ -88,8 +88,14 @@ class ShardCount:
             digests = np.frombuffer(rest, dtype=np.uint8, offset=at).reshape(-1, DIGEST_BYTES)
             kinds = [KindCounts(*row) for row in head["kinds"]]
             found = cls(tallies, kinds, head["received"], head["distinct"], head["refused"], digests)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise MalformedMessageError("these bytes are no count of a shard") from None
+        told_refused: object = head["refused"]
+        refused = told_refused if isinstance(told_refused, dict) else {"": None}
+        rows = [astuple(kind) for kind in kinds]
+        numbers = [found.received, found.distinct, *refused.values(), *(number for row in rows for number in row)]
+        if not all(is_integer(number) and number >= 0 for number in numbers):
+            raise MalformedMessageError("a shard counts what is no number")
         if len(kinds) != len(rounds) or len(digests) != found.distinct:
             raise MalformedMessageError("a shard whose parts do not fit together")
         return found

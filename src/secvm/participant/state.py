@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, StoreError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
@@ -51,6 +51,8 @@ from secvm.protocol.events import Abstain, Finished
 from secvm.protocol.session import Changes, WaitingRow
 
 FILE = "state.sqlite"
+#: What SQLite makes of a damaged file: its message may quote bytes that are no text, or it says it has no memory.
+_DAMAGED = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 #: "SecS", in the file's header.
 _APPLICATION = 0x53656353
 _FIRST_VERSION = 1
@@ -211,7 +213,11 @@ class DeviceState:
             "SELECT digest, status, envelope, cohort, label, target, vector, ending, salt FROM experiment"
             " ORDER BY digest"
         )
-        return [_read_record(row, self._lock) for row in self._db.execute(query).fetchall()]
+        try:
+            rows = self._db.execute(query).fetchall()
+        except _DAMAGED:
+            raise StoreError("the state of this device cannot be read") from None
+        return [_read_record(row, self._lock) for row in rows]
 
     def record(self, digest: str) -> Record | None:
         """One of them."""
@@ -400,12 +406,16 @@ _Row = tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, 
 
 def _read_record(row: _Row, lock: DeviceLock | None) -> Record:
     digest, status, envelope, cohort_name, label, target, vector, ending, salt = row
-    cohort = None if cohort_name is None else Cohort[cohort_name]
+    try:
+        cohort = None if cohort_name is None else Cohort[cohort_name]
+        known = Status(status)
+    except (KeyError, ValueError):
+        raise StoreError("what the state keeps of an experiment is not whole") from None
     found = None if vector is None else pinned.unlocked((label, target, vector), digest, lock)
     person = None
     if cohort is not None and found is not None and found[0] is not None and found[1] is not None:
         person = Individual(vector=_read_vector(found[2]), label=found[0], target=found[1], cohort=cohort)
-    return Record(digest, Status(status), envelope, cohort, person, ending, salt)
+    return Record(digest, known, envelope, cohort, person, ending, salt)
 
 
 def _write_vector(vector: BinnedVector) -> bytes:
@@ -414,8 +424,11 @@ def _write_vector(vector: BinnedVector) -> bytes:
 
 
 def _read_vector(data: bytes) -> BinnedVector:
-    n_bins, *numbers = struct.unpack(f"<{len(data) // 8}q", data)
-    return BinnedVector(values=dict(zip(numbers[::2], numbers[1::2], strict=True)), n_bins=n_bins)
+    try:
+        n_bins, *numbers = struct.unpack(f"<{len(data) // 8}q", data)
+        return BinnedVector(values=dict(zip(numbers[::2], numbers[1::2], strict=True)), n_bins=n_bins)
+    except (ValueError, struct.error):
+        raise StoreError("what the state keeps of a person's bins is not whole") from None
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -436,7 +449,7 @@ def _open(path: Path, *, unsynced: bool) -> sqlite3.Connection:
         raise BadInputError(f"{path}: the state cannot be opened") from None
     try:
         _prepare(db, path, "OFF" if unsynced else "FULL")
-    except sqlite3.Error:
+    except _DAMAGED:
         db.close()
         raise BadInputError(f"{path}: this is no state of a device, or it is damaged") from None
     except BaseException:

@@ -381,6 +381,11 @@ async def _relay_terms(session: aiohttp.ClientSession, relay: Relay) -> RelayTer
             content = await _read(response, _MOST_TERMS_BYTES)
     except _NETWORK_ERRORS:
         return None
+    return read_relay_terms(content)
+
+
+def read_relay_terms(content: bytes) -> RelayTerms | None:
+    """What a relay says it promises; None where it says something else."""
     try:
         match json.loads(content):
             case {"mode": str(mode), "floor": floor, "deposit_ms": at, "period_ms": period} if (

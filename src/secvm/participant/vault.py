@@ -298,7 +298,9 @@ def _told(path: Path) -> Iterator[None]:
     """Make one sentence of what SQLite complains about; its own words may quote what is kept."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
+        # SQLite's message may quote the file's own bytes, which need not be text; and for some damaged files it says
+        # that it has no memory.
         name = getattr(error, "sqlite_errorname", "")
     else:
         return

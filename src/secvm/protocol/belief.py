@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from secvm.crypto.merkle import Frontier
+from secvm.errors import LocalProtocolError
 from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.ending import Ending
 from secvm.protocol.manifest import AcceptedManifest, RoundManifest
@@ -56,17 +57,21 @@ class Trusted:
 
     @classmethod
     def from_parts(cls, header: bytes, state: bytes) -> Trusted:
-        """From what was written by this device."""
+        """From what was written by this device. Raises ``MalformedMessageError`` for anything else."""
         fields = Fields(decode_document(header, max_bytes=_MAX_HEADER_BYTES), "what is trusted")
         fields.constant("type", TRUSTED_TYPE)
         hashes = [
             Fields({"hash": item}, "what is trusted").hexadecimal("hash", shortest=32, longest=32)
             for item in fields.items("hashes", longest=64)
         ]
+        try:
+            frontier = Frontier(fields.integer("size", 1), tuple(hashes))
+        except LocalProtocolError:
+            raise fields.refuse("hashes") from None
         trusted = cls(
             manifest=None if fields.is_null("manifest") else fields.base64("manifest", longest=_MAX_PART_BYTES),
             checkpoint=None if fields.is_null("checkpoint") else fields.base64("checkpoint", longest=_MAX_PART_BYTES),
-            frontier=Frontier(fields.integer("size", 1), tuple(hashes)),
+            frontier=frontier,
             state=state,
         )
         fields.done()

@@ -32,7 +32,6 @@ from secvm.relay.settings import RelaySettings
 from secvm.relay.store import RoundStore
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.http_server import HttpServer
-from secvm.runtime.http_server import Limits as ServerLimits
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import only_one
@@ -182,7 +181,8 @@ class Relay:
         server = HttpServer(
             doors.handle,
             body_limits={} if issuing is None else {f"{settings.relay.path}/tokens": issuing.body_bytes},
-            limits=ServerLimits(body_bytes=limits.capsule_bytes, connections=limits.connections),
+            # A proxy of ours is one address for everybody behind it.
+            limits=limits.server_limits(body_bytes=limits.capsule_bytes, also_exempt=settings.clients.proxies),
             refusals={413: too_large()},
         )
         async with self._depositing(gateway, mode, stop):

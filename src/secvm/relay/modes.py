@@ -183,7 +183,11 @@ class Interval(_Grouped):
 
     async def _hand_on(self, held: list[_Held]) -> list[Response]:
         taken: set[tuple[int, bytes]] = set()
-        for some in _batches(shuffle(held, self._dice), self._batch_bytes):
+        # Of one key's epoch each: the coordinator drops what its epoch takes no more, and answers for a whole batch.
+        epochs = [
+            [one for one in held if one.capsule[0] == key_id] for key_id in sorted({one.capsule[0] for one in held})
+        ]
+        for some in (part for mine in epochs for part in _batches(shuffle(mine, self._dice), self._batch_bytes)):
             batch = pack([one.capsule for one in some])
             if await self._gateway.hand_on(BATCH_PATH, batch, MEDIA_TYPE) == 202:
                 taken |= {(one.table.epoch, one.digest) for one in some}

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES
 from secvm.crypto.tokens import MAX_TOKENS
+from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.settings import Settings
 
 Count = Annotated[int, Field(ge=1)]
@@ -100,11 +101,9 @@ class Signing(Settings):
     key_file: Path
 
 
-class Limits(Settings):
+class Limits(HttpLimits):
     """``[limits]``: what the relay puts up with. Beyond, it answers 503, and what was accepted is not touched."""
 
-    #: Open connections.
-    connections: Count = 10_000
     #: Clients of one epoch; the table of clients takes about 200 bytes for each.
     clients: Count = 100_000
     #: Distinct capsules of one epoch; about 100 bytes of memory each, beside what the store has on disk.

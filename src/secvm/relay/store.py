@@ -123,7 +123,7 @@ class RoundStore:
         except sqlite3.OperationalError:
             self._db.close()
             raise BadInputError(f"the relay's store {path} is in use by another process") from None
-        except (sqlite3.Error, ValueError):
+        except (sqlite3.Error, ValueError, MemoryError):  # the last is SQLite's word for some damaged files
             self._db.close()
             raise BadInputError(f"{path} is no store of a relay of this version") from None
 

@@ -1,4 +1,4 @@
-"""One HTTP connection: bytes → requests → answers, in order.
+"""One HTTP connection: bytes → requests (``http_reading``) → answers, in order.
 
 Its rules:
 
@@ -7,7 +7,7 @@ Its rules:
     the same piece are held back.
  3. After a refusal nothing more is understood. What still comes is read and thrown away for a moment: closing at once
     would make the other side's system throw away our answer.
- 4. A request whose end is not certain (two lengths, a length and chunks) is refused, never guessed.
+ 4. A large answer is written piece by piece, as it is read: however many read it slowly, it is there once.
  5. Nothing here waits: the server looks in once a second and ends what took too long.
 """
 
@@ -15,44 +15,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
-import httptools
-
-from secvm.runtime.http_messages import BeforeBody, Handler, Heads, Limits, Request, Response
+from secvm.runtime.http_messages import Handler, Heads, Request, Response
+from secvm.runtime.http_reading import Keeper, Reading
 
 #: How long somebody who was refused may go on talking.
 _LINGER_S = 5.0
-#: Answers to pipelined requests are written together, up to about this much.
+#: Answers to pipelined requests are written together, up to about this much; content beyond it goes piece by piece.
 _WRITE_TOGETHER = 2**16
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-#: Spellings that nearly all requests use, so that they need not be made again for each.
-_NAMES = {
-    spelling.encode(): name
-    for name in (
-        "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "date", "expect",
-        "host", "secvm-credential", "transfer-encoding", "user-agent",
-    )
-    for spelling in (name, name.title())
-}  # fmt: skip
-_METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST")}
 
 
-class Owner(Protocol):
+class Owner(Keeper, Protocol):
     """What a connection knows of its server."""
 
     handler: Handler
-    before_body: BeforeBody
-    limits: Limits
-    body_limits: Mapping[str, int]
     refusals: Mapping[int, Response]
     heads: Heads
     draining: bool
-    #: Seconds, from anywhere.
-    time: Callable[[], float]
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: Connection, peer: str) -> bool:
         """Whether there is room for one more."""
         ...
 
@@ -65,92 +49,100 @@ class Owner(Protocol):
         ...
 
 
-class _Stop(Exception):  # noqa: N818  (no error: it only ends the parser's work)
-    """Nothing more is read from this connection."""
-
-
-class Connection(asyncio.Protocol):
+class Connection(Reading, asyncio.Protocol):
     """One connection of a server."""
 
+    __slots__ = (
+        "__weakref__",
+        "_begun",
+        "_busy",
+        "_fresh",
+        "_gone",
+        "_held",
+        "_large",
+        "_large_at",
+        "_leaving",
+        "_out",
+        "_out_bytes",
+        "_owner",
+        "_reading",
+        "_refused",
+        "_stuck_since",
+        "_transport",
+        "_used",
+        "_waiting",
+        "_writing",
+    )
+
     def __init__(self, owner: Owner) -> None:
+        super().__init__(owner)
         self._owner = owner
-        self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
-        self._peer = ""
-        #: Requests that may not be handed over yet, and refusals behind them.
-        self._held: deque[Request | Response] = deque()
+        #: Requests that may not be handed over yet, and refusals behind them. Both are made when they are needed: an
+        #: empty queue takes more memory than all the rest.
+        self._held: deque[Request | Response] | tuple[()] = ()
         #: Answers that are owed, and whether each is to a HEAD request.
-        self._waiting: deque[tuple[asyncio.Future[Response] | Response, bool]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[Response] | Response, bool]] | tuple[()] = ()
         self._out: list[bytes] = []
         self._out_bytes = 0
+        #: The content that is being written piece by piece, and how far it is; and since when.
+        self._large: bytes | None = None
+        self._large_at = 0
+        self._begun = 0.0
         #: Inside a loop that writes together at its end.
         self._busy = False
-        #: No request is taken any more; when all answers are given, the connection ends.
-        self._ending = False
         self._refused = self._leaving = self._gone = False
+        #: It has brought no request yet.
+        self._fresh = True
+        #: It has brought one since the guard last asked.
+        self._used = False
         self._reading = True
         self._writing = True
-        #: When the present state began: a request, a pause, a farewell; and since when nothing can be written.
-        self._since = self._stuck_since = 0.0
-        self._receiving = self._in_head = self._owes_continue = False
-        self._target = b""
-        self._path = self._query = ""
-        self._headers: dict[str, str] = {}
-        self._body: bytes | bytearray = b""
-        #: Of the head's finished parts; and of the pieces in which it came so far.
-        self._head_bytes = self._head_pieces = 0
-        self._head_limit = owner.limits.head_bytes
-        self._body_limit = 0
-        #: Whether the piece that is being read ended a request.
-        self._completed = False
+        #: Since when nothing can be written.
+        self._stuck_since = 0.0
 
     # ── asyncio ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream's; uvloop's is no subclass of asyncio's
         self._since = self._owner.time()
-        if not self._owner.opened(self):
-            self._ending = self._gone = True
-            transport.abort()  # type: ignore[attr-defined]  # as above
-            return
         peer = transport.get_extra_info("peername")
         self._peer = str(peer[0]) if peer else ""
+        if not self._owner.opened(self, self._peer):
+            self._ending = self._gone = True
+            transport.abort()  # type: ignore[attr-defined]  # as above
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._ending = self._gone = True
-        self._held.clear()
-        self._waiting.clear()
+        self._held = self._waiting = ()
         self._out.clear()
+        self._unparsed = b""
+        self._forget_body()
+        self._drop_large()
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
         if self._ending:
             return
         self._busy = True
-        self._completed = False
         try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            if not self._ending:
-                self._refuse(400, "this is no HTTP request")
+            self._read(data)
         finally:
             self._busy = False
-        if self._in_head and not self._completed:
-            # All of this belongs to one head. The parser keeps an unfinished field to itself: uncounted, it could grow
-            # for ever.
-            self._head_pieces += len(data)
-            if self._head_pieces > self._head_limit:
-                self._refuse(431, "too many header fields")
         if self._out:
             self._flush()
-        if not self._reading or self._held or len(self._waiting) >= self._owner.limits.pipelined:
+        if not self._reading or self._waiting or self._held or self._unparsed or not self._can_write():
             self._steer()
 
     def eof_received(self) -> bool:
         """They have said all; answers that are owed can still be read by them."""
+        if self._unparsed:
+            # Requests among them that came whole are answered, too.
+            self._parse_rest()
         self._ending = True
         self._receiving = self._in_head = False
-        return not self._leaving and bool(self._waiting or self._held)
+        self._forget_body()
+        return not self._leaving and bool(self._waiting or self._held or self._large is not None)
 
     def pause_writing(self) -> None:
         self._writing = False
@@ -161,124 +153,40 @@ class Connection(asyncio.Protocol):
         self._writing = True
         self._go_on()
 
-    # ── httptools ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── what was read ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def on_message_begin(self) -> None:
-        if self._ending:
-            raise _Stop
-        self._receiving = self._in_head = True
-        self._since = self._owner.time()
-        self._target = self._body = b""
-        self._headers = {}
-        self._head_bytes = self._head_pieces = 0
+    def _has_room(self) -> bool:
+        return not self._held and self._may_hand_over()
 
-    def on_url(self, url: bytes) -> None:
-        self._target = self._target + url if self._target else url
-        self._head_bytes += len(url)
-        if self._head_bytes > self._head_limit:
-            self._too_long()
+    def _can_write(self) -> bool:
+        return self._writing and self._large is None
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._head_bytes += len(name) + len(value) + 4
-        if self._head_bytes > self._head_limit:
-            self._too_long()
-        if not self._in_head:
-            # A field after the chunks: whoever looked at the head has not seen it.
-            return
-        known = _NAMES.get(name) or name.decode("latin-1").lower()
-        text = value.decode("latin-1").rstrip(" \t")
-        headers = self._headers
-        headers[known] = f"{headers[known]}, {text}" if known in headers else text
-
-    def _too_long(self) -> None:
-        self._refuse(431, "too many header fields")
-        raise _Stop
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        headers = self._headers
-        length = headers.get("content-length")
-        problem = self._problem(headers, length)
-        if problem is None and not self._take_target():
-            problem = (400, "this is no target")
-        self._body_limit = self._owner.body_limits.get(self._path, self._owner.limits.body_bytes)
-        if problem is None and length is not None and int(length) > self._body_limit:
-            problem = (413, "too large")
-        if problem is not None:
-            self._refuse(*problem)
-            raise _Stop
-        refusal = self._owner.before_body(self._path, headers)
-        if refusal is not None:
-            self._refuse_with(refusal)
-            raise _Stop
-        if "expect" in headers:
-            self._owes_continue = True
-            self._continue()
-
-    def _problem(self, headers: Mapping[str, str], length: str | None) -> tuple[int, str] | None:
-        """What is wrong with a head, apart from its target. The parser refuses some of it, too, in some versions."""
-        version = self._parser.get_http_version()
-        if version not in {"1.1", "1.0"}:
-            return 505, "only HTTP/1.1 here"
-        if self._parser.should_upgrade():
-            return 400, "no upgrades here"
-        # (4) The end of the request must be certain.
-        coding = headers.get("transfer-encoding")
-        if coding is not None and (length is not None or version == "1.0" or coding.lower() != "chunked"):
-            return 400, "the length is not clear"
-        if length is not None and not (length.isascii() and length.isdigit() and len(length) < 20):
-            return 400, "the length is not clear"
-        host = headers.get("host")
-        if (host is None and version == "1.1") or (host is not None and "," in host):
-            return 400, "one host, please"
-        if "expect" in headers and headers["expect"].lower() != "100-continue":
-            return 417, "only 100-continue is expected here"
-        return None
-
-    def _take_target(self) -> bool:
-        target = self._target.decode("latin-1")
-        if not target.startswith("/"):
-            scheme, found, rest = target.partition("://")
-            if found and scheme.lower() in {"http", "https"}:
-                end = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
-                target = rest[end:] if rest[end : end + 1] == "/" else "/" + rest[end:]
-            elif target != "*":
-                return False
-        self._path, _, self._query = target.partition("?")
-        return "#" not in target
-
-    def on_body(self, body: bytes) -> None:
-        self._owes_continue = False
-        if len(self._body) + len(body) > self._body_limit:
-            self._refuse(413, "too large")
-            raise _Stop
-        if not self._body:
-            self._body = body
-        else:
-            if isinstance(self._body, bytes):
-                self._body = bytearray(self._body)
-            self._body += body
-
-    def on_message_complete(self) -> None:
-        self._receiving = self._owes_continue = False
-        self._completed = True
-        self._since = self._owner.time()
+    def _requested(self, request: Request) -> None:
         if self._owner.draining or not self._parser.should_keep_alive():
             self._ending = True
-        method = self._parser.get_method()
-        request = Request(
-            _METHODS.get(method) or method.decode("latin-1"),
-            self._path,
-            self._query,
-            self._headers,
-            self._body if isinstance(self._body, bytes) else bytes(self._body),
-            self._peer,
-        )
-        self._body = b""
-        if self._held or not self._writing or len(self._waiting) >= self._owner.limits.pipelined:
-            self._held.append(request)
-        else:
+        self._fresh = False
+        self._used = True
+        if self._has_room():
             self._handle(request)
+        else:
+            self._hold(request)
+
+    def may_go(self) -> bool:
+        used, self._used = self._used, False
+        in_content = self._receiving and not self._in_head
+        return not (used or in_content or self._waiting or self._held or self._large is not None)
+
+    def _parse_rest(self) -> None:
+        rest, self._unparsed = self._unparsed, b""
+        self._busy = True
+        self._parse(rest)
+        self._busy = False
+        self._flush()
+
+    def _hold(self, one: Request | Response) -> None:
+        if not isinstance(self._held, deque):
+            self._held = deque()
+        self._held.append(one)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -300,51 +208,68 @@ class Connection(asyncio.Protocol):
         self._owe(answer, head_only=request.method == "HEAD")
 
     def _owe(self, answer: asyncio.Future[Response] | Response, *, head_only: bool) -> None:
-        if isinstance(answer, Response) and not self._waiting:
+        if isinstance(answer, Response) and not self._waiting and self._large is None:
             self._send(answer, head_only=head_only)
-        else:
-            self._waiting.append((answer, head_only))
+            return
+        if not isinstance(self._waiting, deque):
+            self._waiting = deque()
+        self._waiting.append((answer, head_only))
 
     def _answered(self, future: asyncio.Future[Response]) -> None:
         if self._gone:
             # Asked, so that nobody complains that nobody asked.
             _ = future.cancelled() or future.exception()
             return
-        self._busy = True
-        while self._waiting:
+        self._go_on()
+
+    def _send_ready(self) -> None:
+        """The answers that are there, in their order."""
+        while self._waiting and self._large is None:
             answer, head_only = self._waiting[0]
             if not isinstance(answer, Response):
                 if not answer.done():
-                    break
+                    return
                 answer = _result(answer)
             self._waiting.popleft()
             self._send(answer, head_only=head_only)
-        self._busy = False
-        self._go_on()
 
     def _go_on(self) -> None:
-        """Hand over what was held back, as far as that is possible now."""
+        """Send what is ready, and hand over what was held back, as far as that is possible now."""
         if self._busy or self._gone:
             return
         self._busy = True
-        while self._held and self._writing and len(self._waiting) < self._owner.limits.pipelined:
+        self._write_large()
+        self._send_ready()
+        while self._held and self._may_hand_over():
             one = self._held.popleft()
             if isinstance(one, Response):
                 self._owe(one, head_only=False)
             else:
                 self._handle(one)
+        if self._unparsed and not self._ending and self._has_room():
+            self._read(b"")
         self._busy = False
         self._continue()
         self._flush()
         self._steer()
 
+    def _may_hand_over(self) -> bool:
+        return not self._gone and self._can_write() and len(self._waiting) < self._owner.limits.pipelined
+
     def _send(self, response: Response, *, head_only: bool) -> None:
         last = self._ending and not self._waiting and not self._held
-        data = self._owner.heads.answer(response, keep_alive=not last, head_only=head_only)
-        self._out.append(data)
-        self._out_bytes += len(data)
+        head, body = self._owner.heads.answer(response, keep_alive=not last, head_only=head_only)
+        if len(body) > _WRITE_TOGETHER:
+            self._out.append(head)
+            self._flush()
+            self._begin_large(body)
+        else:
+            self._out.append(head + body)
+            self._out_bytes += len(head) + len(body)
         if not self._receiving:
             self._since = self._owner.time()
+        if self._large is not None:
+            return
         if last:
             self._leave()
         elif not self._busy or self._out_bytes > _WRITE_TOGETHER:
@@ -357,9 +282,42 @@ class Connection(asyncio.Protocol):
             self._out_bytes = 0
             self._transport.write(data)
 
+    # ── (4) ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin_large(self, body: bytes) -> None:
+        self._large, self._large_at, self._begun = body, 0, self._owner.time()
+        self._owner.guard.hold(self, body)
+        self._write_large()
+
+    def _write_large(self) -> None:
+        while self._large is not None and self._writing and not self._gone:
+            at = self._large_at
+            self._large_at = at + _WRITE_TOGETHER
+            piece, last = self._large[at : self._large_at], self._large_at >= len(self._large)
+            self._owner.guard.moved(self)
+            if last:
+                self._drop_large()
+            self._transport.write(piece)
+            if last:
+                self._after_large()
+
+    def _after_large(self) -> None:
+        if not self._receiving:
+            self._since = self._owner.time()
+        if self._ending and not self._waiting and not self._held and not self._receiving:
+            self._leave()
+
+    def _drop_large(self) -> None:
+        if self._large is not None:
+            body, self._large = self._large, None
+            self._owner.guard.release(self, body)
+
+    # ── refusals ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
     def _continue(self) -> None:
         """Ask for the content of a request whose sender waits to be asked; after the answers before it."""
-        if self._owes_continue and not self._waiting and not self._held and not self._ending:
+        owes = self._waiting or self._held or self._large is not None
+        if self._owes_continue and not owes and not self._ending:
             self._owes_continue = False
             self._out.append(_CONTINUE)
 
@@ -370,8 +328,10 @@ class Connection(asyncio.Protocol):
     def _refuse_with(self, response: Response) -> None:
         self._ending = self._refused = True
         self._receiving = self._in_head = self._owes_continue = False
+        self._unparsed = b""
+        self._forget_body()
         if self._held:
-            self._held.append(response)
+            self._hold(response)
         else:
             self._owe(response, head_only=False)
 
@@ -379,9 +339,7 @@ class Connection(asyncio.Protocol):
 
     def _steer(self) -> None:
         """Read, or do not read."""
-        reading = self._leaving or (
-            self._writing and not self._held and len(self._waiting) < self._owner.limits.pipelined
-        )
+        reading = self._leaving or (self._has_room() and not self._unparsed)
         if reading == self._reading or self._gone:
             return
         self._reading = reading
@@ -409,7 +367,8 @@ class Connection(asyncio.Protocol):
         """Take no further request; end now, or after the answers that are owed and the request that is under way."""
         if not self._receiving:
             self._ending = True
-            if not self._waiting and not self._held:
+            self._unparsed = b""
+            if not self._waiting and not self._held and self._large is None:
                 self._leave()
 
     def look(self, now: float) -> None:
@@ -419,20 +378,31 @@ class Connection(asyncio.Protocol):
         if self._leaving:
             if took > (limits.idle_s if self._transport.get_write_buffer_size() else _LINGER_S):
                 self.abort()
-        elif not self._writing:
-            if now - self._stuck_since > limits.idle_s:
+        elif not self._writing and now - self._stuck_since > limits.idle_s:
+            self.abort()
+        elif self._large is not None:
+            if now - self._begun > limits.idle_s + self._large_at / limits.answer_bytes_per_s:
                 self.abort()
+        elif not self._writing:
+            pass
         elif self._receiving:
-            if self._reading and took > limits.request_s + len(self._body) / limits.bytes_per_s:
+            if self._reading and self._is_slow(now):
                 self._refuse(408, "too slow")
                 self._flush()
-        elif not self._waiting and not self._held and took > limits.idle_s:
+        elif not self._waiting and not self._held and took > self._patience_s():
             self._leave()
+
+    def _patience_s(self) -> float:
+        """How long it may be silent; who has said nothing at all has no longer than for a head."""
+        limits = self._owner.limits
+        return min(limits.head_s, limits.idle_s) if self._fresh else limits.idle_s
 
     def abort(self) -> None:
         """Hang up."""
         self._ending = True
         if not self._gone:
+            self._gone = True
+            self._drop_large()
             self._transport.abort()
 
 

@@ -6,9 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
+from ipaddress import IPv4Network, IPv6Network
 
 from secvm.errors import LocalProtocolError
 from secvm.runtime.clock import Clock
+
+Network = IPv4Network | IPv6Network
+#: Where a reverse proxy on the same machine comes from.
+LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +24,29 @@ class Limits:
     body_bytes: int = 2**14
     #: Of the request line and all header fields together: 431.
     head_bytes: int = 2**13
-    #: Open connections; more are closed at once.
+    #: Header fields of a request: 431. Browsers and proxies send about twenty.
+    fields: int = 100
+    #: Open connections; beyond, the one that has brought nothing for longest gives way.
     connections: int = 10_000
-    #: From the first byte of a request to its last: 408. It is looked at once a second.
+    #: Of these, from one address; more are closed at once. A household or an office is one address, too.
+    per_address: int = 256
+    #: Addresses and networks to which ``per_address`` does not apply: a reverse proxy, relays.
+    exempt: tuple[Network, ...] = LOOPBACK
+    #: From the first byte of a request to the end of its head: 408. It is looked at once a second.
+    head_s: float = 15.0
+    #: From there on until its last byte: 408.
     request_s: float = 15.0
     #: For every so many bytes of its content a request has a second more: a whole epoch's deposit takes its time.
     bytes_per_s: int = 2**16
-    #: Between two requests on one connection, and as long as an answer is not read.
+    #: Content of requests under way, of all connections together: 503.
+    receiving_bytes: int = 2**28
+    #: Between two requests on one connection, and as long as nothing of an answer is read.
     idle_s: float = 75.0
+    #: For every so many bytes that were read of a large answer, its reader has a second more.
+    answer_bytes_per_s: int = 2**12
+    #: Large answers that are being sent, of all connections together, each counted once however many read it; beyond,
+    #: the slowest readers are cut off.
+    unread_bytes: int = 2**28
     #: Requests of one connection that wait for their answers; beyond, the connection is not read from.
     pipelined: int = 64
 
@@ -134,11 +154,11 @@ class Heads:
         except UnicodeEncodeError:
             raise LocalProtocolError("a header field is written in latin-1") from None
 
-    def answer(self, response: Response, *, keep_alive: bool, head_only: bool) -> bytes:
-        """An answer as it is sent; one that cannot be written is answered as a fault of ours."""
+    def answer(self, response: Response, *, keep_alive: bool, head_only: bool) -> tuple[bytes, bytes]:
+        """Head and content of an answer as it is sent; one that cannot be written is answered as a fault of ours."""
         try:
             head = self.head(response, keep_alive=keep_alive)
         except LocalProtocolError:
             response = Response(500)
             head = self.head(response, keep_alive=keep_alive)
-        return head if head_only or response.status in _EMPTY else head + response.body
+        return head, b"" if head_only or response.status in _EMPTY else response.body

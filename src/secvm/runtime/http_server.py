@@ -10,10 +10,12 @@ It speaks plain HTTP: TLS, names and certificates are the work of what stands be
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Callable, Mapping
 
 from secvm.errors import BadInputError
 from secvm.runtime.http_connection import Connection
+from secvm.runtime.http_guard import Guard
 from secvm.runtime.http_messages import BeforeBody, Handler, Heads, Limits, Request, Response, http_date
 
 __all__ = ["Handler", "HttpServer", "Limits", "Request", "Response", "http_date"]
@@ -21,6 +23,20 @@ __all__ = ["Handler", "HttpServer", "Limits", "Request", "Response", "http_date"
 #: How often a server looks for connections that take too long. One timer for all: a timer for each request would cost
 #: as much as answering it.
 _SWEEP_S = 1.0
+
+
+#: Descriptors for everything that is no connection: stores, logs, requests of our own.
+_OTHER_FILES = 256
+
+
+def _file_descriptors(wanted: int) -> int:
+    """So many connections the system lets us have; the soft limit is raised as far as it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard - _OTHER_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted + _OTHER_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted + _OTHER_FILES, hard))
+    return max(1, wanted)
 
 
 class HttpServer:
@@ -45,6 +61,7 @@ class HttpServer:
         self.limits = limits or Limits()
         self.body_limits: Mapping[str, int] = dict(body_limits or {})
         self.refusals: Mapping[int, Response] = dict(refusals or {})
+        self.guard = Guard(self.limits)
         self.heads = Heads(date)
         self.connections: set[Connection] = set()
         self.draining = False
@@ -70,6 +87,7 @@ class HttpServer:
         except OSError as error:
             reason = error.strerror or "input/output error"
             raise BadInputError(f"cannot listen on {host} port {port}: {reason}") from None
+        self.guard.connections = min(self.limits.connections, _file_descriptors(self.limits.connections))
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep_again)
         found: int = self._server.sockets[0].getsockname()[1]
         return found
@@ -109,15 +127,16 @@ class HttpServer:
 
     # ── what its connections ask of it ───────────────────────────────────────────────────────────────────────────────
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: Connection, peer: str) -> bool:
         """Whether there is room for one more connection; then it is counted."""
-        if self.draining or len(self.connections) >= self.limits.connections:
+        if self.draining or not self.guard.admit(connection, peer):
             return False
         self.connections.add(connection)
         return True
 
     def closed(self, connection: Connection) -> None:
         """A connection is gone."""
+        self.guard.gone(connection)
         self.connections.discard(connection)
         if self.draining and not self.connections:
             self._emptied.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -135,8 +136,19 @@ def die_with_parent() -> None:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of this machine that nobody listens on just now. None of those that outgoing connections are given: one of
+    them may take it while whoever listens there is being started again.
+    """
+    dice = random.SystemRandom()
+    for port in [*(dice.randrange(15_000, _first_given_away()) for _ in range(100)), 0]:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found: int = probe.getsockname()[1]
+            return found
+    raise OSError("no port is free")
+
+
+def _first_given_away() -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return max(16_000, int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]))
+    return 32_768

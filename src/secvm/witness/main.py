@@ -24,7 +24,6 @@ from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.http_server import HttpServer
-from secvm.runtime.http_server import Limits as ServerLimits
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import only_one
@@ -144,9 +143,7 @@ class Witness:
             waiting=limits.waiting,
             retry_after_s=limits.retry_after_s,
         )
-        server = HttpServer(
-            doors.handle, limits=ServerLimits(body_bytes=limits.request_bytes, connections=limits.connections)
-        )
+        server = HttpServer(doors.handle, limits=limits.server_limits(body_bytes=limits.request_bytes))
         try:
             port = await server.start(settings.listen.host, settings.listen.port)
             self.log.tell("listening", port=port)

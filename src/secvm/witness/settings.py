@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.settings import Settings
 
 Count = Annotated[int, Field(ge=1)]
@@ -46,10 +47,10 @@ class KnownLog(Settings):
     key: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
-class Limits(Settings):
+class Limits(HttpLimits):
     """``[limits]``: what the witness puts up with."""
 
-    #: Open connections.
+    #: Open connections: few have a reason to come.
     connections: Count = 1000
     #: Origins of one log, which are its experiments and one more; about 1 kB of disk each. Further ones: 507.
     origins: Count = 10_000

@@ -104,7 +104,7 @@ class WitnessStore:
             _set_up(self._db)
         except sqlite3.OperationalError:
             raise BadInputError(f"the witness's store {path} is in use by another process") from None
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError, MemoryError):  # the latter two are SQLite's, too, of damaged files
             raise BadInputError(f"{path} is no store of a witness of this version") from None
 
     @staticmethod
@@ -193,7 +193,7 @@ class WitnessStore:
         with self._lock:
             try:
                 yield self._db
-            except sqlite3.Error:
+            except (sqlite3.Error, UnicodeDecodeError, MemoryError):
                 raise StoreError("the witness's store could not be read") from None
 
 

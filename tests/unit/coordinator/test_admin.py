@@ -218,3 +218,20 @@ def test_a_delay_of_beacons_asks_nist_off_the_event_loop_and_only_for_the_operat
     assert isinstance(document.binning, HashedBins)
     assert document.binning.beacons[1].round_number == 1015
     assert document.log == log_terms()
+
+
+def test_repro_a_model_larger_than_any_memory_is_refused_before_it_is_made() -> None:
+    office = Office()
+    answer = office.ask("POST", content=put("binning.bins", 2**24) | {"labels": [f"label{i}" for i in range(300)]})
+    assert answer.status == 422
+    assert "fewer bins or labels" in told(answer)["detail"]
+    assert office.store.experiments() == []
+
+
+def test_who_has_no_key_is_told_so_before_its_content_comes() -> None:
+    office = Office()
+    assert office.admin.before_body({"authorization": f"Bearer {KEY}"}) is None
+    for headers in ({}, {"authorization": "Bearer another"}, {"authorization": f"Basic {KEY}"}):
+        refused = office.admin.before_body(headers)
+        assert refused is not None
+        assert (refused.status, dict(refused.headers)["www-authenticate"]) == (401, "Bearer")

@@ -1,24 +1,29 @@
 """A node that follows shows what the driver shows, perhaps a little later, and never anything else."""
 
 import asyncio
+import io
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from secvm.coordinator.books import ending_name
-from secvm.coordinator.following import Following
+from secvm.coordinator.counting import RoundToCount
+from secvm.coordinator.following import Following, Helping
 from secvm.coordinator.log_files import log_path
 from secvm.coordinator.logbook import DIRECTORY
 from secvm.coordinator.present import Present
 from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.shards import ShardCounting
 from secvm.coordinator.showing import ending_path
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.coordinator.store.port import CoordinatorStore, Standing
+from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Standing
 from secvm.errors import StoreError
 from secvm.protocol.log import LogTerms
+from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
-from tests.unit.coordinator.rounds import GRID, Coordinator, add, crowd, experiment, few, until
+from tests.unit.coordinator.rounds import GRID, Coordinator, add, crowd, experiment, few, tally_of, until
+from tests.unit.coordinator.test_counting import zeros
 from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, away, logged
 from tests.unit.protocol.helpers import START
 
@@ -238,5 +243,51 @@ def test_a_node_that_drives_reads_nothing_and_is_told_anew_when_it_follows_again
         follower.steady.advance(1000)
         await follower.following.refresh()
         assert (store.read, follower.updates) == (2, updates + 1)
+
+    asyncio.run(check())
+
+
+# ── helping to count ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_ends_nothing() -> None:
+    async def check() -> None:
+        clock, store = ManualClock(START - 100_000), MemoryStore()
+        of = experiment(rounds=1)
+        add(store, of)
+        driver = Coordinator(store, clock)
+        await driver.go(until=lambda: bool(driver.sent))
+        (one,) = driver.ingest.present.rounds
+        # Its window is over and its epoch closed; nobody has counted it.
+        clock.advance(one.closes_at - clock.now())
+        await driver.step()
+        store.close_epoch(one.epoch)
+        follower = Follower(store.another_node(), clock)
+        follower.following.read()
+        assert follower.following.closing() == [one.epoch]
+        page = io.StringIO()
+        faults: list[Exception] = [StoreError("away"), KeyError("a table")]
+        counting = ShardCounting(follower.store, zeros)
+
+        def count_one(epoch: int, rounds: Callable[[], list[RoundToCount]]) -> bool:
+            if faults:
+                raise faults.pop()
+            return counting.count_one(epoch, rounds)
+
+        helping = Helping(follower.following, count_one, steady=follower.steady, log=Log(page, clock, "coordinator"))
+        stop = asyncio.Event()
+        task = asyncio.ensure_future(helping.run(stop))
+        while len(store.shards(one.epoch)) < SHARDS:
+            follower.steady.advance(500)
+            await asyncio.sleep(0)
+        stop.set()
+        await task
+        assert page.getvalue().count("helping-failed") == 2
+        whole = await ShardCounting(store, zeros).whole(one.epoch, follower.following.rounds_of(one.epoch))
+        assert whole.tallies == [tally_of(one)]
+        # The driver adds what others counted, and the round comes out as ever.
+        driver.driver._count = ShardCounting(store, zeros).whole
+        await driver.go()
+        assert store.rounds(of.digest)[0].tally is not None
 
     asyncio.run(check())

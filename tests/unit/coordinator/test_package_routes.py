@@ -438,7 +438,19 @@ def test_an_epoch_that_the_store_has_closed_takes_nothing_more() -> None:
             assert problem(await path.batch([sealed_package().capsule])) == "stale"
             body = deposit([sealed_package().capsule])
             assert problem(await path.post("/v1/deposit", body, packing.MEDIA_TYPE, TOKEN)) == "stale"
-            assert read_problem((await path.forward(sealed_package())).content).name == "stale"
+            assert path.nothing_stored()
+
+    asyncio.run(check())
+
+
+def test_repro_a_forwarded_package_that_a_closed_epoch_refused_looked_acknowledged() -> None:
+    """Its refusal was under the seal of an answer with 200, which devices do not open and take for yes."""
+
+    async def check() -> None:
+        async with running(present=PRESENT) as path:
+            path.store.close_epoch(EPOCH)
+            told = await path.post("/v1/gateway", sealed_package().capsule)
+            assert (told.status, problem(told)) == (410, "stale")
             assert path.nothing_stored()
 
     asyncio.run(check())

@@ -10,7 +10,7 @@ import pytest
 
 from secvm.crypto.capsules import MEDIA_TYPE, unpack
 from secvm.protocol.problems import PROBLEMS
-from secvm.testing.gateway import FakeGateway, Reply
+from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.unit.relay.helpers import TOKEN, Place, ask, capsule, running, send
 
 #: An interval that does not end by itself in a test.
@@ -97,5 +97,24 @@ def test_stop_hands_on_what_is_held(tmp_path: Path) -> None:
                     pass
             assert [one.status for one in await asyncio.gather(*held)] == [202] * 5
             assert len(unpack(gateway.at("/v1/batch")[0].body)) == 5
+
+    asyncio.run(main())
+
+
+def test_repro_a_capsule_of_an_epoch_that_was_over_was_acknowledged_with_others(tmp_path: Path) -> None:
+    """The coordinator drops it from a batch and takes the rest; the relay told every device that it was taken."""
+
+    def over(seen: Seen) -> Reply:
+        left = [one for one in unpack(seen.body) if one[0] == 11]
+        return Reply(202 if left else 410)
+
+    async def main() -> None:
+        async with (
+            FakeGateway(over) as gateway,
+            running(Place(tmp_path), gateway.url, "interval", **LONG, limits={"waiting": 4}) as relay,
+        ):
+            capsules = [capsule(number, epoch=10 + number % 2) for number in range(4)]
+            told = await asyncio.gather(*(send(relay.port, one) for one in capsules))
+            assert [one.status for one in told] == [503, 202, 503, 202]
 
     asyncio.run(main())

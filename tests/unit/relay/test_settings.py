@@ -21,7 +21,9 @@ from secvm.runtime.clock import SteeredClock
 from secvm.runtime.settings import Settings, read_settings
 from tests.unit.relay.helpers import Place
 
-COUNTED = {"port", "quota", "fetches", "floor", "connections", "clients", "capsules", "waiting", "forwards"}
+COUNTED = {
+    *("port", "quota", "fetches", "floor", "connections", "per_address", "clients", "capsules", "waiting", "forwards"),
+}
 HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-relay.md"
 
 

@@ -196,19 +196,23 @@ def test_who_never_reads_is_cut_off(loop: str, field: str) -> None:
     run(main(), loop)
 
 
-def test_more_connections_than_allowed_are_closed_at_once() -> None:
+def test_more_connections_than_allowed_are_closed_at_once_while_all_are_at_work() -> None:
     async def main() -> None:
-        async with serving(limits=Limits(connections=2)) as place, place.talk() as one:
+        later = Later()
+        async with serving(later, limits=Limits(connections=2)) as place, place.talk() as one:
             async with place.talk() as two:
-                for talk in (one, two):
-                    talk.send(get())
-                    assert (await talk.answer()).status == 200
+                one.send(get("/1"))
+                two.send(get("/2"))
+                await until(lambda: len(later.asked) == 2)
                 async with place.talk() as three:
                     assert await three.ended()
+                two.vanish()
             await until(lambda: len(place.server.connections) == 1)
             async with place.talk() as four:
-                four.send(get())
+                four.send(get("/now"))
                 assert (await four.answer()).status == 200
+            later.answer("/1")
+            assert (await one.answer()).body == b"/1"
 
     run(main())
 
@@ -219,7 +223,7 @@ def test_more_connections_than_allowed_are_closed_at_once() -> None:
 @pytest.mark.parametrize("drip", [b"GET /", b"GET / HTTP/1.1\r\nhost: a\r\nx: ", post(b"x" * 100)[:-50]])
 def test_a_request_that_drips_is_cut_off_however_it_drips(drip: bytes) -> None:
     async def main() -> None:
-        async with serving(limits=Limits(request_s=10, idle_s=1000)) as place, place.talk() as talk:
+        async with serving(limits=Limits(head_s=10, request_s=10, idle_s=1000)) as place, place.talk() as talk:
             talk.send(drip)
             await until(lambda: any(one._receiving for one in place.server.connections))
             for _ in range(9):

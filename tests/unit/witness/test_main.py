@@ -17,7 +17,7 @@ from secvm.witness.settings import WitnessSettings
 from tests.unit.witness.worlds import LOG, LOG_NAME, Place
 
 HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-witness.md"
-COUNTED = {"port", "connections", "origins", "waiting"}
+COUNTED = {"port", "per_address", "connections", "origins", "waiting"}
 LOG_TOLD = f"{LOG_NAME} {LOG.public.data.hex()}"
 
 

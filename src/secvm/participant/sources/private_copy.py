@@ -115,7 +115,7 @@ def _told(database: Path) -> Iterator[None]:
         trouble = f"cannot be read ({os.strerror(error.errno) if error.errno else 'input/output error'})"
     except sqlite3.OperationalError:
         trouble = "the database is not laid out as expected"
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError):  # the latter two are SQLite's, too, of damaged files
         trouble = "the file is no database, or is damaged"
     else:
         return

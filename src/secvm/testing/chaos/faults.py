@@ -73,6 +73,8 @@ class Faults:
         self._dice = dice
         self._disks = dict(disks or {})
         self._monotonic, self._sleep = monotonic, sleep
+        #: Disks that are full already, and how many had complained before.
+        self._full: dict[str, int] = {}
         #: Drivers that lost the lead while they were stopped or cut off.
         self.taken_over = 0
         #: Full disks that somebody noticed.
@@ -158,10 +160,16 @@ class Faults:
             self._sleep(0.05)
         raise TimeoutError(f"{name} was away, and nobody drives in its place")
 
+    def prepare(self, whom: str) -> None:
+        """Fill a disk before its fault comes, so that nobody finds room on it meanwhile. Twice is once."""
+        if whom not in self._full:
+            self._full[whom] = self._deployment.complaints()
+            self._disks[whom].fill()
+
     def _fill(self, whom: str) -> str:
         disk, deployment = self._disks[whom], self._deployment
-        before, begun = deployment.complaints(), self._monotonic()
-        disk.fill()
+        self.prepare(whom)
+        before, begun = self._full.pop(whom), self._monotonic()
         try:
             while deployment.complaints() == before and self._monotonic() < begun + _NOTICED_S:
                 self._sleep(0.05)

@@ -124,6 +124,8 @@ class Storm:
             self._queues[self._place] = deque(sorted(queue, key=lambda fault: fault.kind is not Kind.DISK))
         queue = self._queues[self._place]
         at_once = part is Part.COUNTING and bool(queue) and queue[0].kind is Kind.DISK
+        if at_once:
+            self._faults.prepare(queue[0].whom)
         self._next = self._monotonic() + (0.0 if at_once else self._dice.random() * _FIRST_WITHIN_S)
 
     def spent(self) -> bool:

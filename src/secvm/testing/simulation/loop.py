@@ -10,12 +10,9 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from secvm.testing.simulation.lives import LIFE, make_task
-
-if TYPE_CHECKING:
-    from _typeshed import FileDescriptorLike
 
 R = TypeVar("R")
 #: So many turns without a millisecond in between are a circle.
@@ -26,18 +23,18 @@ class _Waiting(selectors.BaseSelector):
     """Waits for nobody outside: time jumps to the next appointment."""
 
     def __init__(self) -> None:
-        self._keys: dict[FileDescriptorLike, selectors.SelectorKey] = {}
+        self._keys: dict[Any, selectors.SelectorKey] = {}
         self.now = 0.0
         #: Called where somebody runs in circles, or nobody will ever do anything.
         self.on_end: Callable[[], object] = lambda: None
         self._turns = 0
 
-    def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         self._keys[fileobj] = selectors.SelectorKey(fileobj, number, events, data)
         return self._keys[fileobj]
 
-    def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
         return self._keys.pop(fileobj)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -50,7 +47,7 @@ class _Waiting(selectors.BaseSelector):
             self.on_end()
         return []
 
-    def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return self._keys
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,3 +123,12 @@ def test_a_port_that_is_taken_is_an_error_of_whoever_begins() -> None:
         Passage([("127.0.0.1", port)], port=port),
     ):
         pass
+
+
+def test_free_ports_are_none_that_outgoing_connections_are_given() -> None:
+    with socket.socket() as outgoing:
+        outgoing.bind(("127.0.0.1", 0))
+        given: int = outgoing.getsockname()[1]
+    ports = {free_port() for _ in range(50)}
+    assert len(ports) > 40
+    assert all(15_000 <= port < max(given, 32_768) for port in ports)

@@ -81,6 +81,9 @@ class FakeFaults:
         self.done: list[tuple[Part, int, Fault]] = []
         self.where: tuple[Part, int] = (Part.JOINING, 0)
 
+    def prepare(self, whom: str) -> None:
+        assert self.where is not None, whom
+
     def strike(self, fault: Fault) -> str:
         self.done.append((*self.where, fault))
         return fault.whom

@@ -1,0 +1,301 @@
+"""One connection's requests: bytes → requests, each whole, or one refusal.
+
+Its rules, beside those of ``http_connection``:
+
+ 1. A request whose end is not certain (two lengths, a length and chunks) is refused, never guessed.
+ 2. A head has a limit of bytes, of fields and of time, content has one of bytes and of pace; who breaks one is told so.
+ 3. Bytes are handed to the parser in pieces, and no further than requests may be owed: thousands of requests that come
+    at once are not made into thousands of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import httptools
+
+from secvm.runtime.http_guard import Guard
+from secvm.runtime.http_messages import BeforeBody, Limits, Request, Response
+
+#: So much is parsed at a time, where it may be requests: at most a hundred or two.
+_PIECE_BYTES = 2**12
+#: Spellings that nearly all requests use, so that they need not be made again for each.
+_NAMES = {
+    spelling.encode(): name
+    for name in (
+        "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "date", "expect",
+        "host", "secvm-credential", "transfer-encoding", "user-agent",
+    )
+    for spelling in (name, name.title())
+}  # fmt: skip
+_METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST")}
+
+
+class Keeper(Protocol):
+    """What reading needs of a server."""
+
+    before_body: BeforeBody
+    limits: Limits
+    guard: Guard
+    body_limits: Mapping[str, int]
+    #: Seconds, from anywhere.
+    time: Callable[[], float]
+
+
+class _Stop(Exception):  # noqa: N818  (no error: it only ends the parser's work)
+    """Nothing more is read from this connection."""
+
+
+class Reading:
+    """The half of a connection that reads. The other half says what becomes of requests and refusals."""
+
+    # A server has many thousands of these.
+    __slots__ = (
+        "_body",
+        "_body_left",
+        "_body_limit",
+        "_completed",
+        "_counted",
+        "_ending",
+        "_fields",
+        "_head_bytes",
+        "_head_pieces",
+        "_headers",
+        "_in_head",
+        "_keeper",
+        "_owes_continue",
+        "_parser",
+        "_path",
+        "_peer",
+        "_query",
+        "_receiving",
+        "_since",
+        "_target",
+        "_unparsed",
+    )
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._peer = ""
+        #: No request is taken any more; when all answers are given, the connection ends.
+        self._ending = False
+        #: When the present state began: a request, a pause, a farewell.
+        self._since = 0.0
+        self._receiving = self._in_head = self._owes_continue = False
+        self._target = b""
+        self._path = self._query = ""
+        self._headers: dict[str, str] = {}
+        self._fields = 0
+        self._body: bytes | bytearray = b""
+        #: So many of its bytes the guard knows of: none, where a request comes in one piece.
+        self._counted = 0
+        #: Of the head's finished parts; and of the pieces in which it came so far.
+        self._head_bytes = self._head_pieces = 0
+        self._body_limit = 0
+        #: Of a content whose length is known, what is still to come.
+        self._body_left = 0
+        #: Whether the piece that is being read ended a request.
+        self._completed = False
+        #: What has come and waits until there is room for requests.
+        self._unparsed = b""
+
+    # ── what the other half does ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _has_room(self) -> bool:
+        """Whether another request may be handed over now."""
+        raise NotImplementedError
+
+    def _requested(self, request: Request) -> None:
+        """Take a request."""
+        raise NotImplementedError
+
+    def _refuse_with(self, response: Response) -> None:
+        """Answer this, and understand nothing more."""
+        raise NotImplementedError
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        """The same, in a sentence."""
+        raise NotImplementedError
+
+    def _continue(self) -> None:
+        """Ask for content, if somebody waits to be asked."""
+        raise NotImplementedError
+
+    # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, data: bytes) -> None:
+        """As far as there is room for requests; the rest waits, unparsed."""
+        if self._unparsed:
+            data, self._unparsed = self._unparsed + data, b""
+        if len(data) <= _PIECE_BYTES:
+            self._parse(data)
+            return
+        at = 0
+        while at < len(data) and not self._ending:
+            if not self._has_room():
+                self._unparsed = data[at:]
+                return
+            # Content goes through in one piece, however large: it makes no more than one request.
+            end = at + max(_PIECE_BYTES, self._body_left)
+            self._parse(data[at:end])
+            at = end
+
+    def _parse(self, data: bytes) -> None:
+        self._completed = False
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            if not self._ending:
+                self._refuse(400, "this is no HTTP request")
+        if not self._receiving:
+            return
+        if len(self._body) > self._counted:
+            if not self._keeper.guard.take(len(self._body) - self._counted):
+                self._refuse(503, "too much is under way")
+                return
+            self._counted = len(self._body)
+        if self._in_head and not self._completed:
+            # All of this belongs to one head. The parser keeps an unfinished field to itself: uncounted, it could grow
+            # for ever.
+            self._head_pieces += len(data)
+            if self._head_pieces > self._keeper.limits.head_bytes:
+                self._refuse(431, "too many header fields")
+
+    def _forget_body(self) -> None:
+        """What has come of a content is handed over, or of no use."""
+        if self._counted:
+            self._keeper.guard.give(self._counted)
+            self._counted = 0
+        self._body = b""
+        self._body_left = 0
+
+    def _is_slow(self, now: float) -> bool:
+        """Whether the request under way takes too long."""
+        limits, took = self._keeper.limits, now - self._since
+        if self._in_head:
+            return took > limits.head_s
+        return took > limits.request_s + len(self._body) / limits.bytes_per_s
+
+    # ── httptools ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        if self._ending:
+            raise _Stop
+        self._receiving = self._in_head = True
+        self._since = self._keeper.time()
+        self._target = b""
+        self._headers = {}
+        self._head_bytes = self._head_pieces = self._fields = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._target = self._target + url if self._target else url
+        self._head_bytes += len(url)
+        if self._head_bytes > self._keeper.limits.head_bytes:
+            self._too_long()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value) + 4
+        self._fields += 1
+        limits = self._keeper.limits
+        if self._head_bytes > limits.head_bytes or self._fields > limits.fields:
+            self._too_long()
+        if not self._in_head:
+            # A field after the chunks: whoever looked at the head has not seen it.
+            return
+        known = _NAMES.get(name) or name.decode("latin-1").lower()
+        text = value.decode("latin-1").rstrip(" \t")
+        headers = self._headers
+        headers[known] = f"{headers[known]}, {text}" if known in headers else text
+
+    def _too_long(self) -> None:
+        self._refuse(431, "too many header fields")
+        raise _Stop
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        headers = self._headers
+        length = headers.get("content-length")
+        problem = self._problem(headers, length)
+        if problem is None and not self._take_target():
+            problem = (400, "this is no target")
+        self._body_left = 0
+        self._body_limit = self._keeper.body_limits.get(self._path, self._keeper.limits.body_bytes)
+        if problem is None and length is not None:
+            self._body_left = int(length)
+            if self._body_left > self._body_limit:
+                problem = (413, "too large")
+        if problem is not None:
+            self._refuse(*problem)
+            raise _Stop
+        refusal = self._keeper.before_body(self._path, headers)
+        if refusal is not None:
+            self._refuse_with(refusal)
+            raise _Stop
+        if "expect" in headers:
+            self._owes_continue = True
+            self._continue()
+
+    def _problem(self, headers: Mapping[str, str], length: str | None) -> tuple[int, str] | None:
+        """What is wrong with a head, apart from its target. The parser refuses some of it, too, in some versions."""
+        version = self._parser.get_http_version()
+        if version not in {"1.1", "1.0"}:
+            return 505, "only HTTP/1.1 here"
+        if self._parser.should_upgrade():
+            return 400, "no upgrades here"
+        # (1) The end of the request must be certain.
+        coding = headers.get("transfer-encoding")
+        if coding is not None and (length is not None or version == "1.0" or coding.lower() != "chunked"):
+            return 400, "the length is not clear"
+        if length is not None and not (length.isascii() and length.isdigit() and len(length) < 20):
+            return 400, "the length is not clear"
+        host = headers.get("host")
+        if (host is None and version == "1.1") or (host is not None and "," in host):
+            return 400, "one host, please"
+        if "expect" in headers and headers["expect"].lower() != "100-continue":
+            return 417, "only 100-continue is expected here"
+        return None
+
+    def _take_target(self) -> bool:
+        target = self._target.decode("latin-1")
+        if not target.startswith("/"):
+            scheme, found, rest = target.partition("://")
+            if found and scheme.lower() in {"http", "https"}:
+                end = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
+                target = rest[end:] if rest[end : end + 1] == "/" else "/" + rest[end:]
+            elif target != "*":
+                return False
+        self._path, _, self._query = target.partition("?")
+        return "#" not in target
+
+    def on_body(self, body: bytes) -> None:
+        self._owes_continue = False
+        self._body_left -= len(body)
+        if len(self._body) + len(body) > self._body_limit:
+            self._refuse(413, "too large")
+            raise _Stop
+        if not self._body:
+            self._body = body
+        else:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        self._receiving = self._owes_continue = False
+        self._completed = True
+        self._since = self._keeper.time()
+        method = self._parser.get_method()
+        request = Request(
+            _METHODS.get(method) or method.decode("latin-1"),
+            self._path,
+            self._query,
+            self._headers,
+            self._body if isinstance(self._body, bytes) else bytes(self._body),
+            self._peer,
+        )
+        self._body = b""
+        if self._counted:
+            self._forget_body()
+        self._requested(request)

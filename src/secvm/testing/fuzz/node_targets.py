@@ -1,0 +1,120 @@
+"""Targets: what nodes of a coordinator leave for each other, machine code that opens capsules, and locked secrets."""
+
+from __future__ import annotations
+
+import functools
+
+from secvm.coordinator.counting import KindCounts, RoundToCount
+from secvm.coordinator.shards import ShardCount
+from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
+from secvm.crypto.oblivious import GatewayKeys
+from secvm.errors import BadInputError, MalformedMessageError, WrongPassphraseError
+from secvm.protocol.received import side_by_side
+from secvm.runtime.lanes import find_lanes
+from secvm.testing.fuzz import world
+from secvm.testing.fuzz.target import Target, expect
+
+_CHEAP = Cost(10, 1, 1)
+_WORD = b"a passphrase"
+
+
+# ── shards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@functools.cache
+def _rounds() -> list[RoundToCount]:
+    document = world.history().document
+    return [RoundToCount(document.experiment_id, document.experiment, 1)]
+
+
+def _shards() -> list[bytes]:
+    import numpy as np  # noqa: PLC0415  (one target's alone)
+
+    digests = np.frombuffer(side_by_side([bytes([i]) * 32 for i in range(3)]), np.uint8).reshape(-1, 32)
+    tally = world.history().document.experiment.empty_tally()
+    made = ShardCount([tally], [KindCounts(1, 0, 1, 0, 1)], 4, 3, {"garbage": 1}, digests)
+    return [made.to_bytes(_rounds())]
+
+
+def _shard(data: bytes) -> object:
+    found = ShardCount.from_bytes(data, _rounds())
+    numbers = (found.received, found.distinct, *found.refused.values())
+    expect(all(type(number) is int and number >= 0 for number in numbers), "a shard counts what is no number")
+    # What is written is read again as the same; floats that JSON may hold are no counts.
+    expect(ShardCount.from_bytes(found.to_bytes(_rounds()), _rounds()) is not None, "a shard cannot be read again")
+    return found.distinct
+
+
+# ── eight lanes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@functools.cache
+def _lanes() -> GatewayKeys:
+    """The machine code, where it was built (``secvm coordinator build-lanes``); else the readable code again."""
+    return world.gateway_keys().with_lanes(find_lanes().lanes)
+
+
+def _eight(data: bytes) -> object:
+    good = _good()
+    capsules = [data, good, data[:-1], good + data, data + b"\0", good, data, good, data]
+    slow, quick = (keys.open_unanswered(capsules) for keys in (world.gateway_keys(), _lanes()))
+    told = [[one if isinstance(one, bytes) else type(one) for one in opened] for opened in (slow, quick)]
+    expect(told[0] == told[1], "lanes open otherwise than the readable code")
+    return told[0]
+
+
+@functools.cache
+def _good() -> bytes:
+    return world.sealed(bytes(80)).capsule
+
+
+# ── locked secrets ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unlock(data: bytes) -> object:
+    at = len(MAGIC)
+    if data.startswith(MAGIC) and len(data) >= at + 3:
+        # Dear ones are allowed, and take a second; what is looked for here does not depend on it.
+        Cost(*data[at : at + 3])
+        data = data[:at] + bytes([_CHEAP.log2_n, _CHEAP.r, _CHEAP.p]) + data[at + 3 :]
+    return unlock(data, _WORD)
+
+
+@functools.cache
+def _kept() -> KeptKey:
+    return KeptKey(bytes(range(32)))
+
+
+TARGETS = (
+    Target(
+        name="shard",
+        decode=_shard,
+        allowed=(MalformedMessageError,),
+        seeds=_shards,
+        covers=("coordinator.shards:ShardCount.from_bytes",),
+    ),
+    Target(
+        name="capsule-lanes",
+        decode=_eight,
+        allowed=(),
+        seeds=lambda: [_good(), world.sealed(b"").capsule],
+        covers=("crypto.lanes:LaneKey.open", "crypto.lanes:Lanes.open"),
+        most_bytes=512,
+    ),
+    Target(
+        name="locked-secret",
+        decode=_unlock,
+        allowed=(BadInputError, WrongPassphraseError),
+        seeds=lambda: [lock(b"a secret", _WORD, world.dice(), _CHEAP)],
+        covers=("crypto.locking:unlock",),
+        most_bytes=256,
+    ),
+    Target(
+        name="kept-secret",
+        decode=lambda data: _kept().unlock(data, b"vault"),
+        allowed=(BadInputError,),
+        seeds=lambda: [_kept().lock(b"content", b"vault", world.dice())],
+        covers=("crypto.locking:KeptKey.unlock",),
+        most_bytes=256,
+    ),
+)
