@@ -94,7 +94,6 @@ def test_wheel_says_what_each_party_needs(wheel: Path) -> None:
     assert set(metadata.get_all("Provides-Extra", [])) == {
         "coordinator",
         "dask",
-        "lanes",
         "postgres",
         "estimator",
         "plots",

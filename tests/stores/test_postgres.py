@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -418,6 +419,24 @@ def test_connections_are_used_again_and_waited_for(url: str) -> None:
         assert len(store.sealed(7, 99)) == 8
         ((sessions,),) = store.pool.once("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
     assert sessions == 1
+
+
+def test_repro_connections_are_used_again_where_thousands_of_files_are_open(url: str) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(2048, limit[0]), limit[1]))
+    # As if that many clients were connected: the database's connection gets a number that ``select`` does not take.
+    there = os.open(os.devnull, os.O_RDONLY)
+    others = [there]
+    try:
+        while others[-1] < 1024:
+            others.append(os.dup(there))
+        with closing(PostgresStore(url, most_connections=1)) as store:
+            pids = {store.pool.once("SELECT pg_backend_pid()")[0][0] for _ in range(3)}
+    finally:
+        for one in others:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert len(pids) == 1
 
 
 def test_node_names_itself_without_secrets_and_waits_for_the_disk(url: str) -> None:

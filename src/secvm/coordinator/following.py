@@ -29,6 +29,7 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.showing import show
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.errors import StoreError
+from secvm.protocol.codec import ExperimentId
 from secvm.protocol.log import LogTerms
 from secvm.protocol.round_state import RoundState
 from secvm.runtime.clock import Clock
@@ -80,6 +81,8 @@ class Following:
         self._began: int | None = None
         self._whole_at: int | None = None
         self._paused = False
+        #: While this node drives: rounds that its driver has told of.
+        self._told: set[tuple[ExperimentId, int]] = set()
         self._poked = asyncio.Event()
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._faults = metrics.counter("view_faults", "Times that the store could not be read for this node's view.")
@@ -98,11 +101,17 @@ class Following:
         while not stop.is_set():
             self._poked.clear()
             with contextlib.suppress(StoreError):
-                await self.refresh()
                 if not self._paused:
-                    await self._publisher.flush()
+                    await self.refresh()
+                await self._flush()
             at = self._steady.now() + self._poll_ms
             await any_of(stop.wait(), self._poked.wait(), self._steady.sleep_until(at))
+
+    async def _flush(self) -> None:
+        # Held meanwhile: a driver that begins here would write beside us, and what is older might come last.
+        async with self._one:
+            if not self._paused:
+                await self._publisher.flush()
 
     def heard_nothing(self) -> None:
         """The store was listened to, and said that nothing has changed since the last reading."""
@@ -116,7 +125,11 @@ class Following:
     async def pause(self) -> None:
         """From now on this node drives, and its driver tells what runs and shows what is public."""
         async with self._one:
-            self._paused = True
+            self._paused, self._told = True, set()
+
+    def told(self, present: Present) -> None:
+        """What this node's driver says that runs."""
+        self._told = {(one.document.experiment_id, one.number) for one in present.rounds}
 
     def resume(self) -> None:
         """Another one drives again, or nobody."""
@@ -125,9 +138,9 @@ class Following:
         self.poke()
 
     async def refresh(self) -> None:
-        """Return when the view is not older than this call. Raises ``StoreError`` where the store cannot be read."""
-        if self._paused:
-            return
+        """Return when the view is not older than this call. Raises ``StoreError`` where the store cannot be read, and
+        where this node drives, or did until just now, and its driver has not told of all that runs.
+        """
         if self._next is None:
             self._next = asyncio.ensure_future(self._read_next())
         await asyncio.shield(self._next)
@@ -139,17 +152,28 @@ class Following:
                     await self._steady.sleep_until(self._began + self._spacing_ms)
                 # Whoever asks from here on needs another one: this one may have read past it already.
                 self._next = None
-                if self._paused:
-                    return
                 self._began = began = self._steady.now()
-                present = await asyncio.to_thread(self.read)
-                self._whole_at = began
-                if present != self._present:
-                    self._present = present
-                    self._update(present)
+                if self._paused:
+                    await self._check_told()
+                # Perhaps it drives no more since then.
+                if not self._paused:
+                    present = await asyncio.to_thread(self.read)
+                    self._whole_at = began
+                    if present != self._present:
+                        self._present = present
+                        self._update(present)
         except StoreError:
             self._faults.add()
             raise
+
+    async def _check_told(self) -> None:
+        """Who drives knows all that runs, but for the moment after it began, and that before it hears that it does so
+        no longer: others announce rounds meanwhile. What is refused or dropped for want of one would be lost.
+        """
+        books = await asyncio.to_thread(self._books.read)
+        runs = {(book.document.experiment_id, one.stored.number) for book in books for one in book.live}
+        if self._paused and not runs <= self._told:
+            raise StoreError("more runs than the driver of this node has told")
 
     # ── what ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -202,6 +226,8 @@ class Helping:
         self._log = log
         #: The epoch that was counted last, and its rounds: read when it was closed, so they are all there will be.
         self._known: tuple[int, list[RoundToCount]] | None = None
+        #: Epochs that this node cannot count. It would claim the same shard again and again, and all would wait for it.
+        self._given_up: set[int] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look for something to count, until told to stop."""
@@ -216,9 +242,19 @@ class Helping:
     async def step(self, stop: asyncio.Event) -> int:
         """Count what there is; how many shards that was."""
         counted = 0
-        for epoch in self._following.closing():
-            while not stop.is_set() and await asyncio.to_thread(self._count_one, epoch, self._rounds(epoch)):
-                counted += 1
+        closing = self._following.closing()
+        self._given_up &= set(closing)
+        for epoch in closing:
+            if epoch in self._given_up:
+                continue
+            try:
+                while not stop.is_set() and await asyncio.to_thread(self._count_one, epoch, self._rounds(epoch)):
+                    counted += 1
+            except StoreError:
+                raise
+            except Exception:
+                self._given_up.add(epoch)
+                raise
         if counted and self._log is not None:
             self._log.tell("shards-counted", count=counted)
         return counted

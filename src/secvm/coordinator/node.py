@@ -10,8 +10,10 @@ shall not wait for that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, runtime_checkable
 
 from secvm.coordinator.doors import Doors, Held
 from secvm.coordinator.driver import Driver
@@ -31,6 +33,8 @@ from secvm.runtime.clock import Clock
 from secvm.runtime.own_loop import in_own_loop
 from secvm.runtime.waits import any_of, end_all
 
+#: Threads that ask for the lead: one may wait for a database that does not answer while the next one asks.
+_LEADING = 3
 #: So many times as rarely is a store looked at that tells of changes.
 _PATIENT = 10
 
@@ -88,6 +92,8 @@ class Node:
             every_s=part.poll_s,
             log=held.log,
         )
+        # Of their own: whoever asks for what is public uses the other threads, as many as there are.
+        self._leading = ThreadPoolExecutor(_LEADING, thread_name_prefix="lead")
         self._election = Election(
             held.store,
             name=part.name,
@@ -95,6 +101,7 @@ class Node:
             clock=steady,
             dice=held.dice,
             drive=self._drive,
+            call=self._at_once,
             log=held.log,
             metrics=held.metrics,
         )
@@ -117,6 +124,7 @@ class Node:
         finally:
             await end_all(*tasks)
             await self._doors.close()
+            self._leading.shutdown(wait=False)
 
     def _tasks(self, stop: asyncio.Event) -> list[asyncio.Future[None]]:
         running = [self._following.run(stop), self._helping.run(stop), self._measure(stop), self._listen(stop)]
@@ -166,8 +174,17 @@ class Node:
             else:
                 self._following.heard_nothing()
 
+    def _at_once(self, act: Callable[..., Any], *given: Any) -> asyncio.Future[Any]:
+        """In a thread that nobody else uses: a lease is not lost because many want to see something."""
+        return asyncio.get_running_loop().run_in_executor(self._leading, act, *given)
+
     async def _refresh(self) -> None:
         await self._following.refresh()
+
+    def _told(self, present: Present) -> None:
+        """What runs, from the driver of this node."""
+        self._doors.update(present)
+        self._following.told(present)
 
     def _changed(self) -> None:
         """The operator has changed something here."""
@@ -191,7 +208,7 @@ class Node:
         held, doors = self._held, self._doors
         store = held.store.driving(term)
         keeping = self._log_keeping(store)
-        ingest = _Outside(outside, doors.ingest, doors.update)
+        ingest = _Outside(outside, doors.ingest, self._told)
         assert held.key is not None
         driver = Driver(
             store=store,
@@ -272,6 +289,6 @@ class _Outside:
 
 
 def _call(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-    """In a loop that may have ended this instant."""
-    if not loop.is_closed():
+    """In a loop that may have ended this instant, also between a question and this."""
+    with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(act)

@@ -139,23 +139,30 @@ class Publisher:
             waiting, self._unwritten = self._unwritten, []
         if self._folder is None:
             return
-        for path, data in waiting:
-            if data is None:
-                await self._write(path, self._store.blob(path.rpartition("/")[2]), known=True)
-        newest = {path: data for path, data in waiting if data is not None}
-        for path, data in newest.items():
-            await self._write(path, data, known=False)
+        try:
+            for path, data in waiting:
+                if data is None:
+                    await self._write(path, None)
+            newest = {path: data for path, data in waiting if data is not None}
+            for path, data in newest.items():
+                await self._write(path, data)
+        except BaseException:
+            # A node outlives a database that went away, and a term that ended: what it owes the folder it still does.
+            with self._lock:
+                self._unwritten = waiting + self._unwritten
+            raise
 
-    async def _write(self, path: str, data: bytes, *, known: bool) -> None:
-        """In a thread: a disk takes its time, and packages arrive meanwhile. ``known``: by its name."""
+    async def _write(self, path: str, data: bytes | None) -> None:
+        """In a thread: disks and databases take their time, and packages arrive meanwhile. None: a blob."""
         assert self._folder is not None
         place = self._place(self._folder, path)
 
         def write() -> None:
-            if place.is_file() and (known or place.read_bytes() == data):
+            # A blob is known by its name.
+            if place.is_file() and (data is None or place.read_bytes() == data):
                 return
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(place, data)
+            write_atomically(place, self._store.blob(path.rpartition("/")[2]) if data is None else data)
 
         await asyncio.to_thread(write)
 

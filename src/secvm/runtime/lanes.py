@@ -63,7 +63,8 @@ def find_lanes(mode: Mode = "auto", folder: Path | None = None) -> Found:
         return Found(None, "cpu")
     for parent in _parents() if folder is None else (folder,):
         built = parent / _name()
-        if (built / _LIBRARY).exists():
+        # Unlike ``Path.exists`` it says no, too, where we may not look: in the home of somebody else, say.
+        if os.path.exists(built / _LIBRARY):  # noqa: PTH110
             return _load(built) if _is_ours(built) else Found(None, "unsafe-folder")
     return Found(None, "not-built")
 
@@ -104,7 +105,7 @@ def build_lanes(folder: Path | None = None) -> Path:
         raise SecVMError("there is no C compiler (cc, gcc or clang)", next_step="Install one; or go without lanes.")
     parent = _place(folder)
     built = parent / _name()
-    if (built / _LIBRARY).exists() and _is_ours(built):
+    if os.path.exists(built / _LIBRARY) and _is_ours(built):  # noqa: PTH110
         return built
     # Beside its place, so that it gets there whole or not at all.
     unfinished = Path(tempfile.mkdtemp(prefix="lanes-unfinished-", dir=parent))

@@ -230,19 +230,70 @@ def test_a_store_that_cannot_be_read_leaves_the_view_and_says_so() -> None:
     asyncio.run(check())
 
 
-def test_a_node_that_drives_reads_nothing_and_is_told_anew_when_it_follows_again() -> None:
+def test_a_node_that_drives_follows_nothing_and_is_told_anew_when_it_follows_again() -> None:
     async def check() -> None:
         store = Counting()
         follower = Follower(store, ManualClock(START))
         await follower.following.refresh()
         updates = follower.updates
         await follower.following.pause()
+        follower.steady.advance(1000)
         await follower.following.refresh()
         assert (store.read, follower.following.lag_ms, follower.following.closing()) == (1, 0, [])
+        assert follower.updates == updates
         follower.following.resume()
         follower.steady.advance(1000)
         await follower.following.refresh()
         assert (store.read, follower.updates) == (2, updates + 1)
+
+    asyncio.run(check())
+
+
+def test_repro_a_driver_that_does_not_know_all_that_runs_is_not_believed() -> None:
+    async def check() -> None:
+        clock, store = ManualClock(START - 100_000), MemoryStore()
+        add(store, experiment(rounds=1))
+        driver = Coordinator(store, clock)
+        await driver.go(until=lambda: bool(driver.ingest.present.rounds))
+        # This node drives, as far as it knows, and another one has announced a round.
+        follower = Follower(store.another_node(), clock)
+        await follower.following.pause()
+        with pytest.raises(StoreError):
+            await follower.following.refresh()
+        follower.following.told(driver.ingest.present)
+        follower.steady.advance(1000)
+        await follower.following.refresh()
+        # It is its driver that says what runs, until it drives no more.
+        assert follower.updates == 0
+        follower.following.resume()
+        follower.steady.advance(1000)
+        await follower.following.refresh()
+        assert follower.present == driver.ingest.present
+
+    asyncio.run(check())
+
+
+def test_repro_whoever_begins_to_drive_waits_until_what_was_shown_before_is_written() -> None:
+    async def check() -> None:
+        follower = Follower(MemoryStore(), ManualClock(START))
+        writing, written = asyncio.Event(), asyncio.Event()
+
+        async def flush() -> None:
+            writing.set()
+            await written.wait()
+
+        follower.publisher.flush = flush  # type: ignore[method-assign]
+        stop = asyncio.Event()
+        task = asyncio.ensure_future(follower.following.run(stop))
+        await writing.wait()
+        pausing = asyncio.ensure_future(follower.following.pause())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not pausing.done()
+        written.set()
+        await pausing
+        stop.set()
+        await task
 
     asyncio.run(check())
 
@@ -266,7 +317,7 @@ def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_ends_noth
         follower.following.read()
         assert follower.following.closing() == [one.epoch]
         page = io.StringIO()
-        faults: list[Exception] = [StoreError("away"), KeyError("a table")]
+        faults: list[Exception] = [StoreError("away"), StoreError("away")]
         counting = ShardCounting(follower.store, zeros)
 
         def count_one(epoch: int, rounds: Callable[[], list[RoundToCount]]) -> bool:
@@ -289,5 +340,33 @@ def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_ends_noth
         driver.driver._count = ShardCounting(store, zeros).whole
         await driver.go()
         assert store.rounds(of.digest)[0].tally is not None
+
+    asyncio.run(check())
+
+
+def test_repro_who_cannot_count_an_epoch_leaves_it_to_others_and_claims_nothing_of_it_again() -> None:
+    async def check() -> None:
+        clock, store = ManualClock(START - 100_000), MemoryStore()
+        add(store, experiment(rounds=1))
+        driver = Coordinator(store, clock)
+        await driver.go(until=lambda: bool(driver.sent))
+        (one,) = driver.ingest.present.rounds
+        clock.advance(one.closes_at - clock.now())
+        await driver.step()
+        store.close_epoch(one.epoch)
+        follower = Follower(store.another_node(), clock)
+        follower.following.read()
+        asked = []
+
+        def count_one(epoch: int, _: Callable[[], list[RoundToCount]]) -> bool:
+            asked.append(epoch)
+            # A node of an older version, say.
+            raise KeyError("a kind of experiment that is not known here")
+
+        helping = Helping(follower.following, count_one, steady=follower.steady)
+        with pytest.raises(KeyError):
+            await helping.step(asyncio.Event())
+        assert await helping.step(asyncio.Event()) == 0
+        assert asked == [one.epoch]
 
     asyncio.run(check())

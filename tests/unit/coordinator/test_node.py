@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from secvm.coordinator import node as node_module
 from secvm.coordinator.main import ADMIN_FILE, DATABASE_FILE, KEY_FILE, LOG_KEY_FILE, Coordinator, initialise
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.errors import BadInputError, StoreError
@@ -253,3 +254,12 @@ async def _any(asked: Awaitable[list[bool]]) -> bool:
 
 async def _is(one: Running, path: str, standing: str) -> bool:
     return bool(json.loads(await one.get(path) or b"{}").get("standing") == standing)
+
+
+def test_repro_waking_a_driver_whose_loop_has_ended_this_instant_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    node_module._call(loop, lambda: None)
+    # It ended between a question and what follows from the answer.
+    monkeypatch.setattr(loop, "is_closed", lambda: False)
+    node_module._call(loop, lambda: None)

@@ -7,6 +7,7 @@ import pytest
 
 from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, manifest_path
 from secvm.coordinator.store.memory import MemoryStore
+from secvm.errors import StoreError
 from secvm.protocol.documents import digest_of
 from secvm.runtime.http_server import Request, Response
 from tests.unit.coordinator.rounds import add, experiment, files
@@ -65,6 +66,36 @@ def test_a_file_that_is_old_or_missing_is_written_and_another_is_left_alone(tmp_
     asyncio.run(publisher.flush())
     assert (tmp_path / "v1/experiments").stat().st_ino == before
     assert digest_of((tmp_path / "v1/blob" / blob).read_bytes()) == blob
+
+
+class Away(MemoryStore):
+    """A store that does not answer once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = True
+
+    def blob(self, digest: str) -> bytes:
+        if self.away:
+            self.away = False
+            raise StoreError("the database does not answer")
+        return super().blob(digest)
+
+
+def test_repro_what_could_not_be_written_to_the_folder_is_written_the_next_time(tmp_path: Path) -> None:
+    store, of = Away(), experiment()
+    add(store, of)
+    publisher, blob = Publisher(store, tmp_path), digest_of(of.experiment.start().to_bytes())
+    publisher.put_blob(blob)
+    publisher.put("/v1/keys", b"keys")
+    publisher.write("/v1/log/tile", b"tile")
+    with pytest.raises(StoreError):
+        asyncio.run(publisher.flush())
+    # Its node lives on, and whoever puts the same again is told that it is there.
+    publisher.put_blob(blob)
+    publisher.put("/v1/keys", b"keys")
+    asyncio.run(publisher.flush())
+    assert files(tmp_path) == {f"v1/blob/{blob}": store.blob(blob), "v1/keys": b"keys", "v1/log/tile": b"tile"}
 
 
 def test_blobs_that_no_document_names_stay_in_the_store() -> None:

@@ -1,5 +1,7 @@
 """Lanes are found where they are, and where they are not, one word says why."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -50,6 +52,17 @@ def test_without_the_cpu_nothing_is_loaded(tmp_path: Path, monkeypatch: pytest.M
 def test_nothing_is_compiled_unless_somebody_asks(folder: Path) -> None:
     assert find_lanes(folder=folder) == Found(None, "not-built")
     assert list(folder.iterdir()) == []
+
+
+def test_repro_a_folder_that_we_may_not_look_into_is_no_reason_to_fail(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    # As for somebody who has root's HOME and is not root.
+    monkeypatch.setattr(os, "stat", refused)
+    assert find_lanes(folder=folder) == Found(None, "not-built")
 
 
 def test_what_is_no_library_does_not_load(folder: Path) -> None:

@@ -251,8 +251,10 @@ def _usable(connection: Connection) -> bool:
     if connection.closed:
         return False
     with suppress(OSError, ValueError):
-        readable, _, _ = select.select([connection.fileno()], [], [], 0)
-        return not readable
+        # Not ``select``, which takes no number above 1023: where thousands are connected a file's number is higher.
+        looked = select.poll()
+        looked.register(connection.fileno(), select.POLLIN)
+        return not looked.poll(0)
     return False
 
 

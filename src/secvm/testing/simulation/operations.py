@@ -20,8 +20,8 @@ WITNESSES = ("witness 0", "witness 1", "witness 2")
 DEVICES = ("device 0", "device 1", "device 2")
 #: Who has a process that may end, and a clock.
 PARTIES = (*NODES, "relay", *WITNESSES, *DEVICES)
-#: Who has a disk; all nodes have the database's.
-DISKS = ("database", "relay", *WITNESSES, *DEVICES)
+#: Who has a disk; all nodes have the database's, so that it fails more often.
+DISKS = ("database", "database", "database", "relay", *WITNESSES, *DEVICES)
 #: Instants of a slot around which most is at stake.
 PHASES = ("before opening", "open", "before closing", "closed", "deposit", "before end", "over", "next slot")
 #: At which of its points a party dies: now, soon, or deep inside of whatever it does next.
