@@ -15,7 +15,9 @@ from secvm.errors import BadInputError
 
 def fuzz(
     *,
-    inputs: Annotated[int, typer.Option("--inputs", help="Inputs over all targets together.", min=1)] = 10_000_000,
+    inputs: Annotated[
+        int, typer.Option("--inputs", help="Inputs over all targets together; each gets 1,000 at least.", min=1)
+    ] = 10_000_000,
     target: Annotated[
         list[str] | None, typer.Option("--target", help="Only this one; several times for several.", metavar="NAME")
     ] = None,

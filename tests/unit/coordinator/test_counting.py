@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secvm.coordinator import counting
 from secvm.coordinator._kernels import dispatch, fast, reference
 from secvm.coordinator._kernels.dispatch import Name
 from secvm.coordinator._kernels.sorting import sort_digests
@@ -164,6 +165,17 @@ def test_blocks_of_any_size_count_the_same(name: Name) -> None:
     for size in (64, 64 * 777, len(data)):
         blocks = (data[at : at + size] for at in range(0, len(data), size))
         assert_same(count_epoch(blocks, ROUNDS, dice=zeros, using=name), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_capsules_are_known_again_however_far_apart_they_lie(name: Name, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Blocks are gathered before they are looked at: without this, small ones lie side by side.
+    monkeypatch.setattr(counting, "_GATHERED_BYTES", 64)
+    data = many(300)
+    counted = count_epoch(
+        [data, *(data[at : at + 64] for at in range(0, len(data), 64))], ROUNDS, dice=zeros, using=name
+    )
+    assert_same(counted, by_the_book([data, data], ROUNDS))
 
 
 @pytest.mark.parametrize("name", NAMES)
