@@ -66,7 +66,7 @@ ADDRESS = "127.77.88.99"
 DATABASE_PASSWORD = "password-of-the-database-1234"
 LABELS = "a label's name"
 #: Files that hold what they are for: a person's device, the file of people, the passphrase that systemd hands over.
-OWN = ("devices", "people.jsonl", "credentials", "wrong", "host-0.toml")
+OWN = ("devices", "people.jsonl", "credentials", "wrong", "host-0.toml", "database.toml")
 
 
 class ToldRun(Federation):
@@ -183,7 +183,8 @@ class ToldRun(Federation):
         (wrong / "misplaced.toml").write_text(
             f'{misplaced}\n[[relays]]\nname = "r"\ntoken_sha256 = "{self._settings.admin_key[:40]}"\n'
         )
-        (wrong / "database.toml").write_text(
+        # Beside the others, whose clock and keys it names: it gets as far as the database.
+        (self.folder / "database.toml").write_text(
             f'{misplaced}\n[node]\nname = "n"\n[database]\nurl = "postgresql://secvm:{DATABASE_PASSWORD}@127.0.0.1:9/secvm"\n'
         )
         here, opens_nothing = str(self.folder), ("--passphrase-file", str(wrong / "passphrase"))
@@ -194,7 +195,7 @@ class ToldRun(Federation):
             (COORDINATOR, "protect-keys", "--remove", "--config", f"{here}/coordinator.toml", *opens_nothing),
             (RELAY, "serve", "--config", str(wrong / "relay.toml")),
             (COORDINATOR, "serve", "--config", str(wrong / "misplaced.toml")),
-            (COORDINATOR, "serve", "--config", str(wrong / "database.toml")),
+            (COORDINATOR, "serve", "--config", f"{here}/database.toml"),
         ]
         for number, command in enumerate(commands):
             # A database that is away is no fault of the settings.
@@ -289,6 +290,8 @@ def test_all_that_could_tell_was_searched(run: ToldRun) -> None:
     assert len(said) == ROUNDS * 3 * 9 * 3
     assert {text[:1] for text in said} <= {b"2", b"4", b"5", b"h"}
     assert b"does not open" in texts["command 0"]
+    assert b"token_sha256" in texts["command 5"]
+    assert b"the database does not answer" in texts["command 6"]
     # Kinds of secrets there were, none without an example.
     assert len(run.finder.secrets) >= 16
     assert all(run.finder.secrets.values())

@@ -367,9 +367,9 @@ def test_files_lie_in_the_folder_in_the_order_in_which_they_are_needed(tmp_path:
     written: list[str] = []
     write = coordinator.publisher._write
 
-    async def noted(path: str, data: bytes, *, known: bool) -> None:
+    async def noted(path: str, data: bytes | None) -> None:
         written.append(path)
-        await write(path, data, known=known)
+        await write(path, data)
 
     coordinator.publisher._write = noted  # type: ignore[method-assign]
     asyncio.run(coordinator.step())
