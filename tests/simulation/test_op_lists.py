@@ -156,3 +156,9 @@ def test_repro_a_driver_that_lost_its_lead_did_not_end() -> None:
 
 def test_repro_a_device_never_heard_that_an_experiment_was_over_before_its_first_round() -> None:
     Simulation(way="forward", rounds=2, seed=6).play([("operate", "node 0", "stop")])
+
+
+def test_repro_a_device_that_was_paused_while_it_asked_never_heard_that_it_was_over() -> None:
+    Simulation(way="round", rounds=1, seed=2111415982).play(
+        [("jump", "device 2", 5), ("operate", "node 1", "stop"), ("pause", "device 2"), ("upload", 3)]
+    )

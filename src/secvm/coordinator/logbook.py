@@ -277,7 +277,8 @@ class Logbook:
 
     def health(self) -> dict[str, object]:
         """For whoever runs it."""
-        logs = [log for log in self._logs.values() if log.size]
+        # In one go: whoever asks is in another thread than what begins a log.
+        logs = [log for log in tuple(self._logs.values()) if log.size]
         return {
             "name": self.terms.name,
             "key": self.terms.key.data.hex(),

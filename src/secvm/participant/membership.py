@@ -381,6 +381,9 @@ class Membership:
             self._poll_at = self._polling.again(now())
             return
         if not self._asks:
+            # Whoever is paused meanwhile has heard the ending all the same: it is believed once, and not a second time.
+            if news is not None and news.ending is not None and not self.left:
+                self._end(news.ending)
             return
         if news is None:
             self._poll_at = self._polling.failed(now())

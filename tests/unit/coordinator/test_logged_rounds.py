@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from secvm.coordinator.log_files import first_path, log_path, proof_path
-from secvm.coordinator.logbook import DIRECTORY
+from secvm.coordinator.logbook import DIRECTORY, Logbook, OneLog
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -379,3 +379,16 @@ def test_files_lie_in_the_folder_in_the_order_in_which_they_are_needed(tmp_path:
     assert at[proof_path(of.digest, 0)] < at[base]
     assert at[proof_path(of.digest, 1)] < at[f"{base}/manifest/1"]
     assert at[first_path(of.digest)] < at[base]
+
+
+def test_repro_health_is_told_while_a_log_begins_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    logbook = Logbook(MemoryStore(), None, TERMS)
+
+    def size(log: OneLog) -> int:
+        # As if the other thread had its turn just now.
+        begun = f"{len(logbook._logs):064x}"
+        logbook._logs[begun] = OneLog(begun, TERMS.log_key(begun), TERMS, None)
+        return log.tree.size
+
+    monkeypatch.setattr(OneLog, "size", property(size))
+    assert logbook.health()["waiting"] == 0
