@@ -156,3 +156,10 @@ def test_repro_a_driver_that_lost_its_lead_did_not_end() -> None:
 
 def test_repro_a_device_never_heard_that_an_experiment_was_over_before_its_first_round() -> None:
     Simulation(way="forward", rounds=2, seed=6).play([("operate", "node 0", "stop")])
+
+
+def test_repro_a_node_that_stood_still_looks_at_its_clock_when_it_goes_on() -> None:
+    # Of the simulation itself: it took the time at which a batch had come for that at which it was looked at.
+    Simulation(way="interval", rounds=1, seed=3).play(
+        [("until", "before opening"), ("stall", "node 0", 90), ("jump", "node 0", 70), ("until", "before end")]
+    )
