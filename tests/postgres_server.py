@@ -1,6 +1,8 @@
 """One PostgreSQL for all tests of this process, each in a database of its own. It is made when the first one asks."""
 
 import atexit
+import time
+from collections.abc import Callable
 from functools import cache
 
 from secvm.testing.postgres import PostgresCluster
@@ -13,3 +15,11 @@ def cluster() -> PostgresCluster:
     atexit.register(made.close)
     made.start()
     return made
+
+
+def wait_until(happens: Callable[[], object]) -> None:
+    """Look until it has happened."""
+    # Patience, not a measurement: what never happens shall fail, not hang.
+    until = time.monotonic() + 120
+    while not happens():
+        assert time.monotonic() < until, "this never happened"

@@ -6,7 +6,6 @@ Nodes, relay, witnesses and devices are real processes over loopback; time is st
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,8 +69,10 @@ class Failing:
         assert self._holder is not None
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         with psycopg.connect(self._database, autocommit=True) as looking:
-            while looking.execute(waiting).fetchall() != [(1,)]:
-                time.sleep(0.01)
+            self._federation.patiently(
+                lambda: b"yes" if looking.execute(waiting).fetchall() == [(1,)] else None,
+                "a driver that waits",
+            )
         looking.close()
         self._federation.children.pause(name)
         self._holder.commit()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +24,7 @@ from secvm.coordinator.store.postgres_shelf import PostgresShelf
 from secvm.errors import BadInputError, LocalProtocolError, SecVMError, StaleDriverError, StoreError
 from secvm.protocol.received import received_tree
 from secvm.testing.postgres import PostgresCluster
-from tests.postgres_server import cluster
+from tests.postgres_server import cluster, wait_until
 from tests.stores.kinds import block, experiment
 from tests.stores.test_nodes_on_a_store import FENCED
 
@@ -54,11 +54,6 @@ def drives(store: PostgresStore, holder: str = "a", lease_s: float = 60) -> Post
     term = store.lead(holder, lease_s)
     assert term is not None
     return store.driving(term)
-
-
-def wait_until(happens: Callable[[], object]) -> None:
-    while not happens():
-        pass
 
 
 def waiting(store: PostgresStore) -> int:

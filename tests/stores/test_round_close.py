@@ -20,7 +20,7 @@ from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.postgres_pool import Pool
 from secvm.errors import StoreError
 from secvm.testing.postgres import PostgresCluster
-from tests.postgres_server import cluster
+from tests.postgres_server import cluster, wait_until
 from tests.stores.kinds import block
 
 APPENDS: dict[str, Callable[[PostgresStore], bool]] = {
@@ -93,12 +93,10 @@ def close_in_the_middle(url: str, append: Callable[[PostgresStore], bool]) -> tu
 
         with writers_held(url) as are_waiting:
             writing = threads.submit(append, store)
-            while not are_waiting(1):
-                pass
+            wait_until(lambda: are_waiting(1))
             closed = threads.submit(close)
             # Either it waits for the writer, or it has not noticed that there is one.
-            while not (closed.done() or are_waiting(2)):
-                pass
+            wait_until(lambda: closed.done() or are_waiting(2))
         return writing.result(), closed.result(), content(store)
 
 
@@ -134,8 +132,7 @@ def test_writers_that_wait_for_the_closing_are_refused(url: str, method: str) ->
             connection.execute(b"UPDATE epochs SET closed = true WHERE epoch = 7")
             writing = threads.submit(APPENDS[method], node)
             waits = b"SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            while not connection.execute(waits).fetchall():
-                pass
+            wait_until(lambda: connection.execute(waits).fetchall())
         assert not writing.result()
         assert content(store) == [b"early"]
         assert store.deposits(7) == []

@@ -26,7 +26,7 @@ from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
 from secvm.crypto.lanes import Lanes
-from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
+from secvm.errors import MalformedMessageError, RefusedPackageError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
 from secvm.runtime.group_commit import GroupCommit
@@ -141,30 +141,20 @@ class Ingest:
             raise MalformedMessageError("a capsule has another size", problem="wrong-size")
         return self._add(_Item(reply, size, self._epoch(capsule[0]), capsule=capsule))
 
-    def take_batch(self, packed: bytes, reply: Reply, *, whole: bool = False) -> asyncio.Future[Response]:
-        """A relay's batch. Capsules that have no epoch now are dropped; if none is left, the batch is refused.
-
-        ``whole``: nothing is dropped, one that has none refuses the batch.
-        """
+    def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
+        """A relay's batch: all of it is stored, or it is refused."""
         key_ids = first_bytes(packed)
-        refused: RemoteProtocolError = MalformedMessageError("a batch without capsules")
-        groups: list[tuple[int, bytes]] = []
-        for key_id in sorted(set(key_ids)):
-            try:
-                epoch = self._epoch(key_id)
-            except RemoteProtocolError as error:
-                if whole:
-                    raise
-                refused = error
-                continue
-            if key_ids.count(key_id) == len(key_ids) <= GROUP:
-                groups.append((epoch, packed))
-            else:
-                some = [capsule for capsule in unpack(packed) if capsule[0] == key_id]
-                groups += [(epoch, pack(some[i : i + GROUP])) for i in range(0, len(some), GROUP)]
-        if not groups:
-            raise refused
-        return self._add(_Item(reply, len(packed), groups[0][0], groups=groups))
+        if not key_ids:
+            raise MalformedMessageError("a batch without capsules")
+        if key_ids.count(key_ids[0]) != len(key_ids):
+            # Taken by one epoch and refused by another, it could be answered neither with yes nor with no.
+            raise MalformedMessageError("a batch of several epochs")
+        epoch = self._epoch(key_ids[0])
+        groups = [(epoch, packed)]
+        if len(key_ids) > GROUP:
+            capsules = unpack(packed)
+            groups = [(epoch, pack(capsules[i : i + GROUP])) for i in range(0, len(capsules), GROUP)]
+        return self._add(_Item(reply, len(packed), epoch, groups=groups))
 
     def take_record(self, epoch: int, record: bytes, reply: Reply, spent: bytes = b"") -> asyncio.Future[Response]:
         """A package that the gateway has opened and admitted; ``spent`` as it says there."""
@@ -220,10 +210,8 @@ class Ingest:
                 took = took_records[item.epoch]
             elif item.deposit is not None:
                 took = self._store.deposit(item.deposit, [packed for _, packed in item.groups])
-            elif item.capsule:
-                took = took_sealed[item.epoch]
             else:
-                took = any(took_sealed[epoch] for epoch, _ in item.groups)
+                took = took_sealed[item.epoch]
             item.took = took
             answers.append(item.reply(None if took else PROBLEMS["stale"]))
         return answers

@@ -26,7 +26,7 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.capsules import unpack
 from secvm.crypto.lanes import LANES, Lanes
 from secvm.crypto.oblivious import GatewayKeys
-from secvm.errors import StoreError
+from secvm.errors import LocalProtocolError, StoreError
 from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
@@ -40,6 +40,8 @@ GROUPS = 32
 TAKEN, TAKEN_IN_LANES = 3000, 12_000
 #: How long groups may gather while nobody waits.
 GATHER_S = 0.05
+#: After so many faults of its own a process leaves an epoch to others.
+MOST_OWN_FAULTS = 3
 #: How long to leave a store alone that failed.
 PAUSE_S = 1.0
 #: How long to wait before asking again for what another node is opening.
@@ -82,6 +84,10 @@ class Opener:
         self._groups = self._taken // 1000
         #: Epochs in which something may be sealed.
         self._sealed: set[int] = set()
+        #: How often this process could not open an epoch, by a fault that is not the store's. After a few it asks no
+        #: more until what runs has changed, so that its claims end and other nodes open what it cannot. Its own driver
+        #: tries all the same, in ``finish``.
+        self._own_faults: Counter[int] = Counter()
         self._something = asyncio.Event()
         self._stopping = asyncio.Event()
         # Two that open the same groups would do no harm, only the same work.
@@ -98,6 +104,7 @@ class Opener:
         self._keys = {}
         self._sealed = {key.epoch for key in present.keys}
         self._seen &= self._sealed
+        self._own_faults.clear()
         self._something.set()
 
     def notice(self, epoch: int) -> None:
@@ -136,7 +143,8 @@ class Opener:
             except TimeoutError:
                 self._sealed |= {key.epoch for key in self._present.keys}
             self._something.clear()
-            epochs, self._sealed = sorted(self._sealed), set()
+            epochs = sorted(epoch for epoch in self._sealed if self._own_faults[epoch] < MOST_OWN_FAULTS)
+            self._sealed = set()
             for epoch in epochs:
                 try:
                     while not self._stopping.is_set() and await self._open_some(epoch):
@@ -145,6 +153,7 @@ class Opener:
                     self._faults.add()
                     if self._log is not None:
                         self._log.tell("opener-failed", epoch=epoch, error=fault_name(error))
+                    self._own_faults[epoch] += not isinstance(error, StoreError)
                     self.notice(epoch)
                     await self._nap(self._pause_s)
 
@@ -186,7 +195,12 @@ class Opener:
                 await asyncio.sleep(0)
             self._groups = max(1, min(GROUPS, self._taken * len(groups) // max(1, taken)))
             numbers, block = [number for number, _ in groups], b"".join(parts)
-            await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block, b"".join(spent))
+            try:
+                await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block, b"".join(spent))
+            except LocalProtocolError:
+                # We took so long that our claims ended, and another node has opened some of them: what is left?
+                self._faults.add()
+                return True
         self._opened.add(len(block) // RECORD_BYTES)
         for problem, count in dropped.items():
             self._dropped.add(count, problem=problem)

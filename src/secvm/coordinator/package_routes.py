@@ -183,8 +183,8 @@ class PackageRoutes:
 
     # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _batch(self, packed: bytes, final: bool) -> Awaitable[Response]:
-        return self._ingest.take_batch(packed, _accepted, whole=not final)
+    def _batch(self, packed: bytes, _final: bool) -> Awaitable[Response]:
+        return self._ingest.take_batch(packed, _accepted)
 
     async def _deposit(self, body: bytes, _final: bool) -> Response:
         try:

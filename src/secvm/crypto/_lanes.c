@@ -6,8 +6,8 @@
  * header but the compiler's and libc's is needed.
  *
  * Promises: no branch and no address depends on a secret; of a capsule whose tag is wrong nothing is written; every
- * array of ours that held a secret is wiped before the function returns (registers that a compiler spilled are beyond
- * what C can promise).
+ * array that held a key or a whole secret is wiped before the function returns (what the ladder passes by value, and
+ * registers that a compiler spilled, are beyond what C can promise).
  */
 #include <immintrin.h>
 #include <stddef.h>

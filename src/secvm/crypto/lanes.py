@@ -19,6 +19,7 @@ from typing import Final
 from secvm.crypto import kdf
 from secvm.crypto.hpke import AES_128_GCM, TAG_BYTES, Schedule
 from secvm.crypto.kem import EXPAND_TEXT, EXTRACT_TEXT, X25519PrivateKey
+from secvm.errors import LocalProtocolError
 
 #: So many at once.
 LANES = 8
@@ -78,6 +79,7 @@ class LaneKey:
             "nonce": schedule.nonce_info + b"\1",
         }
         for name, text in texts.items():
+            assert len(text) <= ctypes.sizeof(getattr(self._key, name)), "the C source has room for longer ones"
             ctypes.memmove(getattr(self._key, name), text, len(text))
             setattr(self._key, f"{name}_size", len(text))
         ctypes.memmove(self._key.private_key, private.secret_bytes(), _POINT_BYTES)
@@ -113,6 +115,9 @@ class Lanes:
         count = len(capsules)
         sizes = array("I", map(len, capsules))
         assert sizes.itemsize == 4, "the C source has 32 bits for a size"
+        # Whoever calls has looked already; here a size that is too small would be read past its end.
+        if min(sizes, default=OVERHEAD_BYTES) < OVERHEAD_BYTES:
+            raise LocalProtocolError("too short for a capsule")
         side_by_side = b"".join(capsules)
         opened = bytearray(len(side_by_side))
         fates = ctypes.create_string_buffer(count)

@@ -1,4 +1,4 @@
-"""Mutations: four things that keep packages from being lost or counted twice, each taken out of the real source.
+"""Mutations: things that keep packages from being lost or counted twice, each taken out of the real source.
 
 A mutation is a few replacements of text. In a tree so changed, the tests that it names must fail: that shows that they
 look at what they are there for. What is taken out, and what it would do to people:
@@ -56,6 +56,16 @@ MUTATIONS: Mapping[str, Mutation] = {
             ),
         ),
         (f"{_LISTS}::test_a_driver_that_lost_its_lead_changes_nothing",),
+    ),
+    "fencing in the database": Mutation(
+        (
+            Edit(
+                "src/secvm/coordinator/store/sql/driver.sql",
+                "SELECT true FROM driver WHERE term = %(term)s AND NOT resigned FOR SHARE;",
+                "SELECT true FROM driver WHERE term >= %(term)s;",
+            ),
+        ),
+        ("tests/stores/test_nodes_on_a_store.py",),
     ),
     "dedup": Mutation(
         (

@@ -13,7 +13,7 @@ from secvm.coordinator.answers import ACCEPTED
 from secvm.coordinator.counting import RoundToCount, count_epoch
 from secvm.coordinator.gateway import open_block
 from secvm.coordinator.ingest import Ingest
-from secvm.coordinator.opener import SLICE, Opener
+from secvm.coordinator.opener import MOST_OWN_FAULTS, SLICE, Opener
 from secvm.coordinator.present import Present
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -39,6 +39,7 @@ from tests.unit.coordinator.package_path import (
     sealed_package,
     train,
 )
+from tests.unit.coordinator.rounds import until
 from tests.unit.protocol.helpers import START
 
 PACKAGES = [train(i % 11) for i in range(250)]
@@ -181,6 +182,41 @@ def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() -> None:
         ("opener-failed", EPOCH, "other"),
     ]
     assert 'secvm_coordinator_dropped_total{problem="garbage"} 1.0' in told
+
+
+def test_what_this_process_cannot_open_is_left_to_others_after_a_few_attempts() -> None:
+    store, metrics = FailingStore(), Metrics("coordinator")
+    store.append_sealed(EPOCH, [pack(CAPSULES)])
+    store.failures = [ValueError("a fault of our own")] * 9
+
+    async def check() -> None:
+        opener = Opener(store, metrics=metrics, gather_s=0, pause_s=0)
+        opener.update(PRESENT)
+        opener.start()
+        opener.notice(EPOCH)
+        await until(lambda: f"opener_faults_total {float(MOST_OWN_FAULTS)}" in page(metrics))
+        for _ in range(9):
+            opener.notice(EPOCH)
+            await asyncio.sleep(0)
+        await opener.close()
+
+    asyncio.run(check())
+    assert f"opener_faults_total {float(MOST_OWN_FAULTS)}" in page(metrics)
+    assert store.left_sealed(EPOCH)
+
+
+def test_claims_that_ended_on_the_way_are_no_fault_that_ends_a_driver() -> None:
+    store = FailingStore()
+    store.append_sealed(EPOCH, [pack(CAPSULES)])
+    store.failures = [LocalProtocolError("some of these groups are opened already, others are not")]
+
+    async def check() -> None:
+        opener = Opener(store, metrics=Metrics("coordinator"))
+        opener.update(PRESENT)
+        await opener.finish(EPOCH)
+
+    asyncio.run(check())
+    assert opened(store) == EXPECTED
 
 
 def test_an_opener_that_is_closed_leaves_the_rest_sealed() -> None:

@@ -271,14 +271,19 @@ def test_a_batch_is_stored_as_it_is_and_opened_behind_the_scenes() -> None:
     asyncio.run(check())
 
 
-def test_of_a_batch_what_has_no_epoch_is_dropped() -> None:
+def test_repro_a_batch_is_stored_as_a_whole_or_refused_as_a_whole() -> None:
+    # What one epoch had taken and another had not was answered 202: acknowledged, and some of it lost.
     async def check() -> None:
         before = replace(OPEN_ROUND, number=ROUND - 1, epoch=EPOCH - 1)
         present = Present((before, OPEN_ROUND), (OLD_KEY, KEY))
         async with running(present=present) as path:
             now, old = sealed_package().capsule, sealed_package(number=ROUND - 1, key=OLD_KEY).capsule
             unknown = sealed_package(key=UNKNOWN_KEY).capsule
-            assert (await path.batch([old, now, unknown, now])).status == 202
+            for mixed in ([old, now], [now, unknown]):
+                assert problem(await path.batch(mixed)) == "garbage"
+            assert not path.store.left_sealed(EPOCH)
+            assert not path.store.left_sealed(EPOCH - 1)
+            assert (await path.batch([now, now])).status == (await path.batch([old])).status == 202
             assert [group for _, group in path.store.sealed(EPOCH, 9)] == [packing.pack([now, now])]
             assert [group for _, group in path.store.sealed(EPOCH - 1, 9)] == [packing.pack([old])]
             assert problem(await path.batch([unknown])) == "unknown-key"

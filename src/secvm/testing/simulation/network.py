@@ -184,6 +184,8 @@ class _Asked:
         return found
 
     async def _serve(self, party: Party, later: Awaitable[Response] | None) -> Response:
+        # Now, and not when it came: whoever stood still looks at its clock when it goes on.
+        self._at = party.clock.now()
         answer = party.handle(self._request) if later is None else later
         return await answer if isinstance(answer, Awaitable) else answer
 

@@ -7,7 +7,6 @@ has all of them; whoever draws lists, hypothesis in tests or ``draw`` here, draw
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from collections.abc import Mapping, Sequence
 
@@ -81,15 +80,16 @@ WEIGHTS: Mapping[str, int] = {
 def table(weights: Mapping[str, int] = WEIGHTS, *, each: int = 50) -> list[Op]:
     """All operations side by side, each kind as often as it weighs: whoever draws from here draws with these weights.
 
-    The first ones are the simplest, for those who shrink towards the beginning.
+    The simplest comes first, for those who shrink towards the beginning. The others are in no order: whoever prefers
+    some numbers to others prefers no kind.
     """
     found: list[Op] = []
     for name, weight in weights.items():
         whole = list(itertools.product(*KINDS[name]))
-        # Others of the same kind come first, so that few of them differ in more than one thing.
-        step = next(step for step in range(len(whole) // 2 + 1, len(whole) + 2) if math.gcd(step, len(whole)) == 1)
-        found += [(name, *whole[i * step % len(whole)]) for i in range(each * weight)]
-    return found
+        # All of them in turn, and each as often as the next.
+        found += [(name, *whole[i % len(whole)]) for i in range(max(each * weight, len(whole)))]
+    random.Random("table").shuffle(found)  # noqa: S311  (always the same order)
+    return [("wait", 1), *found]
 
 
 def draw(dice: random.Random, *, most: int = 30, weights: Mapping[str, int] = WEIGHTS) -> list[Op]:

@@ -82,9 +82,10 @@ class Truth:
             if fate is None:
                 fate = self.fates[digest] = Fate(capsule, self.epoch_of(capsule))
             # Of a batch, only what belongs to an epoch that takes capsules is taken; the rest is dropped.
-            fate.due |= told == "due" and (request.path != "/v1/batch" or takes(fate.epoch, at))
+            dropped = told == "due" and request.path == "/v1/batch" and not takes(fate.epoch, at)
+            fate.due |= told == "due" and not dropped
             fate.refused |= told == "refused"
-            fate.open |= told == "open"
+            fate.open |= told == "open" or dropped
         self.done[told] += 1
         if request.path == "/v1/deposit":
             self.done["deposits"] += told == "due"
