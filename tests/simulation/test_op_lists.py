@@ -158,14 +158,14 @@ def test_repro_a_device_never_heard_that_an_experiment_was_over_before_its_first
     Simulation(way="forward", rounds=2, seed=6).play([("operate", "node 0", "stop")])
 
 
-<<<<<<< HEAD
 def test_repro_a_device_that_was_paused_while_it_asked_never_heard_that_it_was_over() -> None:
     Simulation(way="round", rounds=1, seed=2111415982).play(
         [("jump", "device 2", 5), ("operate", "node 1", "stop"), ("pause", "device 2"), ("upload", 3)]
-=======
+    )
+
+
 def test_repro_a_node_that_stood_still_looks_at_its_clock_when_it_goes_on() -> None:
     # Of the simulation itself: it took the time at which a batch had come for that at which it was looked at.
     Simulation(way="interval", rounds=1, seed=3).play(
         [("until", "before opening"), ("stall", "node 0", 90), ("jump", "node 0", 70), ("until", "before end")]
->>>>>>> sim
     )
