@@ -65,7 +65,7 @@ MUTATIONS: Mapping[str, Mutation] = {
                 "SELECT true FROM driver WHERE term >= %(term)s;",
             ),
         ),
-        ("tests/stores/test_nodes_on_a_store.py",),
+        ("tests/stores/test_nodes_on_a_store.py::test_stale_driver_can_do_nothing",),
     ),
     "dedup": Mutation(
         (

@@ -19,6 +19,8 @@ def test_a_mutation_still_applies(name: str, repository: Path, tmp_path: Path) -
     for edit in mutation.edits:
         edit.apply(tmp_path)
     for edit in mutation.edits:
+        if edit.file.endswith(".sql"):
+            continue
         ast.parse((tmp_path / edit.file).read_text(encoding="utf-8"))
 
 
