@@ -130,7 +130,7 @@ class KeptState(DeviceState):
     """A state in SQLite's memory: it outlives its device as a file would, and asks nothing of the disk."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "state"
+        self._path, self._lock = folder / "state", None
         self._db = sqlite3.connect(":memory:", isolation_level=None)
         state_module._prepare(self._db, self._path, "OFF")
         self._unsynced = True

@@ -27,7 +27,7 @@ import httptools
 Place = tuple[str, int]
 _CHUNK = 2**16
 _LOOK_EVERY_S = 0.15
-_LOOK_PATIENCE_S = 0.6
+_LOOK_PATIENCE_S = 3.0
 _CONNECT_PATIENCE_S = 1.0
 
 
