@@ -153,6 +153,12 @@ class Network:
         return asked.answer
 
 
+def _never_mind(answer: object) -> None:
+    """Of an answer that nobody waits for any more, nothing is left."""
+    if asyncio.iscoroutine(answer):
+        answer.close()
+
+
 class _Asked:
     """A request at the door of somebody."""
 
@@ -170,14 +176,19 @@ class _Asked:
                 self.answered(found)
                 return
             later = found
-        party.life.spawn(self._serve(party, later)).add_done_callback(self._served)
+        serving = party.life.spawn(self._serve(party, later))
+        serving.add_done_callback(self._served)
+        # Whoever died before it began has not waited for it.
+        serving.add_done_callback(lambda _task: _never_mind(later))
 
     def _at_once(self, party: Party) -> Response | Awaitable[Response] | None:
+        found: Response | Awaitable[Response] | None = None
         try:
             party.life.point()
             found = party.life.run(party.handle, self._request)
             party.life.point()
         except KilledError:
+            _never_mind(found)
             return None
         except Exception:  # noqa: BLE001  (a handler that raises is a 500 to the outside)
             return Response(500)
