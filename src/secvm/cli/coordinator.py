@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.cli.output import Format, FormatOption, emit
 from secvm.cli.passphrases import (
     NewPassphraseFd,
     NewPassphraseFile,
@@ -20,7 +20,8 @@ from secvm.cli.passphrases import (
     passphrase_of,
     protect_and_tell,
 )
-from secvm.errors import BadInputError, StoreError
+from secvm.cli.services import worth_another_start
+from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
     from secvm.coordinator.store.postgres_migrations import Migration
@@ -57,12 +58,8 @@ def serve(
     """
     from secvm.coordinator.main import serve as serve_coordinator
 
-    try:
+    with worth_another_start():
         serve_coordinator(config, passphrase_of(passphrase_file, passphrase_fd))
-    except StoreError as fault:
-        # Not what a person has to put right, as settings are: a service manager starts it again (deploy/).
-        note(f"secvm: {fault}" + (f"\n{fault.next_step}" if fault.next_step else ""))
-        raise typer.Exit(1) from None
 
 
 @app.command()

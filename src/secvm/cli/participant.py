@@ -18,6 +18,7 @@ from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.cli.participant_state import MaybeConfigOption, consent_of, known_digest, open_state
 from secvm.cli.participant_vault import FolderOption, open_vault
 from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
+from secvm.cli.services import worth_another_start
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.state import DeviceState, Status
@@ -162,7 +163,8 @@ def run(config: ConfigOption, passphrase_file: PassphraseFile = None, passphrase
     """
     from secvm.participant.main import run as run_device
 
-    run_device(config, passphrase_of(passphrase_file, passphrase_fd))
+    with worth_another_start():
+        run_device(config, passphrase_of(passphrase_file, passphrase_fd))
 
 
 @app.command()

@@ -16,6 +16,7 @@ from secvm.cli.passphrases import (
     passphrase_of,
     protect_and_tell,
 )
+from secvm.cli.services import worth_another_start
 
 app = typer.Typer(
     help="Run a relay: it knows who, not what.",
@@ -45,7 +46,8 @@ def serve(
     """
     from secvm.relay.main import serve as serve_relay
 
-    serve_relay(config, passphrase_of(passphrase_file, passphrase_fd))
+    with worth_another_start():
+        serve_relay(config, passphrase_of(passphrase_file, passphrase_fd))
 
 
 @app.command()

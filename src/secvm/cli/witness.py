@@ -18,6 +18,7 @@ from secvm.cli.passphrases import (
     passphrase_of,
     protect_and_tell,
 )
+from secvm.cli.services import worth_another_start
 
 app = typer.Typer(
     help="Run a witness: it cosigns what has grown out of what it saw.",
@@ -45,7 +46,8 @@ def serve(config: Config, passphrase_file: PassphraseFile = None, passphrase_fd:
     """
     from secvm.witness.main import serve as serve_witness
 
-    serve_witness(config, passphrase_of(passphrase_file, passphrase_fd))
+    with worth_another_start():
+        serve_witness(config, passphrase_of(passphrase_file, passphrase_fd))
 
 
 @app.command()
