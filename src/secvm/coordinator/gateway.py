@@ -193,15 +193,14 @@ class Gateway:
             round_number=found.number,
         )
 
-    def fetch(self, capsule: bytes, *, final: bool = True) -> bytes | None:
+    def fetch(self, capsule: bytes) -> bytes:
         """The sealed answer to a sealed fetch, at any time while its key is here. Raises ``RemoteProtocolError`` where
-        the capsule does not open. None where nothing was found and this is not the ``final`` word.
+        the capsule does not open.
         """
         opened = self._present.keys_of(self._epoch(capsule)).open(capsule)
-        fetched = self._fetched(opened.request, final=final)
-        return None if fetched is None else opened.seal_response(fetched, self._dice)
+        return opened.seal_response(self._fetched(opened.request), self._dice)
 
-    def _fetched(self, request: bytes, *, final: bool) -> bytes | None:
+    def _fetched(self, request: bytes) -> bytes:
         date = self._date()
         try:
             wanted = read_request(request)
@@ -211,8 +210,6 @@ class Gateway:
             problem = PROBLEMS["garbage"]
             return fetch_answer(problem.status, problem.to_bytes(), date)
         found = self._public(wanted.path)
-        if found is None and not final:
-            return None
         return fetch_answer(404, b"", date) if found is None else fetch_answer(200, found[0], date)
 
     def _epoch(self, capsule: bytes) -> int:

@@ -11,7 +11,8 @@ read of a request, and of a relay its token. Packages are taken from relays alon
 to anybody: quotas and the floor on clients are the relay's work, and who goes round it would go round them.
 
 Where several nodes have one store, this one may not have heard yet of the newest round or key: before it refuses a
-package for that, it looks once more.
+package for that, it looks once more. Before it answers a fetch it always does: what it holds in memory is not told
+while the rest cannot be had.
 """
 
 from __future__ import annotations
@@ -157,26 +158,21 @@ class PackageRoutes:
     def _fetch(self, capsule: bytes, final: bool) -> Response | Awaitable[Response]:
         if not final:
             return self._fetch_elsewhere(capsule)
-        return _fetched(self._gateway.fetch(capsule))
+        return Response(200, self._gateway.fetch(capsule), RESPONSE_MEDIA_TYPE)
 
     async def _fetch_elsewhere(self, capsule: bytes) -> Response:
         """In a thread: what is fetched may lie in a database over the network, and others shall not wait for it."""
         assert self._refresh is not None
         try:
-            try:
-                answer = await asyncio.to_thread(self._gateway.fetch, capsule, final=False)
-            except RemoteProtocolError as error:
-                if error.problem not in _PERHAPS_NEWS:
-                    raise
-                answer = None
-            if answer is None:
-                await self._refresh()
-                answer = await asyncio.to_thread(self._gateway.fetch, capsule)
+            # Also what lies in memory is not answered while the database is away: receipts lie there alone, and devices
+            # take it for ill will when those cannot be had and everything else can.
+            await self._refresh()
+            answer = await asyncio.to_thread(self._gateway.fetch, capsule)
         except RemoteProtocolError as error:
             return problem_response(problem_of(error))
         except StoreError:
             return problem_response(PROBLEMS["try-later"])
-        return _fetched(answer)
+        return Response(200, answer, RESPONSE_MEDIA_TYPE)
 
     def _capsule(self, capsule: bytes, _final: bool) -> Awaitable[Response]:
         return self._ingest.take_capsule(capsule, _accepted)
@@ -227,11 +223,6 @@ class PackageRoutes:
 
 def _is_of(media_type: str, told: str) -> bool:
     return told == media_type or told.partition(";")[0].strip().lower() == media_type
-
-
-def _fetched(answer: bytes | None) -> Response:
-    assert answer is not None
-    return Response(200, answer, RESPONSE_MEDIA_TYPE)
 
 
 def _accepted(problem: Problem | None) -> Response:

@@ -148,18 +148,33 @@ def test_where_the_store_cannot_be_asked_it_may_come_again() -> None:
     asyncio.run(check())
 
 
-def test_a_sealed_fetch_of_a_file_that_is_news_is_answered() -> None:
+@pytest.mark.parametrize("stale", ["nothing", "the round before"])
+def test_a_sealed_fetch_is_answered_by_a_view_that_is_not_older(stale: str) -> None:
     async def check() -> None:
         view = View()
-        async with running(refresh=view.refresh) as path:
+        async with running(present=STALE[stale], refresh=view.refresh) as path:
             view.path = path
             for name, status in (("/v1/keys", 200), ("/v1/experiments", 404)):
                 sealed = seal(fetch_request(name))
                 told = await path.post("/v1/fetch", sealed.capsule)
                 assert read_answer(sealed.open_response(told.body)).status == status
-            # Looked for twice: before and after the look.
-            assert path.fetched == ["/v1/keys", "/v1/experiments", "/v1/experiments"]
-            assert view.looks == 1
+            assert path.fetched == ["/v1/keys", "/v1/experiments"]
+            assert view.looks == 2
+
+    asyncio.run(check())
+
+
+def test_repro_a_manifest_from_memory_while_receipts_lie_in_a_database_that_is_away() -> None:
+    """Devices took it for ill will: no receipt could be had, although other files were served."""
+
+    async def check() -> None:
+        view = View()
+        async with running(refresh=view.refresh) as path:
+            view.path, view.away = path, True
+            # This one is at hand, and is not told of either.
+            told = await path.post("/v1/fetch", seal(fetch_request("/v1/keys")).capsule)
+            assert (problem(told), told.headers["retry-after"]) == ("try-later", "2")
+            assert path.fetched == []
 
     asyncio.run(check())
 

@@ -97,7 +97,8 @@ class Deployment(Federation):
 
     def _make_door(self) -> Door:
         places = [(self.address(name), self._ports[name]) for name in self.node_names]
-        return Passage(places, port=self._ports[COORDINATOR])
+        self._nodes_door = Passage(places, port=self._ports[COORDINATOR])
+        return self._nodes_door
 
     def _make_settings(self, *, seed: str, floor: int, quota: int) -> FederationSettings:
         settings = ChaosSettings(
@@ -154,6 +155,9 @@ class Deployment(Federation):
             door.start()
         super().start_servers()
         self._await(self.well, "a driver")
+        # The door looks for itself; until it has found them it hangs up on whoever asks.
+        doors = [*self._relay_doors, *([self._nodes_door] if self.node_names else [])]
+        self._await(lambda: all(door.all_well() for door in doors), "doors that have found everybody")
 
     def stop(self) -> None:
         # Whoever was stopped hears nothing else.

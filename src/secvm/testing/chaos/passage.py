@@ -107,6 +107,10 @@ class Passage:
         """How many of the places answer."""
         return len(self._well)
 
+    def all_well(self) -> bool:
+        """Whether each of the places answers."""
+        return self.well() == len(self._places)
+
     # ── in the thread ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:

@@ -77,6 +77,7 @@ def test_parties_alike_take_turns_and_the_dead_are_gone_round() -> None:
             places = [("127.0.0.1", first), ("127.0.0.1", second), ("127.0.0.1", free_port())]
             with Passage(places, watch=watch) as passage:
                 wait_for(passage, 2)
+                assert not passage.all_well()
                 told = {asked(passage.port, "GET", "/who") for _ in range(40)}
                 assert told == {(200, b"one"), (200, b"two")}
                 large = bytes(300_000)
@@ -92,6 +93,7 @@ def test_parties_alike_take_turns_and_the_dead_are_gone_round() -> None:
 def test_one_connection_carries_many_requests() -> None:
     with party(b"one") as port, Passage([("127.0.0.1", port)]) as passage:
         wait_for(passage, 1)
+        assert passage.all_well()
         connection = http.client.HTTPConnection("127.0.0.1", passage.port, timeout=10)
         for number in range(20):
             connection.request("POST", "/", b"%d" % number)
