@@ -94,6 +94,7 @@ def test_wheel_says_what_each_party_needs(wheel: Path) -> None:
     assert set(metadata.get_all("Provides-Extra", [])) == {
         "coordinator",
         "dask",
+        "dashboard",
         "postgres",
         "estimator",
         "plots",

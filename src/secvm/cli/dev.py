@@ -177,7 +177,7 @@ def lock(
     """
     root = checkout()
     newest = ["--upgrade"] if upgrade else []
-    extras = ("estimator", "plots", "relay", "witness", "coordinator", "tokens", "dask", "postgres")
+    extras = ("estimator", "plots", "relay", "witness", "coordinator", "dashboard", "tokens", "dask", "postgres")
     run = [
         "pyproject.toml",
         "--constraints",

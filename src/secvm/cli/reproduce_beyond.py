@@ -41,7 +41,7 @@ def beyond(
     """
     from secvm.lab.beyond.findings import Asked, find
     from secvm.lab.beyond.page import page_of
-    from secvm.lab.report.page import check_folder, write_report
+    from secvm.pages.page import check_folder, write_report
 
     began = time.perf_counter()
     if folder is not None:

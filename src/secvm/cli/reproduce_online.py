@@ -42,7 +42,7 @@ def online(
     from secvm.lab.online.reproduction import reproduce
     from secvm.lab.online.reproduction_page import page
     from secvm.lab.online.words import TitleWords
-    from secvm.lab.report.page import check_folder, write_report
+    from secvm.pages.page import check_folder, write_report
 
     begun = time.monotonic()
     if folder is not None:

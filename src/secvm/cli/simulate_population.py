@@ -118,7 +118,7 @@ def simulate(
     from secvm.lab.online.run import Attack
     from secvm.lab.online.scenario import Scenario, page, play
     from secvm.lab.online.words import TitleWords
-    from secvm.lab.report.page import check_folder, write_report
+    from secvm.pages.page import check_folder, write_report
 
     begun = time.monotonic()
     if folder is not None:

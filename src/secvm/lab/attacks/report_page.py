@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from secvm.lab.attacks.attack import Curve, Measurement
 from secvm.lab.attacks.report import Row
-from secvm.lab.report.parts import cards, numbers_behind, shell, table
 from secvm.lab.svg import Axes, Line, Rule, line_chart
+from secvm.pages.parts import cards, numbers_behind, shell, table
 
 #: The overview's own units: a line for each attack, names on the left, a scale from 0 to 1.
 _WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 880, 330, 20, 30, 26

@@ -10,8 +10,8 @@ from secvm.lab.beyond.hashes import Cell
 from secvm.lab.beyond.problems import Problem
 from secvm.lab.beyond.trial import Mean, Outcome
 from secvm.lab.beyond.ways import LINEAR, NETWORK, REAL
-from secvm.lab.report.figure import Curve, Figure
-from secvm.lab.report.page import Page
+from secvm.pages.figure import Curve, Figure
+from secvm.pages.page import Page
 
 NOT_COVERED = (
     "A package of a network names a hidden unit besides a word, and which units a person sends for depends on the"

@@ -12,7 +12,7 @@ from secvm.lab.demo.report_parts import (
     participants_figure,
 )
 from secvm.lab.demo.result import PLUMBING, DemoResult, Guarantee
-from secvm.lab.report.parts import cards, number, percent, shell, table
+from secvm.pages.parts import cards, number, percent, shell, table
 
 
 def report_page(result: DemoResult) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from secvm.lab.demo.result import DemoResult
-from secvm.lab.report.parts import number, numbers_behind, percent
 from secvm.lab.svg import Axes, Bars, Line, Rule, bar_chart, line_chart, nice_top
 from secvm.learning.aggregate.scoring import Share
+from secvm.pages.parts import number, numbers_behind, percent
 
 #: Classes beyond so many share colours.
 COLOURS = 4

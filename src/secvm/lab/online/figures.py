@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from secvm.lab.online.result import MINORITY, Line, Run
-from secvm.lab.report.figure import Curve, Figure, Shade
 from secvm.learning.aggregate.scoring import Share
+from secvm.pages.figure import Curve, Figure, Shade
 
 #: The minority is drawn in one colour everywhere, the majority in another, both together in a third.
 _COLOURS = (0, 1)

@@ -6,7 +6,7 @@ from secvm.lab.online import figures
 from secvm.lab.online.choosing import Tried
 from secvm.lab.online.reproduction import Pair, Reproduction, ShortRows
 from secvm.lab.online.result import MINORITY, Drop, Run
-from secvm.lab.report.page import Page
+from secvm.pages.page import Page
 
 
 def page(found: Reproduction, command: str, seconds: float) -> Page:

@@ -11,7 +11,7 @@ from secvm.lab.online.crowd import crowd
 from secvm.lab.online.plan import Plan
 from secvm.lab.online.result import Run
 from secvm.lab.online.run import Attack, Stage, check_plan, simulate
-from secvm.lab.report.page import Page
+from secvm.pages.page import Page
 
 
 @dataclass(frozen=True, slots=True)

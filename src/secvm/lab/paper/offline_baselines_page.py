@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from secvm.lab.report.figure import Curve, Figure, Rule
-from secvm.lab.report.page import Page
-from secvm.lab.report.parts import percent
-from secvm.lab.report.ticks import scientific
+from secvm.pages.figure import Curve, Figure, Rule
+from secvm.pages.page import Page
+from secvm.pages.parts import percent
+from secvm.pages.ticks import scientific
 
 #: Families of the figure: how their ways' names begin, and their colours.
 _FAMILIES = (("SecVM, swift with cover", 0), ("central DP", 2), ("local DP", 1))

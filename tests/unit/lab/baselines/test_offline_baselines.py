@@ -15,9 +15,9 @@ from secvm.lab.baselines.packages import Packages
 from secvm.lab.baselines.scikit import Scikit, unit_matrix
 from secvm.lab.paper.offline_baselines import EPSILONS, NOBODY, Way, baselines, run, summary, ways
 from secvm.lab.paper.offline_baselines_page import add, figure, table
-from secvm.lab.report.page import Page
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.rows import BinnedRows
+from secvm.pages.page import Page
 from tests.unit.lab.baselines.crowds import crowd, rows_of
 
 _EPSILON = 4.0

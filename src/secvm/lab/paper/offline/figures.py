@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from secvm.lab.paper.offline.statements import PAPER_HASHED, PAPER_UNHASHED
-from secvm.lab.report.figure import Curve, Figure, Rule
+from secvm.pages.figure import Curve, Figure, Rule
 
 #: Names of all figures there can be.
 NAMES = (

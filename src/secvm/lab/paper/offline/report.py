@@ -12,7 +12,7 @@ from secvm.lab.paper.offline.figures import NAMES, bins_name, figures, rule_name
 from secvm.lab.paper.offline.results import majority
 from secvm.lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN
 from secvm.lab.paper.offline_baselines_page import add
-from secvm.lab.report.page import Page, write_report
+from secvm.pages.page import Page, write_report
 
 _WORDS = {HOLDS: "yes", FAILS: "no", UNKNOWN: "cannot be told here", BESIDE: "these are other people"}
 COMMAND = "./secvm reproduce offline"

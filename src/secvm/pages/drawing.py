@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from secvm.lab.report.legend import SAMPLE, Entry, beside, laid_out, wide
-from secvm.lab.report.style import DRAWING_STYLE, LEVELS, LIGHT
+from secvm.pages.legend import SAMPLE, Entry, beside, laid_out, wide
+from secvm.pages.style import DRAWING_STYLE, LEVELS, LIGHT
 
 if TYPE_CHECKING:
-    from secvm.lab.report.figure import Curve, Figure
+    from secvm.pages.figure import Curve, Figure
 
 #: Curves with fewer points show them.
 _FEW = 25

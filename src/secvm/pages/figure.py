@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from secvm.errors import BadInputError
-from secvm.lab.report.drawing import document
-from secvm.lab.report.png import picture
-from secvm.lab.report.ticks import Tick, between_decades, linear_ticks, log_ticks, span
+from secvm.pages.drawing import document
+from secvm.pages.png import picture
+from secvm.pages.ticks import Tick, between_decades, linear_ticks, log_ticks, span
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.lab.attacks.report_page import page as attack_page
 from secvm.lab.demo.report import report_page
-from secvm.lab.report.figure import Curve, Figure, Rule, Shade
-from secvm.lab.report.page import Page, write_report
-from secvm.lab.report.style import DARK, LIGHT
+from secvm.pages.figure import Curve, Figure, Rule, Shade
+from secvm.pages.page import Page, write_report
+from secvm.pages.style import DARK, LIGHT
 from tests.unit.lab.results import a_result
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}

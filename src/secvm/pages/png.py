@@ -12,10 +12,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from secvm.errors import BadInputError
-from secvm.lab.report.style import EDGE, INK, LIGHT, SOFT
+from secvm.pages.style import EDGE, INK, LIGHT, SOFT
 
 if TYPE_CHECKING:
-    from secvm.lab.report.figure import Curve, Figure
+    from secvm.pages.figure import Curve, Figure
 
 #: Inches, and dots of an inch: 1,440 × 810.
 _SIZE, _DOTS = (9.6, 5.4), 150

@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-from secvm.lab.report.style import POLICY, STYLE
+from secvm.pages.style import POLICY, STYLE
 
 #: Cells of so few letters stand in one line.
 _LINE, _SHORT = 12, ' class="short"'

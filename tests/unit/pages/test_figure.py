@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.lab.report.drawing import LARGE, SMALL, draw
-from secvm.lab.report.figure import Curve, Figure, Rule, Shade
-from secvm.lab.report.legend import Entry, beside, laid_out, wide
+from secvm.pages.drawing import LARGE, SMALL, draw
+from secvm.pages.figure import Curve, Figure, Rule, Shade
+from secvm.pages.legend import Entry, beside, laid_out, wide
 
 _SHARES = st.lists(st.floats(0, 1) | st.just(math.nan), min_size=1, max_size=30)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from secvm.errors import BadInputError
 from secvm.files import write_together
-from secvm.lab.report.drawing import LARGE, SMALL, draw
-from secvm.lab.report.figure import Figure
-from secvm.lab.report.parts import cards, numbers_behind, shell, table
-from secvm.lab.report.png import missing
+from secvm.pages.drawing import LARGE, SMALL, draw
+from secvm.pages.figure import Figure
+from secvm.pages.parts import cards, numbers_behind, shell, table
+from secvm.pages.png import missing
 
 #: Longer tables behind a figure show a selection; the file beside the page has every row.
 _SHOWN = 40

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from secvm.lab.report.ticks import linear_ticks, log_ticks, scientific, span
+from secvm.pages.ticks import linear_ticks, log_ticks, scientific, span
 
 _VALUES = st.floats(-1e12, 1e12, allow_nan=False)
 
