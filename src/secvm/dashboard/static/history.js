@@ -39,6 +39,9 @@ export class History {
     /** As in the API, of the rounds from `first` to `last`. @type {any} */
     this.columns = bare({ number: [], state: [], opens_at: [], closes_at: [] });
     this.total = 0;
+    /** Stretches of night on the axis of rounds, in order. @type {[number, number][]} */
+    this.nights = [];
+    this.sums = [];
     /** Whether anything was asked for yet. */
     this.begun = false;
   }
@@ -56,19 +59,20 @@ export class History {
     if (!this.begun) {
       const told = await this.fetch(from, to);
       this.begun = true;
-      this.add(told.columns, told.total);
+      this.take(told);
     }
     const wanted = Math.max(1, from ?? 1);
     while (this.first !== null && this.first > wanted) {
       const low = Math.max(wanted, this.first - CHUNK);
       const before = await this.fetch(low, this.first - 1);
       if (!this.prepend(before.columns)) break;
+      this.darken(before.nights);
     }
     const until = Math.min(to ?? this.total, this.total);
     while (this.last !== null && this.last < until) {
       const before = this.last;
       const next = await this.fetch(before + 1, Math.min(until, before + CHUNK));
-      this.add(next.columns, next.total);
+      this.take(next);
       if (this.last === before) break;
     }
   }
@@ -76,8 +80,38 @@ export class History {
   /** What happened since the last round that is known, itself included: it may have been running. */
   async catchUp() {
     if (!this.begun) return;
-    const told = await this.fetch(this.last === null ? null : Math.max(1, this.last - 1), null);
-    this.add(told.columns, told.total);
+    this.take(await this.fetch(this.last === null ? null : Math.max(1, this.last - 1), null));
+  }
+
+  /** An answer, or an event: rounds, how many there are, nights among them. */
+  take(told) {
+    if (!this.add(told.columns ?? told, told.total ?? null)) return false;
+    this.darken(told.nights);
+    return true;
+  }
+
+  /** Nights that are not known yet; what touches becomes one. */
+  darken(found) {
+    if (!found?.length) return;
+    const all = [...this.nights, ...found].sort((a, b) => a[0] - b[0]);
+    this.nights = [];
+    for (const [low, high] of all) {
+      const before = this.nights[this.nights.length - 1];
+      if (before && low <= before[1]) before[1] = Math.max(before[1], high);
+      else this.nights.push([low, high]);
+    }
+  }
+
+  /** All labels together, round by round; kept, and only what changed is added up anew. */
+  together(counts, labels) {
+    const length = this.columns.number.length;
+    const from = this.sums.length > length || this.sumsFrom !== this.first ? 0 : Math.max(0, this.sums.length - 3);
+    this.sumsFrom = this.first;
+    for (let i = from; i < length; i += 1) {
+      const each = labels.map((label) => counts[label]?.[i] ?? null);
+      this.sums[i] = each.includes(null) ? null : each.reduce((sum, one) => sum + one, 0);
+    }
+    return this.sums;
   }
 
   fetch(from, to) {

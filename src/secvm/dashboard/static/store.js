@@ -47,6 +47,7 @@ export class Store extends EventTarget {
     this.retry = FIRST_RETRY_MS;
     this.heard = performance.now();
     this.pace = 0;
+    this.missed = false;
   }
 
   start() {
@@ -64,13 +65,21 @@ export class Store extends EventTarget {
     source.addEventListener("now", (event) => this.take(JSON.parse(event.data)));
     source.addEventListener("rounds", (event) => this.takeRounds(JSON.parse(event.data)));
     source.addEventListener("experiment", (event) => this.takeChange(JSON.parse(event.data).digest));
-    source.addEventListener("error", () => source === this.source && this.again());
+    // It was away too long for what it missed to be kept.
+    source.addEventListener("reset", () => this.refresh());
+    source.addEventListener("error", () => {
+      if (source !== this.source) return;
+      this.lose();
+      // Otherwise the browser comes again by itself, and says what it heard last.
+      if (source.readyState === EventSource.CLOSED) this.again();
+    });
   }
 
-  /** The connection is gone: say so, and try again. */
+  /** The connection is gone for good: say so, and open another one after a while. */
   again() {
     this.source?.close();
     this.source = null;
+    this.missed = true;
     this.lose();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.connect(), this.retry);
@@ -93,12 +102,12 @@ export class Store extends EventTarget {
     this.now = now;
     this.heard = heard;
     if (this.link !== "live" && this.source) {
-      const lost = this.link === "lost";
       this.link = "live";
       this.retry = FIRST_RETRY_MS;
       this.tell("link");
-      // What was missed meanwhile is asked for anew.
-      if (lost) this.refresh();
+      // A new connection does not know what was missed on the old one.
+      if (this.missed) this.refresh();
+      this.missed = false;
     }
     this.tell("now");
   }
@@ -106,7 +115,7 @@ export class Store extends EventTarget {
   takeRounds(told) {
     const history = this.histories.get(told.digest);
     if (!history?.begun) return;
-    if (history.add(told.columns ?? told, told.total ?? null)) this.tell("rounds", told.digest);
+    if (history.take(told)) this.tell("rounds", told.digest);
     // Rounds between were missed: they are asked for.
     else history.catchUp().then(() => this.tell("rounds", told.digest), () => null);
   }
