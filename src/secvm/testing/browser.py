@@ -6,8 +6,8 @@
         assert window.accessibility() == []
 
 No name but this machine's own is ever resolved, for pages and for the browser itself; a page that asks for another is
-found out all the same (``strangers``). Playwright is for developers and imported when a browser is started; it brings no
-browser of its own. While one runs, its thread has an event loop: ``asyncio.run`` is for when it is closed.
+found out all the same (``strangers``). Playwright is for developers and imported when a browser is started; it brings
+no browser. While one runs, its thread has an event loop: ``asyncio.run`` is for when it is closed.
 """
 
 from __future__ import annotations
