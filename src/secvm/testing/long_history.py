@@ -52,9 +52,7 @@ class LongHistory:
     ) -> None:
         dice = random.Random(seed)  # noqa: S311  (nothing here is secret)
         parties = Parties.drawn(dice)
-        experiment = Experiment(
-            n_bins=4096, labels=LABELS, rule=Swift(), thinning=Thinning(rho=Fraction(4)), budget=20
-        )
+        experiment = Experiment(n_bins=4096, labels=LABELS, rule=Swift(), thinning=Thinning(rho=Fraction(4)), budget=20)
         self.history = PublicHistory(
             dice,
             draw_document(
