@@ -16,27 +16,21 @@ A dashboard process of its own reads a made-up coordinator (``testing.long_histo
 from __future__ import annotations
 
 import argparse
-import contextlib
-import http.client
-import os
 import statistics
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import orjson
 
 from benchmarks._page_meter import FRAMES, PARSING, STOP_FRAMES, UPDATES
+from benchmarks._page_server import PATIENCE_S, Listener, cpu_ms, dashboard, kilobytes
 from secvm.testing.browser import Browser, Window
 from secvm.testing.long_history import LongHistory
-from secvm.testing.processes import Children, free_port
 
 BYTES_LIMIT, UPDATE_LIMIT_MS, FPS_LIMIT = 100_000, 50.0, 30.0
-_PATIENCE_S = 60.0
 #: Every so often a person's hand moves a little further.
 _HAND_MS = 8
 
@@ -54,7 +48,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     started = time.monotonic()
     history = LongHistory(rounds=arguments.rounds, further=arguments.updates + 2)
     digest = history.document.digest
-    with history.served() as (_, coordinator), _dashboard(coordinator) as (url, process), Browser() as browser:
+    with history.served() as (_, coordinator), dashboard(coordinator) as (url, process), Browser() as browser:
         experiment = f"{url}/experiment/{digest}"
         seen = {name: _first_sight(browser, page) for name, page in (("overview", f"{url}/"), ("page", experiment))}
         with browser.window() as window:
@@ -70,7 +64,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
             faults = window.faults()
         with browser.window() as window:
             empty = _idle_frames(window, arguments.drag_s)
-        peak = _status(process, "VmHWM") / 1024
+        peak = kilobytes(process, "VmHWM") / 1024
         chromium = browser.version
     first_paint = max(one["load"] for one in seen.values())
     painted = [one["painted"] for one in updates]
@@ -112,11 +106,11 @@ def _share(values: Sequence[float], share: float) -> float:
 
 def _open(window: Window, url: str) -> None:
     window.page.goto(url)
-    window.page.wait_for_selector("main[data-view]:not([aria-busy=true])", timeout=1000 * _PATIENCE_S)
+    window.page.wait_for_selector("main[data-view]:not([aria-busy=true])", timeout=1000 * PATIENCE_S)
 
 
 def _first_sight(browser: Browser, url: str) -> dict[str, int]:
-    """Bytes of a first visit, with nothing kept: until something is painted or all is loaded, and until all is shown."""
+    """Bytes of a first visit, with nothing kept: until something is painted, all is loaded, all is shown."""
     with browser.window() as window:
         _open(window, url)
         paint, load = window.transferred("firstContentfulPaint"), window.transferred("load")
@@ -127,17 +121,17 @@ def _updates(
     window: Window, history: LongHistory, url: str, process: int, count: int
 ) -> tuple[list[dict[str, Any]], dict[str, object]]:
     """Tell further rounds, one by one, and wait for each to be seen."""
-    with _Listener(url) as listener:
+    with Listener(url) as listener:
         # The first one pays for what all share.
         _tell(window, history)
         window.page.evaluate("window.__meter.updates.length = 0")
         listener.heard.clear()
-        cpu, delays = _cpu_ms(process), []
+        cpu, delays = cpu_ms(process), []
         for _ in range(count):
             began = time.monotonic()
             _tell(window, history)
             delays.append(1000 * (listener.moment_of(history.told) - began))
-        cpu = (_cpu_ms(process) - cpu) / count
+        cpu = (cpu_ms(process) - cpu) / count
         # What was told now and then without a new round is not counted as an update's.
         sizes = [size for kind, size, _, _ in listener.heard if kind == "rounds"]
     updates = [one for one in window.page.evaluate("window.__meter.updates") if one["kind"] == "rounds"]
@@ -154,7 +148,7 @@ def _tell(window: Window, history: LongHistory) -> None:
         """(number) => window.__meter.updates.some((one) => one.kind === "rounds" && one.painted !== null)
           && [...document.querySelectorAll("[data-fact=round]")].some((one) => Number(one.dataset.value) >= number)""",
         arg=number,
-        timeout=1000 * _PATIENCE_S,
+        timeout=1000 * PATIENCE_S,
     )
 
 
@@ -184,99 +178,7 @@ def _idle_frames(window: Window, seconds: float) -> list[float]:
 
 
 def _lengths(moments: Sequence[float]) -> list[float]:
-    return [after - before for before, after in zip(moments, moments[1:], strict=False)]
-
-
-# ── the server ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@contextlib.contextmanager
-def _dashboard(coordinator: str) -> Iterator[tuple[str, int]]:
-    """A dashboard that does not audit; its address and process."""
-    port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        children = Children(Path(folder))
-        listen = ["--listen", f"127.0.0.1:{port}", "--audit-every", "0"]
-        children.start("dashboard", ["dashboard", "serve", "--coordinator", coordinator, *listen])
-        try:
-            _await_experiment(children, port)
-            yield f"http://127.0.0.1:{port}", children.pid("dashboard")
-        finally:
-            children.stop()
-
-
-def _await_experiment(children: Children, port: int) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < deadline:
-        children.check()
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-            with contextlib.closing(connection):
-                connection.request("GET", "/api/now")
-                told = orjson.loads(connection.getresponse().read())
-            if told["experiments"] and told["experiments"][0]["rounds_told"]:
-                return
-        time.sleep(0.05)
-    raise TimeoutError("the dashboard knows of no experiment")
-
-
-class _Listener:
-    """A second reader of the events, without a page: when each came, and its bytes on the wire."""
-
-    def __init__(self, url: str) -> None:
-        self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=_PATIENCE_S)
-        self._connection.request("GET", "/api/events")
-        self._answer = self._connection.getresponse()
-        #: Kind, bytes, the newest round in it, when.
-        self.heard: list[tuple[str, int, int, float]] = []
-        self._thread = threading.Thread(target=self._listen)
-
-    def __enter__(self) -> _Listener:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._connection.sock is not None
-        # Ends the waiting read.
-        self._connection.sock.shutdown(2)
-        self._thread.join()
-        self._answer.close()
-        self._connection.close()
-
-    def _listen(self) -> None:
-        kind, size = "", 0
-        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
-            while line := self._answer.readline():
-                size += len(line)
-                name, _, value = line.partition(b": ")
-                if name == b"event":
-                    kind = value.strip().decode()
-                elif name == b"data" and kind == "rounds":
-                    newest = max(orjson.loads(value)["columns"]["number"], default=0)
-                    self.heard.append((kind, size, newest, time.monotonic()))
-                elif not line.strip():
-                    kind, size = "", 0
-
-    def moment_of(self, number: int) -> float:
-        """When a round was first told of."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < deadline:
-            for _, _, newest, when in self.heard:
-                if newest >= number:
-                    return when
-            time.sleep(0.005)
-        raise TimeoutError("an update never came")
-
-
-def _status(process: int, field: str) -> int:
-    """A line of /proc/PID/status, in kB."""
-    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
-    return int(next(line for line in lines if line.startswith(field)).split()[1])
-
-
-def _cpu_ms(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return [after - before for before, after in pairwise(moments)]
 
 
 if __name__ == "__main__":

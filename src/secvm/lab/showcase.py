@@ -37,7 +37,7 @@ class Showcase:
         seed: int = 3,
         **told: object,
     ) -> None:
-        """``rounds`` are planned, none is played yet. ``told``: what the experiment says otherwise, such as its title."""
+        """``rounds`` are planned, none is played yet. ``told``: what the experiment says of itself, such as its title."""
         self._plan = Plan(participants=participants, rounds=rounds, hosts=1, seed=seed, bins=bins)
         crowd = made_up(participants, seed=seed, further=1)
         self._experiment = self._plan.experiment(
