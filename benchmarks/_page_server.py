@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import tempfile
 import threading
@@ -14,19 +15,29 @@ from typing import Self
 
 import orjson
 
+from secvm.runtime.clock import ClockSteering
 from secvm.testing.processes import Children, free_port
 
 PATIENCE_S = 60.0
 
 
 @contextlib.contextmanager
-def dashboard(coordinator: str) -> Iterator[tuple[str, int]]:
-    """A dashboard that does not audit; its address and process."""
+def dashboard(coordinator: str, now: int) -> Iterator[tuple[str, int]]:
+    """A dashboard that does not audit, at this time of its coordinator's; its address and process."""
     port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        children = Children(Path(folder))
-        listen = ["--listen", f"127.0.0.1:{port}", "--audit-every", "0"]
-        children.start("dashboard", ["dashboard", "serve", "--coordinator", coordinator, *listen])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ClockSteering(folder / "clock", now=now)
+        told: dict[str, dict[str, object]] = {
+            "listen": {"port": port},
+            "coordinator": {"url": coordinator},
+            "audit": {"on": False},
+            "testing": {"clock": str(folder / "clock")},
+        }
+        lines = [f"[{table}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in told[table].items()) for table in told]
+        (folder / "dashboard.toml").write_text("".join(lines), encoding="utf-8")
+        children = Children(folder)
+        children.start("dashboard", ["dashboard", "serve", "--config", str(folder / "dashboard.toml")])
         try:
             _await_experiment(children, port)
             yield f"http://127.0.0.1:{port}", children.pid("dashboard")

@@ -48,7 +48,11 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     started = time.monotonic()
     history = LongHistory(rounds=arguments.rounds, further=arguments.updates + 2)
     digest = history.document.digest
-    with history.served() as (_, coordinator), dashboard(coordinator) as (url, process), Browser() as browser:
+    with (
+        history.served() as (_, coordinator),
+        dashboard(coordinator, history.now) as (url, process),
+        Browser() as browser,
+    ):
         experiment = f"{url}/experiment/{digest}"
         seen = {name: _first_sight(browser, page) for name, page in (("overview", f"{url}/"), ("page", experiment))}
         with browser.window() as window:

@@ -37,7 +37,7 @@ class Showcase:
         seed: int = 3,
         **told: object,
     ) -> None:
-        """``rounds`` are planned, none is played yet. ``told``: what the experiment says of itself, such as its title."""
+        """``rounds`` are planned, none is played yet. ``told``: of the experiment, such as its title."""
         self._plan = Plan(participants=participants, rounds=rounds, hosts=1, seed=seed, bins=bins)
         crowd = made_up(participants, seed=seed, further=1)
         self._experiment = self._plan.experiment(
@@ -74,7 +74,7 @@ class Showcase:
     @property
     def url(self) -> str:
         """The operator's page, without a slash at the end."""
-        return self.federation.dashboard_url
+        return self.federation.page_url.rstrip("/")
 
     @property
     def participants(self) -> int:
