@@ -175,7 +175,8 @@ class Figure:
     def ticks_across(self, count: int = 8) -> list[Tick]:
         """Places of the horizontal axis that carry a number."""
         if self.places:
-            return list(self.places)
+            low, high = self.ends_across
+            return [place for place in self.places if low <= place.value <= high]
         if self.log_across:
             return log_ticks(*self.ends_across, count)
         # There is no round between two rounds.
