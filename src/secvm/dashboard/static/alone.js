@@ -1,7 +1,7 @@
 // One figure alone, large: what a link to a plot shows.
 
 import { Charts } from "./charts.js";
-import { el, write } from "./dom.js";
+import { el, write } from "./parts.js";
 import { FIGURES, TITLES } from "./figures.js";
 
 export function open(main, page) {
@@ -19,8 +19,7 @@ export function open(main, page) {
   const place = el("div", { class: "figures alone" });
   const waiting = el("p", { class: "soft" }, "");
   main.append(waiting, place, el("nav", { "aria-label": "Other figures" }, others(back, figure)));
-  main.classList.add("wide");
-  const charts = new Charts(page, digest, [figure], place);
+  const charts = new Charts(page, digest, { [figure]: place });
   const view = { title: TITLES[figure], waits: true, update, rounds, experiment, close };
   let detail = null;
   load();
@@ -62,7 +61,6 @@ export function open(main, page) {
 
   function close() {
     charts.close();
-    main.classList.remove("wide");
   }
 
   return view;
