@@ -30,7 +30,7 @@ export function open(main, page) {
       update();
       await charts.begin(seen());
     } catch (fault) {
-      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+      write(waiting, fault.message);
     }
     view.waits = false;
     main.removeAttribute("aria-busy");
@@ -47,6 +47,7 @@ export function open(main, page) {
     if (!summary) return;
     write(name, summary.title);
     view.title = `${TITLES[figure]} · ${summary.title}`;
+    page.retitle();
   }
 
   function rounds(changed) {

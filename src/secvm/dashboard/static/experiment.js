@@ -53,7 +53,8 @@ export function open(main, page) {
     try {
       detail = await store.detail(digest);
     } catch (fault) {
-      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+      write(waiting, fault.message);
+      write(title, "Not here");
       main.removeAttribute("aria-busy");
       return;
     }
@@ -82,6 +83,7 @@ export function open(main, page) {
     reveal(waiting, false);
     reveal(body, true);
     view.title = summary.title;
+    page.retitle();
     show(title, summary.title, summary.title);
     stand(standing, summary.standing);
     reveal(test, Boolean(summary.test));

@@ -41,7 +41,7 @@ const store = new Store();
 let view = null;
 let turn = 0;
 
-const page = { store, go, announce, params: {}, query: () => new URLSearchParams(location.search), setQuery };
+const page = { store, go, announce, retitle, params: {}, query: () => new URLSearchParams(location.search), setQuery };
 
 /** Another address within this page. */
 function go(path) {
@@ -170,10 +170,11 @@ document.addEventListener("click", (event) => {
 });
 addEventListener("popstate", () => render(true));
 store.addEventListener("now", update);
+let lost = false;
 store.addEventListener("link", () => {
   trouble();
-  if (store.link === "lost") announce("Connection lost.");
-  else if (store.link === "live") announce("Connected.");
+  if (lost && store.link === "live") announce("Connected again.");
+  lost ||= store.link === "lost";
 });
 for (const name of ["rounds", "experiment"]) {
   store.addEventListener(name, (event) => view?.[name]?.(event.detail));

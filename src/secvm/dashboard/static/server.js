@@ -84,18 +84,20 @@ function refusals(reasons, server) {
   const keys = server.admin_refused_total ?? 0;
   return [
     reasons.length
-      ? table(["Why", "Times"], reasons.map(([why, times]) => [why.replace(/[-_]/g, " "), count(times)]), { kind: "number" })
+      ? table("Refusals", ["Why", "Times"], reasons.map(([why, times]) => [why.replace(/[-_]/g, " "), count(times)]), { kind: "number" })
       : el("p", { class: "soft" }, "Nothing was refused."),
     keys > 0 && el("p", {}, `${many(keys, "request")} to the operator's side came without the right key.`),
   ];
 }
 
-function table(heads, rows, { kind = "", attributes = () => ({}) } = {}) {
-  const head = el("tr", {}, heads.map((name, i) => el("th", { scope: "col", class: i ? kind : null }, name)));
+function table(name, heads, rows, { kind = "", attributes = () => ({}) } = {}) {
+  const top = el("tr", {}, heads.map((head, i) => el("th", { scope: "col", class: i ? kind : null }, head)));
   const body = rows.map((row, at) =>
     el("tr", attributes(at), row.map((cell, i) => (i ? el("td", { class: kind }, cell) : el("th", { scope: "row" }, cell)))),
   );
-  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
+  // On a phone it is wider than the page: keys must reach it to move it.
+  const reached = { class: "scroll", tabindex: "0", role: "group", "aria-label": name };
+  return el("div", reached, el("table", {}, el("thead", {}, top), el("tbody", {}, body)));
 }
 
 function logPart() {
@@ -152,7 +154,7 @@ function logPart() {
 function seen(all, now) {
   if (!all.length) return [];
   const rows = all.map((one) => [one.name, agrees(one), one.last_seen ? clock(one.last_seen, now) : "not yet"]);
-  return [el("h3", {}, "Witnesses"), table(["Witness", "Agrees", "Last seen"], rows, { attributes: (at) => ({ "data-witness": all[at].name }) })];
+  return [el("h3", {}, "Witnesses"), table("Witnesses", ["Witness", "Agrees", "Last seen"], rows, { attributes: (at) => ({ "data-witness": all[at].name }) })];
 }
 
 function agrees(one) {

@@ -47,6 +47,8 @@ export class Store extends EventTarget {
     this.retry = FIRST_RETRY_MS;
     this.heard = performance.now();
     this.pace = 0;
+    /** When something is known at all. @type {Promise<void>} */
+    this.ready = new Promise((known) => this.addEventListener("now", () => known(), { once: true }));
     /** Of the last event that was heard: what came since is told on a new connection. */
     this.number = "";
   }
@@ -152,6 +154,8 @@ export class Store extends EventTarget {
 
   /** All of one experiment but its rounds. */
   async detail(digest) {
+    await this.ready;
+    if (!this.summary(digest)) throw new Refusal(404, "There is no experiment of this digest here.");
     if (!this.details.has(digest)) {
       this.details.set(digest, await ask(`/api/experiments/${encodeURIComponent(digest)}`));
     }
