@@ -57,7 +57,7 @@ export function open(main, page) {
   function experiment(changed) {
     if (changed !== digest || !store.details.has(digest)) return;
     detail = store.details.get(digest);
-    charts.update(seen());
+    charts.update(seen(), ["leakage"]);
   }
 
   function close() {
@@ -68,6 +68,7 @@ export function open(main, page) {
 }
 
 function others(back, figure) {
-  const links = FIGURES.filter((one) => one !== figure).map((one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one])));
-  return el("ul", { class: "plain row" }, links);
+  const names = FIGURES.filter((one) => one !== figure);
+  const link = (one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one]));
+  return el("ul", { class: "plain row" }, names.map(link));
 }

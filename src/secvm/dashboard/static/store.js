@@ -28,8 +28,8 @@ export async function ask(path, options = {}) {
     throw new Refusal(0, "The server of this page does not answer.");
   }
   const told = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
-  return told;
+  if (answer.ok) return told;
+  throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
 }
 
 /** Events: `now`, `link`, and with the digest as their detail `rounds` and `experiment`. */
@@ -124,7 +124,10 @@ export class Store extends EventTarget {
     if (fits) this.tell("rounds", told.digest);
     // Rounds between were missed, or it is not told whether a new one is of the night.
     if (fits && (history.last === before || told.nights)) return;
-    history.catchUp().then(() => this.tell("rounds", told.digest), () => null);
+    const nights = history.nights.length;
+    history.catchUp().then(() => {
+      if (!fits || history.nights.length !== nights) this.tell("rounds", told.digest);
+    }, () => null);
   }
 
   async takeChange(digest) {
