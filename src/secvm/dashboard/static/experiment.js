@@ -2,7 +2,7 @@
 
 import { askedPart } from "./asked.js";
 import { Charts } from "./charts.js";
-import { el, fact, reveal, show, swap, write } from "./parts.js";
+import { el, fact, reveal, section, show, swap, write } from "./parts.js";
 import { FIGURES } from "./figures.js";
 import { operatePart } from "./operate.js";
 import { stand, together } from "./overview.js";
@@ -31,12 +31,13 @@ export function open(main, page) {
     question,
     notes,
     running.node,
-    el("section", { "aria-labelledby": "curves-title" }, el("h2", { id: "curves-title" }, "How well it does"), curves, lost),
+    section("curves", "How well it does", {}, curves, lost),
     privacy.node,
     asked.node,
   );
   const waiting = el("p", { class: "soft" }, "Loading the experiment …");
-  main.append(el("p", { class: "back" }, el("a", { href: "/" }, "← All experiments")), el("h1", {}, title), waiting, body);
+  const back = el("p", { class: "back" }, el("a", { href: "/" }, "← All experiments"));
+  main.append(back, el("h1", {}, title), waiting, body);
   const places = Object.fromEntries(FIGURES.map((name) => [name, name === "leakage" ? privacy.curve : curves]));
   const charts = new Charts(page, digest, places);
   const view = { title: "Experiment", waits: true, update, rounds, experiment, close };
@@ -53,7 +54,8 @@ export function open(main, page) {
     try {
       detail = await store.detail(digest);
     } catch (fault) {
-      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+      write(waiting, fault.message);
+      write(title, "Not here");
       main.removeAttribute("aria-busy");
       return;
     }
@@ -82,6 +84,7 @@ export function open(main, page) {
     reveal(waiting, false);
     reveal(body, true);
     view.title = summary.title;
+    page.retitle();
     show(title, summary.title, summary.title);
     stand(standing, summary.standing);
     reveal(test, Boolean(summary.test));
@@ -97,11 +100,11 @@ export function open(main, page) {
 
   function remarks(summary) {
     const found = warnings(summary, charts.history);
-    const words = { bad: "Warning: ", fair: "Note: ", plain: "" };
+    const words = { bad: "Warning: ", fair: "Note: ", "": "" };
     notes.setAttribute("data-value", String(found.length));
     swap(notes, JSON.stringify(found), () =>
       found.map(({ weight, says: said }) =>
-        el("div", { class: `notice ${weight === "plain" ? "" : weight}` }, el("p", {}, el("strong", {}, words[weight]), said)),
+        el("div", { class: `notice ${weight}` }, el("p", {}, el("strong", {}, words[weight]), said)),
       ),
     );
     show(lost, abandonedWords(charts.history, summary.floor), abandoned(charts.history).length);
@@ -129,7 +132,7 @@ export function open(main, page) {
   function experiment(changed) {
     if (changed !== digest || !store.details.has(digest)) return;
     detail = store.details.get(digest);
-    charts.update(seen());
+    charts.update(seen(), ["leakage"]);
     update();
   }
 

@@ -74,8 +74,8 @@ function participants({ history, labels, floor, cover }) {
   if (curves.length > 1) curves.push({ name: "together", y: history.together(told, labels), colour: 7 });
   return {
     description:
-      `How many trained in every round${cover ? ", with the mean of the cover taken off" : ""}. A round in which fewer ` +
-      `than ${count(floor)} train is abandoned, and nothing of it is told: it is a gap.`,
+      `How many trained in every round${cover ? ", with the mean of the cover taken off" : ""}. A round in which ` +
+      `fewer than ${count(floor)} train is abandoned, and nothing of it is told: it is a gap.`,
     up: "participants",
     lowest: 0,
     curves,

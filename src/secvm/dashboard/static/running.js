@@ -1,6 +1,6 @@
 // The round that runs, and the last one that was counted: time left, enough people or not, how well it did.
 
-import { el, fact, reveal, show, tile, write } from "./parts.js";
+import { el, fact, reveal, section, show, tile, write } from "./parts.js";
 import { together } from "./overview.js";
 import { STATES, clock, count, duration, interval, percent, rate } from "./words.js";
 
@@ -24,10 +24,10 @@ export function runningPart() {
   const low = fact("accuracy_low", "span", { hidden: true });
   const high = fact("accuracy_high", "span", { hidden: true });
   const band = el("span", { class: "remark" });
-  const node = el(
-    "section",
-    { "aria-labelledby": "now-title" },
-    el("h2", { id: "now-title" }, "Now"),
+  const node = section(
+    "now",
+    "Now",
+    {},
     el(
       "dl",
       { class: "tiles" },
@@ -109,8 +109,8 @@ function ends(running) {
 }
 
 function idle(summary) {
-  if (summary.standing !== "running") return summary.rounds_told ? "the last that was counted or abandoned" : "none yet";
-  return "no round runs: the next waits for its hours, its salt or its witnesses";
+  if (summary.standing === "running") return "no round runs: the next waits for its hours, its salt or its witnesses";
+  return summary.rounds_told ? "the last one that was counted or abandoned" : "there was none";
 }
 
 /** A bar against a mark: how many there were, and how many there must be. */

@@ -28,8 +28,8 @@ export async function ask(path, options = {}) {
     throw new Refusal(0, "The server of this page does not answer.");
   }
   const told = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
-  return told;
+  if (answer.ok) return told;
+  throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
 }
 
 /** Events: `now`, `link`, and with the digest as their detail `rounds` and `experiment`. */
@@ -47,6 +47,8 @@ export class Store extends EventTarget {
     this.retry = FIRST_RETRY_MS;
     this.heard = performance.now();
     this.pace = 0;
+    /** When something is known at all. @type {Promise<void>} */
+    this.ready = new Promise((known) => this.addEventListener("now", () => known(), { once: true }));
     /** Of the last event that was heard: what came since is told on a new connection. */
     this.number = "";
   }
@@ -122,7 +124,10 @@ export class Store extends EventTarget {
     if (fits) this.tell("rounds", told.digest);
     // Rounds between were missed, or it is not told whether a new one is of the night.
     if (fits && (history.last === before || told.nights)) return;
-    history.catchUp().then(() => this.tell("rounds", told.digest), () => null);
+    const nights = history.nights.length;
+    history.catchUp().then(() => {
+      if (!fits || history.nights.length !== nights) this.tell("rounds", told.digest);
+    }, () => null);
   }
 
   async takeChange(digest) {
@@ -152,6 +157,8 @@ export class Store extends EventTarget {
 
   /** All of one experiment but its rounds. */
   async detail(digest) {
+    await this.ready;
+    if (!this.summary(digest)) throw new Refusal(404, "There is no experiment of this digest here.");
     if (!this.details.has(digest)) {
       this.details.set(digest, await ask(`/api/experiments/${encodeURIComponent(digest)}`));
     }

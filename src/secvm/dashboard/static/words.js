@@ -124,6 +124,13 @@ export function runs(numbers, most = 6) {
   return (found.length > most ? "…, " : "") + named.join(", ");
 }
 
+/** What a server says without a capital and a full stop, with them. */
+export function sentence(text) {
+  const said = text.trim();
+  const begun = said.charAt(0).toUpperCase() + said.slice(1);
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+}
+
 /** The first characters of a digest are enough to tell two apart by eye. */
 export function shortened(digest, length = 12) {
   const text = String(digest ?? "");
