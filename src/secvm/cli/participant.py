@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from secvm.cli import participant_evidence, participant_lock, participant_vault
+from secvm.cli import participant_evidence, participant_lock, participant_ui, participant_vault
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.cli.participant_state import MaybeConfigOption, consent_of, known_digest, open_state
 from secvm.cli.participant_vault import FolderOption, open_vault
@@ -326,6 +326,7 @@ def forget(
 participant_vault.register(app)
 participant_evidence.register(app)
 participant_lock.register(app)
+participant_ui.register(app)
 
 
 def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:
