@@ -2,6 +2,7 @@
 
 Names stand at the ends of the curves where there is room for all of them, else in a legend below the axis; nothing is
 written over a curve. A page shows one drawing on a desk and another, of the same numbers, on a phone.
+``static/drawing.js`` draws the same in a browser; a test there holds the two together.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _FEW = 25
 _GAP, _EDGE, _ROW, _TOP, _BOTTOM = 8.0, 2.0, 20.0, 30.0, 46.0
 #: How near to the right edge a curve must end to be named there, as a share of the axis.
 _NEAR = 0.97
+#: How much of the room between two bars each takes; lines of a place's name.
+_FILLED, _LINE = 0.72, 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +82,15 @@ def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
     """One drawing; ``alone`` brings its style with it."""
     entries = list(_entries(figure))
     left = _EDGE + _GAP + max((wide(tick.label) for tick in figure.ticks_up(size.up)), default=0.0)
-    bottom = size.height - _BOTTOM
+    lines = max((tick.label.count("\n") for tick in figure.places), default=0)
+    bottom = size.height - _BOTTOM - lines * _LINE
     box = _Box(figure, left, size.width - 2 * _GAP, bottom, figure.ends_across, figure.ends_up)
     named = beside(entries, _ends(box), size.names)
     if named:
         room = max(wide(name.entry.name, bold=True) for name in named)
         box = replace(box, right=size.width - room - 2 * _GAP)
         entries = [entry for entry in entries if entry.kind == "shade"]
-    parts = [_frame(box, size), *(_curve(box, curve) for curve in figure.curves)]
+    parts = [_frame(box, size), *_bars(box), *_rules(box), *(_curve(box, curve) for curve in figure.curves)]
     for name in named:
         kind = f"name-{name.entry.colour}" if name.entry.kind == "curve" else "soft"
         parts.append(_text(f"label {kind}", box.right + 10, name.placed + 4.5, name.entry.name))
@@ -113,6 +117,8 @@ def draw(figure: Figure, size: Size, *, alone: bool = False) -> str:
 def _entries(figure: Figure) -> Iterator[Entry]:
     for curve in figure.curves:
         yield Entry(curve.name, "curve", curve.colour % len(LIGHT), curve.dashed)
+    for stack in figure.bars.stacks if figure.bars else ():
+        yield Entry(stack.name, "bar", stack.colour % len(LIGHT))
     for place, rule in enumerate(figure.rules):
         yield Entry(rule.name, "rule", place % LEVELS)
     for name in dict.fromkeys(shade.name for shade in figure.shades):
@@ -130,7 +136,7 @@ def _ends(box: _Box) -> dict[str, float]:
 
 
 def _frame(box: _Box, size: Size) -> str:
-    """Shades, lines and numbers of the axes, what they are called, and the levels to compare with."""
+    """Shades, lines and numbers of the axes, and what they are called."""
     figure, bottom = box.figure, box.bottom
     parts = []
     for shade in figure.shades:
@@ -147,20 +153,45 @@ def _frame(box: _Box, size: Size) -> str:
     parts += [_line("base faint", x, bottom, x, bottom + 3) for x in marks]
     free = 0.0
     for tick in figure.ticks_across(size.across):
-        x, half = box.x(tick.value), wide(tick.label) / 2
+        lines = tick.label.split("\n")
+        x, half = box.x(tick.value), max(map(wide, lines)) / 2
         parts.append(_line("base", x, bottom, x, bottom + 5))
         # Half of a label must not stick out of the drawing, nor reach into the one before.
         at = min(max(x, half), size.width - half)
         if at - half >= free:
-            parts.append(_text("tick", at, bottom + 18, tick.label, anchor="middle"))
+            parts += [
+                _text("tick", at, bottom + 18 + row * _LINE, line, anchor="middle") for row, line in enumerate(lines)
+            ]
             free = at + half + _EDGE
-    parts.append(_text("axis", (box.left + box.right) / 2, bottom + 38, figure.across, anchor="middle"))
+    parts.append(_text("axis", (box.left + box.right) / 2, size.height - _GAP, figure.across, anchor="middle"))
     # Words on their side are hard to read; above the axis there is room.
     parts.append(_text("axis", _EDGE, 16, figure.up))
-    for place, rule in enumerate(figure.rules):
-        y = box.y(rule.value)
-        parts.append(_line(f"rule level-{place % LEVELS}", box.left, y, box.right, y))
     return "".join(parts)
+
+
+def _rules(box: _Box) -> Iterator[str]:
+    for place, rule in enumerate(box.figure.rules):
+        if math.isfinite(rule.value):
+            y = box.y(rule.value)
+            yield _line(f"rule level-{place % LEVELS}", box.left, y, box.right, y)
+
+
+def _bars(box: _Box) -> Iterator[str]:
+    """One shape for each layer, however many bars there are."""
+    bars = box.figure.bars
+    if bars is None:
+        return
+    half = _FILLED * bars.apart / 2
+    below = [0.0] * len(bars.x)
+    for stack in bars.stacks:
+        shape = []
+        for place, (x, height) in enumerate(zip(bars.x, stack.values, strict=True)):
+            if height > 0 and math.isfinite(height):
+                above = below[place] + height
+                left, right = box.x(x - half), box.x(x + half)
+                shape.append(f"M{left},{box.y(above)}H{max(left + 1, right):.1f}V{box.y(below[place])}H{left}Z")
+                below[place] = above
+        yield f'<path class="bar-{stack.colour % len(LIGHT)}" d="{"".join(shape)}"/>'
 
 
 def _curve(box: _Box, curve: Curve) -> str:
@@ -203,6 +234,8 @@ def _key(x: float, y: float, entry: Entry) -> str:
     match entry.kind:
         case "shade":
             sample = f'<rect class="shade" x="{x:g}" y="{y - 6:g}" width="{end - x:g}" height="12"/>'
+        case "bar":
+            sample = f'<rect class="bar-{entry.colour}" x="{x + 7:g}" y="{y - 6:g}" width="12" height="12"/>'
         case "rule":
             sample = _line(f"rule level-{entry.colour}", x, y, end, y)
         case _:

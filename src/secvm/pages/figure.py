@@ -1,7 +1,8 @@
-"""Figures as values: curves, their bands, what they are compared with; told apart from how they are drawn.
+"""Figures as values: curves, their bands, bars, what they are compared with; told apart from how they are drawn.
 
-A figure becomes an SVG (``drawing``), a PNG (``png``, the extra ``plots``) or the numbers behind it, from the same
-ticks and colours. A value that is not finite is a gap.
+A figure becomes an SVG (``drawing``), a PNG (``png``, the extra ``plots``), the numbers behind it, or a ``spec`` from
+which a live page draws the same (``static/chart.js``), from the same ticks and colours. A value that is not finite is
+a gap.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from secvm.errors import BadInputError
 from secvm.pages.drawing import document
-from secvm.pages.png import picture
 from secvm.pages.ticks import Tick, between_decades, linear_ticks, log_ticks, span
 
 
@@ -50,11 +51,55 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class Stack:
+    """One layer of stacked bars: its height at every place of theirs."""
+
+    name: str
+    values: Sequence[float]
+    #: Which of the page's colours.
+    colour: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(float(value) for value in self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars over places, the first layer at the bottom."""
+
+    x: Sequence[float]
+    stacks: Sequence[Stack]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x", tuple(float(value) for value in self.x))
+        object.__setattr__(self, "stacks", tuple(self.stacks))
+        if any(len(stack.values) != len(self.x) for stack in self.stacks):
+            raise BadInputError("the layers of the bars do not belong together")
+        if any(value < 0 for stack in self.stacks for value in stack.values):
+            raise BadInputError("a bar has a height below zero")
+        if not all(math.isfinite(value) for value in self.x) or len(set(self.x)) != len(self.x):
+            raise BadInputError("every bar needs a place of its own")
+
+    @property
+    def apart(self) -> float:
+        """Between two neighbours."""
+        return min((right - left for left, right in pairwise(sorted(self.x))), default=1.0)
+
+    def totals(self) -> list[float]:
+        """The height of every bar."""
+        there = [[value if math.isfinite(value) else 0.0 for value in stack.values] for stack in self.stacks]
+        return [sum(heights) for heights in zip(*there, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A level to compare with."""
 
     name: str
     value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", float(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +122,7 @@ class Figure:
     description: str
     across: str
     up: str
-    curves: Sequence[Curve]
+    curves: Sequence[Curve] = ()
     rules: Sequence[Rule] = ()
     shades: Sequence[Shade] = ()
     log_across: bool = False
@@ -86,22 +131,30 @@ class Figure:
     #: The vertical axis, where its ends are not left to the values.
     lowest: float | None = None
     highest: float | None = None
+    bars: Bars | None = None
+    #: Names of places of the horizontal axis, in lines if need be, where numbers would say less.
+    places: Sequence[Tick] = ()
 
     def __post_init__(self) -> None:
-        for part in ("curves", "rules", "shades"):
+        for part in ("curves", "rules", "shades", "places"):
             object.__setattr__(self, part, tuple(getattr(self, part)))
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.name):
             raise BadInputError(f"{self.name!r} cannot be a figure's name: letters, digits, dots and dashes can")
-        named = Counter([*(curve.name for curve in self.curves), *(rule.name for rule in self.rules)])
+        stacks = self.bars.stacks if self.bars else ()
+        named = Counter(part.name for part in (*self.curves, *stacks, *self.rules))
         if any(times > 1 for times in named.values()):
             raise BadInputError(f"two curves of the figure {self.name!r} have one name")
+        if self.log_across and self.bars:
+            raise BadInputError(f"the figure {self.name!r} has bars on a logarithmic axis")
         if self.log_across and any(x <= 0 for curve in self.curves for x in curve.x):
             raise BadInputError(f"the figure {self.name!r} has a logarithmic axis and points that are not positive")
 
     @property
     def ends_across(self) -> tuple[float, float]:
-        """The horizontal axis: exactly as long as the curves, one point takes some room."""
+        """The horizontal axis: exactly as long as the curves, one point takes some room, bars their whole width."""
         places = [x for curve in self.curves for x in curve.x]
+        if self.bars:
+            places += [x + side * self.bars.apart / 2 for x in self.bars.x for side in (-1, 1)]
         if not places:
             return (1.0, 10.0) if self.log_across else (0.0, 1.0)
         low, high = min(places), max(places)
@@ -113,16 +166,20 @@ class Figure:
     def ends_up(self) -> tuple[float, float]:
         """The vertical axis."""
         low, high = span(self._levels())
+        if self.bars:
+            low, high = 0.0, high if high > 0 and low >= 0 else max(high, 1.0)
         low, high = self.lowest if self.lowest is not None else low, self.highest if self.highest is not None else high
         return (low, high) if low < high else (low, low + 1.0)
 
     def ticks_across(self, count: int = 8) -> list[Tick]:
         """Places of the horizontal axis that carry a number."""
+        if self.places:
+            return list(self.places)
         return (log_ticks if self.log_across else linear_ticks)(*self.ends_across, count)
 
     def marks_across(self) -> list[float]:
         """Places of a logarithmic axis that carry a small mark and no number."""
-        return between_decades(*self.ends_across) if self.log_across else []
+        return between_decades(*self.ends_across) if self.log_across and not self.places else []
 
     def ticks_up(self, count: int = 6) -> list[Tick]:
         """Places of the vertical axis that carry a number."""
@@ -137,11 +194,13 @@ class Figure:
             yield from curve.y
             for edge in curve.band or ():
                 yield from edge
+        if self.bars:
+            yield from (0.0, *self.bars.totals())
         yield from (rule.value for rule in self.rules)
 
     def rows(self) -> tuple[list[str], list[list[float | None]]]:
-        """Names of columns, and a row for every place: of each curve its value and its band, then the rules."""
-        header, columns, places = [self.across], [], set[tuple[float, int]]()
+        """Names of columns, and a row for every place: of each curve its value and its band, bars, then the rules."""
+        header, columns, places = [self.across], list[dict[tuple[float, int], float]](), set[tuple[float, int]]()
         for curve in self.curves:
             seen: Counter[float] = Counter()
             keys = []
@@ -155,6 +214,11 @@ class Figure:
                 if part or name == curve.name:
                     header.append(name)
                     columns.append(dict(zip(keys, part, strict=True)))
+        if self.bars:
+            keys = [(x, 0) for x in self.bars.x]
+            places.update(keys)
+            header += [stack.name for stack in self.bars.stacks]
+            columns += [dict(zip(keys, stack.values, strict=True)) for stack in self.bars.stacks]
         header += [rule.name for rule in self.rules]
         rules = [rule.value for rule in self.rules]
         return header, [[key[0], *(column.get(key) for column in columns), *rules] for key in sorted(places)]
@@ -172,15 +236,40 @@ class Figure:
         """A drawing that stands alone, light or dark as its reader likes."""
         return document(self)
 
-    def png(self) -> bytes:
-        """A picture, drawn with matplotlib.
+    def spec(self) -> dict[str, object]:
+        """The figure as JSON, for pages that draw it themselves; what is not a number is null."""
+        bars = self.bars and {
+            "x": _numbers(self.bars.x),
+            "stacks": [
+                {"name": stack.name, "values": _numbers(stack.values), "colour": stack.colour}
+                for stack in self.bars.stacks
+            ],
+        }
+        curves = [
+            {
+                "name": curve.name,
+                "x": _numbers(curve.x),
+                "y": _numbers(curve.y),
+                "low": None if curve.low is None else _numbers(curve.low),
+                "high": None if curve.high is None else _numbers(curve.high),
+                "colour": curve.colour,
+                "dashed": curve.dashed,
+            }
+            for curve in self.curves
+        ]
+        plain = ("name", "title", "description", "across", "up", "percent", "lowest", "highest", "log_across")
+        return {
+            **{part: getattr(self, part) for part in plain},
+            "curves": curves,
+            "bars": bars,
+            "rules": [{"name": rule.name, "value": _numbers([rule.value])[0]} for rule in self.rules],
+            "shades": [{"low": shade.low, "high": shade.high, "name": shade.name} for shade in self.shades],
+            "places": [{"value": place.value, "label": place.label} for place in self.places],
+        }
 
-        Raises
-        ------
-        BadInputError
-            Without the extra ``plots``.
-        """
-        return picture(self)
+
+def _numbers(values: Sequence[float]) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values]
 
 
 def _exact(value: float | None) -> str:

@@ -21,9 +21,9 @@ class Entry:
     """Something with a name."""
 
     name: str
-    #: ``curve``, ``rule`` or ``shade``.
+    #: ``curve``, ``bar``, ``rule`` or ``shade``.
     kind: str
-    #: Of a curve; of a rule, which dashes.
+    #: Of a curve or bar; of a rule, which dashes.
     colour: int = 0
     dashed: bool = False
 

@@ -17,7 +17,7 @@ from secvm.files import write_together
 from secvm.pages.drawing import LARGE, SMALL, draw
 from secvm.pages.figure import Figure
 from secvm.pages.parts import cards, numbers_behind, shell, table
-from secvm.pages.png import missing
+from secvm.pages.png import missing, picture
 
 #: Longer tables behind a figure show a selection; the file beside the page has every row.
 _SHOWN = 40
@@ -114,7 +114,7 @@ def write_report(folder: Path, page: Page) -> Written:
     for figure in page.figures:
         contents[folder / f"{figure.name}.csv"] = figure.csv().encode()
         if not note:
-            contents[folder / f"{figure.name}.png"] = figure.png()
+            contents[folder / f"{figure.name}.png"] = picture(figure)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

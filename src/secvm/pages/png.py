@@ -15,7 +15,7 @@ from secvm.errors import BadInputError
 from secvm.pages.style import EDGE, INK, LIGHT, SOFT
 
 if TYPE_CHECKING:
-    from secvm.pages.figure import Curve, Figure
+    from secvm.pages.figure import Bars, Curve, Figure
 
 #: Inches, and dots of an inch: 1,440 × 810.
 _SIZE, _DOTS = (9.6, 5.4), 150
@@ -30,7 +30,13 @@ def missing() -> str:
 
 
 def picture(figure: Figure) -> bytes:
-    """The picture, always in daylight."""
+    """The picture, always in daylight.
+
+    Raises
+    ------
+    BadInputError
+        Without the extra ``plots``.
+    """
     try:
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
@@ -44,6 +50,8 @@ def picture(figure: Figure) -> bytes:
         sheet.get_layout_engine().set(w_pad=0.14, h_pad=0.12)
         axes: Any = sheet.add_subplot()
         _draw_axes(axes, figure)
+        if figure.bars is not None:
+            _draw_bars(axes, figure.bars)
         for curve in figure.curves:
             _draw_curve(axes, curve, figure.ends_up)
         handles, names = axes.get_legend_handles_labels()
@@ -93,6 +101,15 @@ def _draw_axes(axes: Any, figure: Figure) -> None:
         named.add(shade.name)
         axes.axvspan(shade.low, shade.high, facecolor=SOFT, alpha=0.13, linewidth=0, label=label)
     axes.set_xlim(*figure.ends_across)
+
+
+def _draw_bars(axes: Any, bars: Bars) -> None:
+    below = [0.0] * len(bars.x)
+    for stack in bars.stacks:
+        heights = [value if math.isfinite(value) else 0.0 for value in stack.values]
+        colour = LIGHT[stack.colour % len(LIGHT)]
+        axes.bar(bars.x, heights, 0.72 * bars.apart, below, color=colour, linewidth=0, label=stack.name)
+        below = [sum(pair) for pair in zip(below, heights, strict=True)]
 
 
 def _draw_curve(axes: Any, curve: Curve, ends: tuple[float, float]) -> None:

@@ -1,7 +1,8 @@
 """Where an axis carries numbers, and how they are written.
 
 Places are integers times a power of ten, so that labels are exact and no two of them read alike. Every place lies
-inside the axis.
+inside the axis. Powers of ten are found by digits, not by logarithms, so that ``static/ticks.js`` has the same ones to
+the last bit.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def span(values: Iterable[float], *, from_zero: bool = True, pad: float = 0.05) 
 def linear_ticks(low: float, high: float, count: int = 6) -> list[Tick]:
     """About ``count`` round numbers from ``low`` to ``high``."""
     factor, exponent = _step(high - low, count)
-    step = factor * 10.0**exponent
+    step = factor * _ten(exponent)
     first, last = math.ceil(low / step - _NARROW), math.floor(high / step + _NARROW)
     exact = [Decimal(place * factor).scaleb(exponent) for place in range(first, last + 1)]
     labels = _written(exact)
@@ -61,10 +62,9 @@ def linear_ticks(low: float, high: float, count: int = 6) -> list[Tick]:
 
 def log_ticks(low: float, high: float, count: int = 7) -> list[Tick]:
     """Powers of ten from ``low`` to ``high``; over few decades also their doubles and fives."""
-    decades = math.log10(high) - math.log10(low)
+    decades, exponents = _decades(low, high)
     factors = (1,) if decades >= _DECADES else (1, 2, 5)
     every = max(1, math.ceil(decades / count))
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     exact = [Decimal(f).scaleb(e) for e in exponents if e % every == 0 for f in factors]
     exact = [value for value in exact if low <= float(value) <= high]
     if len(exact) <= 1 or decades < _SHORT:
@@ -81,18 +81,33 @@ def scientific(value: float) -> str:
 
 def between_decades(low: float, high: float) -> list[float]:
     """Twice to nine times each power of ten: small marks that show the scale is logarithmic. None over many decades."""
-    decades = math.log10(high) - math.log10(low)
+    decades, exponents = _decades(low, high)
     if decades < 1 or decades > _FINE:
         return []
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     marks = [float(Decimal(f).scaleb(e)) for e in exponents for f in range(2, 10)]
     return [mark for mark in marks if low <= mark <= high]
 
 
+def _ten(exponent: int) -> float:
+    return float(f"1e{exponent}")
+
+
+def _parts(value: float) -> tuple[int, float]:
+    """A positive number's power of ten, and what stands before it."""
+    exponent = Decimal(repr(value)).adjusted()
+    return exponent, float(Decimal(repr(value)).scaleb(-exponent))
+
+
+def _decades(low: float, high: float) -> tuple[float, range]:
+    """How many there are from ``low`` to ``high``, and the powers of ten around them."""
+    (first, before), (last, after) = _parts(low), _parts(high)
+    return last - first + (math.log10(after) - math.log10(before)), range(first, last + 2)
+
+
 def _step(length: float, count: int) -> tuple[int, int]:
     raw = length / max(1, count)
-    exponent = math.floor(math.log10(raw))
-    factor = next((f for f in (1, 2, 5) if f * 10.0**exponent >= raw * (1 - _NARROW)), None)
+    exponent, _ = _parts(raw)
+    factor = next((f for f in (1, 2, 5) if f * _ten(exponent) >= raw * (1 - _NARROW)), None)
     return (1, exponent + 1) if factor is None else (factor, exponent)
 
 

@@ -16,6 +16,7 @@ from secvm.lab.attacks.report_page import page as attack_page
 from secvm.lab.demo.report import report_page
 from secvm.pages.figure import Curve, Figure, Rule, Shade
 from secvm.pages.page import Page, write_report
+from secvm.pages.png import picture
 from secvm.pages.style import DARK, LIGHT
 from tests.unit.lab.results import a_result
 
@@ -109,7 +110,7 @@ def test_every_page_is_well_formed_and_fetches_nothing(text: str) -> None:
     assert reader.headings.count(1) == 1
     assert all(after - before <= 1 for before, after in zip(reader.headings, reader.headings[1:], strict=False))
     assert reader.tags.count("svg") == reader.tags.count("desc")
-    assert "prefers-color-scheme:dark" in text
+    assert "prefers-color-scheme: dark" in text
 
 
 def test_what_is_given_to_a_page_is_text_and_never_markup() -> None:
@@ -157,15 +158,15 @@ def test_a_report_is_a_page_and_of_each_figure_its_numbers_and_its_picture(tmp_p
     assert (tmp_path / "new/folder/report.html").read_text("utf-8") == page.html()
     for figure in figures:
         assert (tmp_path / f"new/folder/{figure.name}.csv").read_text("utf-8") == figure.csv()
-        picture = (tmp_path / f"new/folder/{figure.name}.png").read_bytes()
-        assert picture == figure.png()
-        assert picture[:8] == b"\x89PNG\r\n\x1a\n"
-        assert struct.unpack(">II", picture[16:24]) == (1440, 810)
-        assert b"Software" not in picture
+        drawn = (tmp_path / f"new/folder/{figure.name}.png").read_bytes()
+        assert drawn == picture(figure)
+        assert drawn[:8] == b"\x89PNG\r\n\x1a\n"
+        assert struct.unpack(">II", drawn[16:24]) == (1440, 810)
+        assert b"Software" not in drawn
 
 
 def test_a_picture_is_drawn_of_every_kind_of_figure() -> None:
-    assert all(figure.png()[:4] == b"\x89PNG" for figure in _figures() if figure.name != "nights")
+    assert all(picture(figure)[:4] == b"\x89PNG" for figure in _figures() if figure.name != "nights")
 
 
 def test_without_matplotlib_page_and_numbers_are_written_and_the_picture_is_refused_in_a_sentence(
@@ -178,7 +179,7 @@ def test_without_matplotlib_page_and_numbers_are_written_and_the_picture_is_refu
     assert "pip install 'secvm[plots]'" in written.note
     assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".csv"}
     with pytest.raises(BadInputError, match="matplotlib"):
-        _figures()[0].png()
+        picture(_figures()[0])
 
 
 def test_a_folder_that_cannot_be_made_is_refused_and_nothing_is_written(tmp_path: Path) -> None:

@@ -1,0 +1,197 @@
+// From the points of a curve to those that can be seen. A drawing has some hundred columns: of all points that fall
+// into one, the first, the lowest, the highest and the last are drawn, so that no peak is lost and ten thousand rounds
+// cost what a thousand do. Of a stretch, only its points are looked at, and curves are cut at its edges.
+// @ts-check
+
+import { tenth } from "./box.js";
+
+/** @typedef {import("./box.js").Box} Box */
+/** @typedef {import("./figure.js").Figure["curves"][number]} Curve */
+
+/** Points for each column beyond which there is something to leave out. */
+const DENSE = 2;
+/** Bars nearer than so many units are drawn as one for each column. */
+const THIN = 1.6;
+/** How much of the room between two bars each takes. */
+const FILLED = 0.72;
+
+/** The points of a stretch, and one more on either side. @param {Box} box @param {Float64Array} x
+ * @param {boolean} rising @returns {[number, number]} */
+function stretch(box, x, rising) {
+  if (!rising) return [0, x.length];
+  return [Math.max(0, before(x, box.across[0]) - 1), Math.min(x.length, before(x, box.across[1], true) + 1)];
+}
+
+/** How many places lie before a value, or at it. @param {Float64Array} x @param {number} value */
+export function before(x, value, at = false) {
+  let [low, high] = [0, x.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle] < value || (at && x[middle] === value)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The line of a curve in pieces without a gap. A piece of one point has no line. @param {Box} box @param {Curve} curve
+ * @returns {{pieces: {points: string, dots: [number, number][]}[], seen: number}} */
+export function lineOf(box, curve) {
+  const { x, y } = curve;
+  const [start, stop] = stretch(box, x, curve.rising);
+  const dense = stop - start > DENSE * (box.right - box.left);
+  const pieces = [];
+  let seen = 0;
+  for (let i = start; i < stop; i++) {
+    if (!Number.isFinite(y[i])) continue;
+    /** @type {number[]} */
+    const [px, py] = [[], []];
+    for (; i < stop && Number.isFinite(y[i]); i++) {
+      px.push(box.exactX(x[i]));
+      py.push(box.exactY(y[i]));
+    }
+    const kept = cut(box, ...(dense ? thinned(px, py) : [px, py]), curve.rising);
+    seen += kept.inside.length;
+    if (!kept.x.length) continue;
+    const points = kept.x.length > 1 ? kept.x.map((at, j) => `${tenth(at)},${tenth(kept.y[j])}`).join(" ") : "";
+    pieces.push({ points, dots: dense && points ? [] : kept.inside });
+  }
+  // What is few in all is few however it is cut: the same as in Python, where nothing is cut.
+  return { pieces, seen: dense ? Infinity : Math.max(seen, stop - start === x.length ? x.length : 0) };
+}
+
+/** First, lowest, highest and last of every column. @param {number[]} px @param {number[]} py
+ * @returns {[number[], number[]]} */
+function thinned(px, py) {
+  /** @type {number[]} */
+  const [x, y] = [[], []];
+  for (let first = 0; first < px.length; ) {
+    const column = Math.floor(px[first]);
+    let [low, high, last] = [first, first, first];
+    for (let i = first + 1; i < px.length && Math.floor(px[i]) === column; i++) {
+      if (py[i] < py[low]) low = i;
+      if (py[i] > py[high]) high = i;
+      last = i;
+    }
+    let done = -1;
+    for (const i of [first, Math.min(low, high), Math.max(low, high), last]) {
+      if (i <= done) continue;
+      x.push(px[i]);
+      y.push(py[i]);
+      done = i;
+    }
+    first = last + 1;
+  }
+  return [x, y];
+}
+
+/** What lies inside, with the places where the line crosses the edges. @param {Box} box @param {number[]} px
+ * @param {number[]} py @param {boolean} rising */
+function cut(box, px, py, rising) {
+  const { left, right } = box;
+  /** @type {{x: number[], y: number[], inside: [number, number][]}} */
+  const kept = { x: [], y: [], inside: [] };
+  const put = (/** @type {number} */ x, /** @type {number} */ y) => {
+    kept.x.push(x);
+    kept.y.push(y);
+  };
+  const between = (/** @type {number} */ i, /** @type {number} */ edge) =>
+    py[i] + ((edge - px[i]) / (px[i + 1] - px[i])) * (py[i + 1] - py[i]);
+  // A rounding's width beyond an edge is on it.
+  const [first, end] = [left - 1e-6, right + 1e-6];
+  for (let i = 0; i < px.length; i++) {
+    const there = px[i] >= first && px[i] <= end;
+    if (there || !rising) {
+      const x = there ? px[i] : Math.min(right, Math.max(left, px[i]));
+      put(x, py[i]);
+      kept.inside.push([tenth(x), tenth(py[i])]);
+    }
+    if (!rising || i + 1 >= px.length) continue;
+    if (px[i] < first && px[i + 1] >= first) put(left, between(i, left));
+    if (px[i] <= end && px[i + 1] > end) put(right, between(i, right));
+  }
+  return kept;
+}
+
+/** The band around a curve in pieces without a gap. @param {Box} box @param {Curve} curve
+ * @returns {{points: string, alone: null|{x: number, low: number, high: number}}[]} */
+export function bandOf(box, curve) {
+  const { x, low, high } = curve;
+  if (!low || !high) return [];
+  const [start, stop] = stretch(box, x, curve.rising);
+  const dense = stop - start > DENSE * (box.right - box.left);
+  const pieces = [];
+  for (let i = start; i < stop; i++) {
+    if (!(Number.isFinite(low[i]) && Number.isFinite(high[i]))) continue;
+    /** @type {number[]} */
+    const [px, bottom, top] = [[], [], []];
+    let column = NaN;
+    for (; i < stop && Number.isFinite(low[i]) && Number.isFinite(high[i]); i++) {
+      const at = box.exactX(x[i]);
+      const [under, over] = [box.exactY(low[i]), box.exactY(high[i])];
+      if (dense && Math.floor(at) === column) {
+        const end = px.length - 1;
+        bottom[end] = Math.max(bottom[end], under);
+        top[end] = Math.min(top[end], over);
+        continue;
+      }
+      column = Math.floor(at);
+      px.push(at);
+      bottom.push(under);
+      top.push(over);
+    }
+    const upper = cut(box, px, top, curve.rising);
+    const lower = cut(box, px, bottom, curve.rising);
+    if (!upper.x.length) continue;
+    const there = upper.x.map((at, j) => `${tenth(at)},${tenth(upper.y[j])}`);
+    const back = lower.x.map((at, j) => `${tenth(at)},${tenth(lower.y[j])}`).reverse();
+    const alone = px.length === 1 ? { x: tenth(px[0]), low: tenth(bottom[0]), high: tenth(top[0]) } : null;
+    pieces.push({ points: [...there, ...back].join(" "), alone });
+  }
+  return pieces;
+}
+
+/** Of every layer its bars as one path. @param {Box} box @returns {{colour: number, path: string}[]} */
+export function barsOf(box) {
+  const bars = box.figure.bars;
+  if (!bars) return [];
+  const [start, stop] = stretch(box, bars.x, bars.rising);
+  const room = box.exactX(box.across[0] + bars.apart) - box.left;
+  const shown = room < THIN && bars.rising ? tallest(box, bars, start, stop) : null;
+  const half = (FILLED * bars.apart) / 2;
+  const below = new Float64Array(bars.x.length);
+  return bars.stacks.map(({ colour, values }) => {
+    let path = "";
+    const put = (/** @type {number} */ i) => {
+      if (!(values[i] > 0 && values[i] < Infinity)) return;
+      const above = below[i] + values[i];
+      const left = shown ? Math.floor(box.exactX(bars.x[i])) : box.x(bars.x[i] - half);
+      const right = shown ? left + 1 : Math.max(tenth(left + 1), box.x(bars.x[i] + half));
+      path += `M${left},${box.y(above)}H${right}V${box.y(below[i])}H${left}Z`;
+      below[i] = above;
+    };
+    const reach = (/** @type {number} */ i) =>
+      bars.x[i] + bars.apart / 2 > box.across[0] && bars.x[i] - bars.apart / 2 < box.across[1];
+    if (shown) shown.forEach(put);
+    else for (let i = start; i < stop; i++) if (reach(i)) put(i);
+    return { colour, path };
+  });
+}
+
+/** Of every column the bar that is highest. @param {Box} box @param {NonNullable<import("./figure.js").Figure["bars"]>} bars
+ * @param {number} start @param {number} stop */
+function tallest(box, bars, start, stop) {
+  /** @type {number[]} */
+  const kept = [];
+  let column = NaN;
+  for (let i = start; i < stop; i++) {
+    const at = box.exactX(bars.x[i]);
+    if (at < box.left || at > box.right) continue;
+    if (Math.floor(at) === column) {
+      if (bars.totals[i] > bars.totals[kept[kept.length - 1]]) kept[kept.length - 1] = i;
+    } else {
+      column = Math.floor(at);
+      kept.push(i);
+    }
+  }
+  return kept;
+}
