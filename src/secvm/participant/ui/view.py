@@ -30,8 +30,6 @@ TIMES_FORGOTTEN = (
     " read it here later, you included."
 )
 _APART = "What you accepted for one experiment alone is counted against that, and not against your budget here."
-    "Where you accepted more for one experiment alone, it is counted against that, and not against your budget here."
-)
 CANNOT_BE_TAKEN_BACK = (
     "What was sent cannot be taken back: the counts it went into are public and stay so.",
     "The ledger keeps what was told, and your device cannot join this experiment again.",
