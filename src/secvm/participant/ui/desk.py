@@ -150,6 +150,7 @@ class Desk:
             await asyncio.to_thread(self._consent.check, offer.document, accepted)
             salt = await fetch_salt(offer.document, way.transport, way.policy, now=self._now())
             await asyncio.to_thread(self._join, way, offer, answer, accepted, salt)
+            self._offers.drop(digest)
 
     def _join(self, way: Way, offer: Offer, answer: str | None, accepted: Accepted, salt: bytes | None) -> None:
         digest = offer.document.digest
@@ -186,7 +187,7 @@ class Desk:
             offer = self._offers.open(digest)
             with self._state() as state:
                 deciding.decline(state, digest, offer.envelope)
-            del self._offers.found[digest]
+            self._offers.drop(digest)
 
         await self._do(write)
 

@@ -20,7 +20,7 @@ from secvm.participant.ledger import check_room
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.transport import OVERHEAD_BYTES, Transport
-from secvm.participant.ui.view import VaultLook, about, what_it_means
+from secvm.participant.ui.view import VaultLook, about, in_short, what_it_means
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
 
 #: So many are shown; a coordinator with more has a page of its own.
@@ -51,6 +51,8 @@ class Offers:
 
     def __init__(self) -> None:
         self.found: dict[str, Offer] = {}
+        #: Those that the person said no to, and wants to see again.
+        self.again: set[str] = set()
         #: When it was last asked, and what was wrong then.
         self.asked_at: int | None = None
         self.problem: str | None = None
@@ -80,6 +82,8 @@ class Offers:
             try:
                 if data is not None:
                     self.found[one] = Offer(read_published(data, digest=one), data)
+                    # Who names one wants to see it, also after a no.
+                    self.again |= {one} if digest is not None else set()
                 elif digest is not None:
                     self.problem = "No experiment of this name could be fetched."
             except RemoteProtocolError:
@@ -89,6 +93,12 @@ class Offers:
     def put(self, digest: str, envelope: bytes) -> None:
         """One that the device knows already: it was declined, and the person wants to see it again."""
         self.found[digest] = Offer(read_published(envelope, digest=digest), envelope)
+        self.again.add(digest)
+
+    def drop(self, digest: str) -> None:
+        """The person has decided."""
+        self.found.pop(digest, None)
+        self.again.discard(digest)
 
     def open(self, digest: str) -> Offer:
         """One of them."""
@@ -164,6 +174,7 @@ def offer_view(
     accept = found.accept
     return {
         **about(document),
+        "short": in_short(document, consent),
         "leaves": what_it_means(document, consent),
         # A number of features of this source, and whether there is an answer: not which.
         "features_here": vault.sources.get(document.features.source, 0),
@@ -184,13 +195,18 @@ def offers_view(
     answered: Callable[[str], bool],
 ) -> dict[str, Any]:
     """All that was found and is not decided."""
-    decided = {record.digest for record in state.records() if record.status is not Status.DECLINED}
-    open_ones = [one for digest, one in sorted(offers.found.items()) if digest not in decided]
+    decided = {
+        record.digest
+        for record in state.records()
+        if record.status is not Status.DECLINED or record.digest not in offers.again
+    }
+    open_ones = [one for digest, one in offers.found.items() if digest not in decided]
+    shown = [] if way is None else [offer_view(one, state, vault, way, consent, answered=answered) for one in open_ones]
+    # First what the device agrees to, last what it refuses whatever its person says.
+    shown.sort(key=lambda one: (one["refusal"] is not None, one["accept"] is None, one["title"], one["digest"]))
     return {
         "possible": way is not None,
         "asked_at": offers.asked_at,
         "problem": offers.problem,
-        "list": []
-        if way is None
-        else [offer_view(one, state, vault, way, consent, answered=answered) for one in open_ones],
+        "list": shown,
     }

@@ -196,6 +196,41 @@ def what_it_means(document: ExperimentDocument, consent: Consent) -> list[str]:
     return what_leaves(document, consent.statement(document, curve=True))
 
 
+def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
+    """The same in a few words, to be read first."""
+    statement, rounds = consent.statement(document), document.rounds
+    own, leak = statement.own, statement.leak
+    if own is not None and math.isfinite(own.epsilon):
+        risk = (
+            "Noise hides you. Whoever knows everything else could guess your answer with an AUC of at most"
+            f" {own.auc:.2f}, if enough of the others are honest: 0.50 is a coin, 1.00 is certainty."
+        )
+    elif leak is None:
+        risk = "Nothing hides you but the number of others, and how well that does has no number."
+    else:
+        risk = (
+            "Nothing hides you but the number of others. Somebody who knows your features could guess your answer with"
+            f" an AUC of {leak.auc:.2f} in the end: 0.50 is a coin, 1.00 is certainty."
+        )
+    return [
+        f"It looks at {document.features.description}, on your device. They stay here.",
+        (
+            f"In each of {rounds} round{'s' * (rounds != 1)} your device sends {document.budget} small sealed packages"
+            f" at random times of {_duration(document.windows.length_s)}, as everybody's does:"
+            f" {bytes_of_a_round(document) / 1000:.0f} kB."
+        ),
+        risk,
+        "You can pause or leave at any time. What was sent by then cannot be taken back.",
+    ]
+
+
+def _duration(seconds: int) -> str:
+    for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds // unit} {name}{'s' * (seconds != unit)}"
+    return f"{seconds} seconds"
+
+
 def times_to_come(state: DeviceState, record: Record) -> list[dict[str, int]]:
     """How many packages wait for each quarter of an hour, by the instant it begins."""
     parts = state.session_parts(record.digest)

@@ -16,6 +16,9 @@ export function standing(one) {
   return one.distrust === null ? ["taking part", "good"] : ["waiting for you", "fair"];
 }
 
+/** What goes on comes first. @param {any} one */
+export const rank = (one) => ["taking part", "waiting for you", "paused"].indexOf(standing(one)[0]) >>> 0;
+
 /** @param {any} one @param {any} state @param {Done} done */
 export function experimentPanel(one, state, done) {
   const [words, kind] = standing(one);
@@ -29,7 +32,7 @@ export function experimentPanel(one, state, done) {
       count(one.acknowledged, "packages sent, and arrived", "acknowledged"),
       count(one.waiting, "packages waiting to be sent", "waiting"),
       count(one.lost, "given up when time ran out", "lost")),
-    dayStrip(one, state.now),
+    words === "taking part" ? dayStrip(one, state.now) : null,
     actions(one, state, done, key),
     rounds(one, key),
     folded(`${key}:leaves`, "What leaves your device, and what it tells", sentences([...one.leaves, ...spent(one)])),

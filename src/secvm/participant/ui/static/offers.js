@@ -84,7 +84,9 @@ function statement(one, done) {
   show(one.title, [
     el("p", { class: "question" }, one.question),
     one.test ? el("p", { class: "notice fair" }, "It is marked as a test: it is not for people’s own data.") : null,
-    el("h3", {}, "What taking part means"),
+    el("h3", {}, "In short"),
+    sentences(one.short),
+    el("h3", {}, "What taking part means, in full"),
     sentences(one.leaves),
     el("h3", {}, "Who asks"), who(one),
     refusal(one),

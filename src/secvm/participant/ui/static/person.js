@@ -1,7 +1,7 @@
 // The person's page: looks at the device every few seconds while somebody looks at the page, and shows what it is told.
 // @ts-check
 import { close, show, tried } from "./dialogs.js";
-import { experimentPanel } from "./experiments.js";
+import { experimentPanel, rank } from "./experiments.js";
 import { offersPart } from "./offers.js";
 import { button, counted, el, moment, put, sentences, size } from "./parts.js";
 import { act, getState } from "./talk.js";
@@ -40,7 +40,8 @@ function draw(state) {
   if (news === shown) return;
   shown = news;
   const left = state.experiments.filter((/** @type {any} */ one) => one.status === "forgotten");
-  const here = state.experiments.filter((/** @type {any} */ one) => one.status !== "forgotten");
+  const here = state.experiments.filter((/** @type {any} */ one) => one.status !== "forgotten")
+    .sort((/** @type {any} */ a, /** @type {any} */ b) => rank(a) - rank(b));
   runs(state);
   place("summary").textContent = summary(state, here);
   put(place("evidence"), ...evidence(state));
@@ -64,7 +65,7 @@ function runs(state) {
 
 /** @param {any} state @param {any[]} here */
 function summary(state, here) {
-  const going = here.filter((one) => !one.ended).length;
+  const going = here.filter((one) => !one.ended && !one.evidence).length;
   if (going === 0) return "It takes part in nothing now. Nothing is sent.";
   const what = `It takes part in ${counted(going, "experiment")}.`;
   if (!state.runs) return `${what} It does not run now, so nothing is fetched or sent.`;
