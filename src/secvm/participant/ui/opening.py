@@ -31,7 +31,7 @@ class OpeningFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
-    def open(self, address: str, browser: Callable[[str], bool] = webbrowser.open) -> bool:
+    def open(self, address: str, browser: Callable[[str], bool] | None = None) -> bool:
         """Write it, and let a browser open it; whether there was one."""
         self.remove()
         try:
@@ -43,7 +43,7 @@ class OpeningFile:
                 f"the browser cannot be opened: {error.strerror or 'input/output error'}",
                 next_step="Open the address yourself.",
             ) from None
-        return browser(self._path.as_uri())
+        return (browser or webbrowser.open)(self._path.as_uri())
 
     def remove(self) -> None:
         """What it led to is open, or over."""

@@ -101,7 +101,8 @@ function rounds(one, key) {
   const cell = (/** @type {number} */ number) => el("td", { class: "number" }, String(number));
   const rows = [...one.rounds].reverse().slice(0, 200).map((/** @type {any} */ row) => el("tr", {},
     ...[row.round, row.packages, row.acknowledged, row.lost].map(cell)));
-  const left = one.abstentions.map((/** @type {any} */ was) => `Round ${was.round}: ${was.sentence}${/[.!?]$/.test(was.sentence) ? "" : "."}`);
+  const ended = (/** @type {string} */ text) => (/[.!?]$/.test(text) ? text : `${text}.`);
+  const left = one.abstentions.map((/** @type {any} */ was) => `Round ${was.round}: ${ended(was.sentence)}`);
   return folded(`${key}:rounds`, "Round by round",
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Packages by round" },
       el("table", {},

@@ -70,7 +70,7 @@ function summary(state, here) {
   const what = `It takes part in ${counted(going, "experiment")}.`;
   if (!state.runs) return `${what} It does not run now, so nothing is fetched or sent.`;
   const waiting = here.reduce((sum, one) => sum + one.waiting, 0);
-  return `${what} ${waiting ? `${counted(waiting, "sealed package")} will leave it soon.` : "Nothing waits to be sent."}`;
+  return `${what} ${waiting ? `${counted(waiting, "sealed package")} will leave it soon.` : "Nothing waits."}`;
 }
 
 /** @param {any} state */
