@@ -13,6 +13,7 @@
     ├── OverLimitError              more than the person's limit of traffic allows today
     ├── StoreError                  a store could not do what was asked, and nothing of it is done: disk full, I/O error
     │   └── StaleDriverError        … because another node drives by now
+    ├── UnreachableError            another party does not answer, or not as it should: ask again later
     └── ProtocolError               what was said between two parties breaks the protocol
         ├── LocalProtocolError      we broke it: fix the calling code
         └── RemoteProtocolError     they broke it; ``problem`` names what to answer
@@ -96,6 +97,10 @@ class StoreError(SecVMError):
 
 class StaleDriverError(StoreError):
     """Another node drives by now; nothing was changed."""
+
+
+class UnreachableError(SecVMError):
+    """Another party does not answer, or not as it should."""
 
 
 class ProtocolError(SecVMError):

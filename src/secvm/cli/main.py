@@ -51,6 +51,9 @@ COMMANDS: dict[str, Command] = {
     "participant": Command("secvm.cli.participant:app", "Take part with your own data, on your own device."),
     "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
     "witness": Command("secvm.cli.witness:app", "Run a witness: it cosigns what has grown out of what it saw."),
+    "dashboard": Command(
+        "secvm.cli.dashboard:app", "Look at a coordinator in a browser, live; change things with the admin key."
+    ),
     "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments from outside, or examine evidence."),
     "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not."),
     "attack": Command(

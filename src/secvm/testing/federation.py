@@ -5,6 +5,7 @@
         for number in range(1, rounds + 1):
             federation.play_round(number, attending=100)
 
+With ``dashboard=True`` the operator's page runs beside it, at ``page_url``; ``admin_key`` changes things there.
 With ``nodes`` and a ``database`` (``testing.postgres``) the coordinator is so many processes on one PostgreSQL, and
 "coordinator" is the door before them (``testing.balancer``); each node is killed and started by its own name.
 
@@ -38,6 +39,7 @@ from secvm.testing.balancer import Balancer
 from secvm.testing.federation_settings import (
     BEGIN_MS,
     COORDINATOR,
+    DASHBOARD,
     ORIGIN_MS,
     RELAY,
     RELAY_MODE,
@@ -92,12 +94,15 @@ class Federation:
         tokens: int | None = None,
         nodes: int = 0,
         database: str | None = None,
+        dashboard: bool = False,
+        audit_every_s: float = 20.0,
     ) -> None:
         """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them. Without
         ``witnesses`` there is no log. ``tokens``: so many anonymous ones are issued to a client in an epoch, by the
         relay, and the experiment wants one with each package. ``nodes`` on the ``database`` of this address, in place
-        of one coordinator.
+        of one coordinator. ``dashboard``: the operator's page beside it, with an audit every ``audit_every_s``.
         """
+        self._dashboard, self._audit_every_s = dashboard, audit_every_s
         self._tokens = tokens
         self.folder = folder
         self.pace = pace or Pace()
@@ -151,7 +156,7 @@ class Federation:
     @property
     def server_names(self) -> list[str]:
         """All but the hosts."""
-        return [*self.witness_names, *(self.node_names or [COORDINATOR]), RELAY]
+        return [*self.witness_names, *(self.node_names or [COORDINATOR]), RELAY, *([DASHBOARD] * self._dashboard)]
 
     @property
     def door_names(self) -> list[str]:
@@ -168,6 +173,8 @@ class Federation:
     def start_servers(self) -> None:
         """Start witnesses, coordinator and relay, and wait until all answer."""
         self._settings.write_servers()
+        if self._dashboard:
+            self._settings.write_dashboard(self._audit_every_s)
         if self.node_names:
             self._door.start()
         for name in self.server_names:
@@ -251,6 +258,17 @@ class Federation:
         return f"http://127.0.0.1:{self._ports[COORDINATOR]}"
 
     @property
+    def page_url(self) -> str:
+        """Where the operator's page is."""
+        assert self._dashboard
+        return f"http://{self.address(DASHBOARD)}:{self._ports[DASHBOARD]}/"
+
+    @property
+    def admin_key(self) -> str:
+        """What the operator types to change something."""
+        return self._settings.admin_key
+
+    @property
     def digest(self) -> str:
         assert self.document is not None
         return self.document.digest
@@ -288,7 +306,7 @@ class Federation:
         """Whether a process answers."""
         self.children.check()
         with contextlib.suppress(OSError):
-            self.ask(name, "GET", "/health")
+            self.ask(name, "GET", "/api/now" if name == DASHBOARD else "/health")
             return True
         return False
 

@@ -16,7 +16,7 @@ from secvm.relay.main import make_key, make_token_seed
 from secvm.runtime.secret_files import make_secret
 from secvm.witness.main import make as make_witness
 
-COORDINATOR, RELAY = "coordinator", "relay"
+COORDINATOR, RELAY, DASHBOARD = "coordinator", "relay", "dashboard"
 #: In which file a node finds its database.
 DATABASE_FILE = "database.url"
 #: Of a federation's nodes: short, so that a test need not wait.
@@ -185,6 +185,18 @@ class FederationSettings:
                     else {"tokens": {"seed_file": str(self._folder / SEED_FILE), "quota": self._tokens}}
                 ),
                 "testing": {"clock": str(self._folder / "clock"), "any_credential": True},
+            },
+        )
+
+    def write_dashboard(self, audit_every_s: float) -> None:
+        """That of the operator's page."""
+        self._write(
+            DASHBOARD,
+            {
+                "listen": {"host": self._host(DASHBOARD), "port": self._ports[DASHBOARD]},
+                "coordinator": {"url": f"http://{self._host(COORDINATOR)}:{self._ports[COORDINATOR]}"},
+                "audit": {"every_s": audit_every_s},
+                "testing": {"clock": str(self._folder / "clock")},
             },
         )
 

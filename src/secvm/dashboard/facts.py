@@ -1,0 +1,97 @@
+"""What is fixed of an experiment, out of its signed document, for people to read. Pure; slow where cover is reckoned.
+
+The statement is computed here, from the document alone, as a device computes it: what a status document claims of
+itself is not repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secvm.privacy.statement import Assumption, state
+from secvm.privacy.statement_text import ASSUMPTIONS, COLLUDE, words
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
+from secvm.protocol.learning_terms import write_learning
+from secvm.protocol.sealed_requests import REQUEST_BYTES
+from secvm.protocol.stating import terms_of
+
+#: Header, ephemeral key and tag around a request, as devices seal it (docs/protocol.md §14).
+CAPSULE_BYTES = 7 + 32 + REQUEST_BYTES + 16
+
+
+def facts(document: ExperimentDocument) -> dict[str, Any]:
+    """The question, and all that decides how it is answered."""
+    experiment, binning, windows = document.experiment, document.binning, document.windows
+    learning = write_learning(experiment, binning.bins)
+    return {
+        "question": document.question,
+        "features": {
+            "source": document.features.source,
+            "description": document.features.description,
+            "presence": document.features.presence,
+        },
+        "labels": list(experiment.labels),
+        "bins": binning.bins,
+        "hashes": binning.hashes if isinstance(binning, HashedBins) else None,
+        "beacons": [
+            {"chain": beacon.chain, "round": beacon.round_number}
+            for beacon in (binning.beacons if isinstance(binning, HashedBins) else ())
+        ],
+        "features_per_person": experiment.features_per_person,
+        "train_share": float(document.train_share),
+        "rounds": document.rounds,
+        "floor": document.floor,
+        "budget": document.budget,
+        "windows": {
+            "length_s": windows.length_s,
+            "grace_s": windows.grace_s,
+            "first_opening": windows.first_opening,
+            "hours": [list(pair) for pair in windows.hours],
+            "time_zone": windows.time_zone,
+        },
+        "relays": [{"url": relay.url, "mode": relay.mode} for relay in document.relays],
+        "log": None
+        if document.log is None
+        else {
+            "name": document.log.name,
+            "quorum": document.log.quorum,
+            "freshness_s": document.log.freshness_s,
+            "witnesses": [witness.name for witness in document.log.witnesses],
+        },
+        "descent": learning["rule"]["name"],
+        "lambda": learning["rule"]["constants"].get("lambda"),
+        "constants": learning["rule"]["constants"],
+        "loss": learning["loss"]["name"],
+        "multiclass": learning["multiclass"],
+        "thinning": learning["thinning"],
+        "robust": learning["robust"],
+        "class_weights": learning["class_weights"],
+        "tokens": document.tokens is not None,
+        "test": document.test,
+    }
+
+
+def privacy(document: ExperimentDocument) -> dict[str, Any]:
+    """What is guaranteed, in numbers and in plain sentences. May take seconds: in a thread."""
+    terms, cover = terms_of(document), document.experiment.cover
+    statement = state(terms, Assumption(), bytes_per_package=CAPSULE_BYTES)
+    planned = statement.planned
+    finite = None if planned is None or planned.epsilon == float("inf") else planned.epsilon
+    assumed = [] if planned is None else [text.format(honest=planned.honest) for text in (ASSUMPTIONS, COLLUDE)]
+    return {
+        "kind": "plain" if cover is None else "cover",
+        "epsilon": finite,
+        "delta": None if planned is None else planned.delta,
+        "why_no_guarantee": statement.why_no_guarantee,
+        "assumptions": assumed,
+        "statement": words(statement),
+        "cover": None
+        if cover is None
+        else {
+            "mean_packages": float(cover.mean_packages),
+            "budget": document.budget,
+            "share": float(cover.mean_packages) / document.budget,
+            "bytes_per_round": statement.bytes_per_round,
+        },
+        "bytes_per_round": statement.bytes_per_round,
+    }

@@ -1,0 +1,158 @@
+"""Live figures, from differences of a coordinator's counters between two looks. Pure.
+
+Counters are sums over everybody since the coordinator was started; a smaller one than before means that it was started
+again. How many devices have sent in the round that runs is packages so far over the budget, where that can be known:
+one round runs, its relays hand packages on as they come, and the counter was seen before its window opened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from secvm.dashboard.told import Figures, ToldRound
+from secvm.protocol.experiment_document import ExperimentDocument
+
+#: A rate is over so many milliseconds of the machine: longer would be old, shorter would jump.
+_SPAN_MS = 5000
+_KEPT_BY_RELAY = "the relay keeps a round's packages until its end"
+_SEVERAL = "several rounds run at once, and packages are sealed"
+_SINCE_WHEN = "the page began to look after the window had opened"
+_NO_COUNTER = "this coordinator does not count packages"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A look at the counters."""
+
+    steady: int
+    now: int
+    packages: float | None
+    commits: float
+    commit_s: float
+
+
+@dataclass
+class Live:
+    """Fed with every look, in order."""
+
+    _seen: deque[_Seen] = field(default_factory=deque)
+    #: The counter before each round that runs had opened, by experiment and number.
+    _before: dict[tuple[str, int], float] = field(default_factory=dict)
+    figures: Figures = field(default_factory=dict)
+
+    def look(self, figures: Figures, *, steady: int, now: int) -> None:
+        """Take note of ``/metrics``, at an instant of the machine and one of the coordinator's clock."""
+        self.figures = figures
+        packages = _sum(figures, "packages_total")
+        last = self._seen[-1] if self._seen else None
+        if last is not None and (packages is None or last.packages is None or packages < last.packages):
+            self._seen.clear()
+            self._before.clear()
+        self._seen.append(
+            _Seen(
+                steady,
+                now,
+                packages,
+                figures.get(("commit_seconds_count",), 0.0),
+                figures.get(("commit_seconds_sum",), 0.0),
+            )
+        )
+        # One older than the span stays, so that the rate is over all of it.
+        while len(self._seen) > 2 and self._seen[1].steady <= steady - _SPAN_MS:
+            self._seen.popleft()
+
+    def rounds(self, running: Sequence[tuple[str, ToldRound]]) -> None:
+        """Take note of what runs, by experiment: the newest look from before a round's opening has its first count."""
+        self._before = {
+            (digest, one.number): self._before[digest, one.number]
+            for digest, one in running
+            if (digest, one.number) in self._before
+        }
+        for digest, one in running:
+            before = [seen.packages for seen in self._seen if seen.now <= one.opens_at and seen.packages is not None]
+            if before:
+                self._before[digest, one.number] = before[-1]
+
+    def away(self) -> None:
+        """The coordinator did not answer: nobody knows what happened meanwhile."""
+        self._seen.clear()
+        self._before.clear()
+
+    def rates(self) -> dict[str, Any]:
+        """Packages a second, and how long a commit took, over the last seconds."""
+        first, last = (self._seen[0], self._seen[-1]) if self._seen else (None, None)
+        rate = commit_ms = None
+        if first is not None and last is not None and last.steady > first.steady:
+            if first.packages is not None and last.packages is not None:
+                rate = 1000 * (last.packages - first.packages) / (last.steady - first.steady)
+            if last.commits > first.commits:
+                commit_ms = 1000 * (last.commit_s - first.commit_s) / (last.commits - first.commits)
+        return {"packages_per_s": rate, "commit_ms": commit_ms}
+
+    def round_so_far(
+        self, document: ExperimentDocument, one: ToldRound, running: Sequence[tuple[str, ToldRound]]
+    ) -> dict[str, Any]:
+        """Packages and devices of the round that runs; ``running``: all of them, by experiment."""
+        unknown = self._why_unknown(document, one, running)
+        last = self._seen[-1].packages if self._seen else None
+        if unknown is not None or last is None:
+            return {"packages": None, "devices": None, "why_unknown": unknown}
+        packages = last - self._before[document.digest, one.number]
+        return {"packages": int(packages), "devices": round(packages / document.budget, 1), "why_unknown": None}
+
+    def _why_unknown(
+        self, document: ExperimentDocument, one: ToldRound, running: Sequence[tuple[str, ToldRound]]
+    ) -> str | None:
+        if not self._seen or self._seen[-1].packages is None:
+            return _NO_COUNTER
+        if any(relay.mode == "round" for relay in document.relays):
+            return _KEPT_BY_RELAY
+        if any(
+            other != document.digest and there.opens_at < one.accept_until and one.opens_at < there.accept_until
+            for other, there in running
+        ):
+            return _SEVERAL
+        return None if (document.digest, one.number) in self._before else _SINCE_WHEN
+
+
+def _sum(figures: Figures, name: str) -> float | None:
+    found = [value for key, value in figures.items() if key[0] == name]
+    return sum(found) if found else None
+
+
+def totals(figures: Figures) -> dict[str, Any]:
+    """What was counted since the coordinator was started."""
+
+    def one(name: str) -> int | None:
+        found = _sum(figures, name)
+        return None if found is None else int(found)
+
+    refused: dict[str, int] = {}
+    for key, value in figures.items():
+        if key[0] in ("refused_total", "dropped_total") and len(key) == 2 and value:
+            refused[key[1]] = refused.get(key[1], 0) + int(value)
+    sealed, opened, dropped = figures.get(("packages_total", "sealed")), one("opened_total"), one("dropped_total")
+    backlog = None
+    if sealed is not None and opened is not None:
+        backlog = max(0, int(sealed) - opened - (dropped or 0))
+    return {
+        "packages_total": one("packages_total"),
+        "refused_total": refused,
+        "stored_total": one("stored_requests_total"),
+        "commit_faults_total": one("commit_faults_total"),
+        "opened_total": opened,
+        "opener_faults_total": one("opener_faults_total"),
+        "waiting": one("commits_waiting"),
+        "backlog": backlog,
+        "admin_refused_total": one("admin_refused_total"),
+        "opening_lanes": one("opening_lanes"),
+        "rounds_total": {key[1]: int(value) for key, value in figures.items() if key[0] == "rounds_total"},
+        "train_participants_total": one("train_participants_total"),
+        "cosignatures_total": {key[1]: int(value) for key, value in figures.items() if key[0] == "cosignatures_total"},
+        "witness_failures_total": {
+            key[1]: int(value) for key, value in figures.items() if key[0] == "witness_failures_total"
+        },
+    }

@@ -1,0 +1,163 @@
+"""The page as a process: here the real clock and the server are picked, and put together.
+
+On SIGTERM: nobody new, listeners are let go, what is under way is answered, and nothing is left: there is no state.
+Nothing about visitors is written anywhere; what goes wrong is told by its kind and the lines of code it came through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from secvm.dashboard.app import Page, Plan, make_app
+from secvm.dashboard.events import Hub
+from secvm.dashboard.forwarding import Forwarding
+from secvm.dashboard.guard import names_of
+from secvm.dashboard.nights import time_zone
+from secvm.dashboard.reading import Reader, checked_url
+from secvm.dashboard.settings import DashboardSettings
+from secvm.dashboard.shell import Shell
+from secvm.dashboard.watching import Watcher
+from secvm.errors import BadInputError
+from secvm.pages.assets import Assets
+from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
+from secvm.runtime.logs import Log
+from secvm.runtime.service import run_service
+from secvm.runtime.waits import any_of, end_all
+
+#: How long answers may take to come to their end once all is over.
+_GRACE_S = 2
+_CONNECTIONS = 1000
+_HEARTBEAT_MS = 15_000
+
+#: An audit of the coordinator, which takes its time: what ``/api/now`` shows of it.
+AuditOnce = Callable[[Clock], dict[str, Any]]
+
+
+def serve(settings: DashboardSettings, *, audit: AuditOnce | None, listening: Callable[[str], None]) -> None:
+    """Serve the page until somebody says stop. ``listening`` is told its address."""
+    told = settings.testing.clock
+    clock: Clock = SystemClock() if told is None else SteeredClock(told)
+    log = Log(sys.stderr, clock, "dashboard")
+    dashboard = Dashboard(settings, clock=clock, steady=SteadyClock(), audit=audit)
+    run_service(lambda stop: dashboard.run(stop, listening), log=log)
+
+
+class Dashboard:
+    """One page, put together from its settings; what is wrong with them is told here."""
+
+    def __init__(
+        self,
+        settings: DashboardSettings,
+        *,
+        clock: Clock,
+        steady: Clock,
+        audit: AuditOnce | None = None,
+        plan: Plan | None = None,
+    ) -> None:
+        checked_url(settings.coordinator.url)
+        self._settings, self._clock, self._steady = settings, clock, steady
+        self._audit, self._plan = audit, plan
+        self._zone = time_zone(settings.page.time_zone)
+        self._shell = Shell(Assets("secvm.pages", "secvm.dashboard"))
+
+    async def run(self, stop: asyncio.Event, listening: Callable[[str], None]) -> None:
+        """Until told to stop."""
+        settings, clock = self._settings, self._clock
+        audit = self._audit if settings.audit.on else None
+        # Another one each time that the page is started, which is all that it is for.
+        hub = Hub(f"{self._steady.now() & 0xFFFFFFFF:x}{clock.now() & 0xFFFFFFFF:x}")
+        with _listening(settings.listen.host, settings.listen.port) as door:
+            async with Reader(settings.coordinator.url) as reader:
+                watcher = Watcher(
+                    reader,
+                    hub,
+                    clock=clock,
+                    steady=self._steady,
+                    zone=self._zone,
+                    poll_s=settings.coordinator.poll_s,
+                    audit=None if audit is None else lambda: audit(clock),
+                    audit_every_s=settings.audit.every_s,
+                )
+                page = Page(watcher, hub, Forwarding(reader, watcher.poke), shell=self._shell, plan=self._plan)
+                names = names_of(settings.listen.host, settings.page.public_hosts)
+                await self._serve(_Server(make_app(page, names=names)), watcher, hub, door, stop, listening)
+
+    async def _serve(
+        self,
+        server: _Server,
+        watcher: Watcher,
+        hub: Hub,
+        door: socket.socket,
+        stop: asyncio.Event,
+        listening: Callable[[str], None],
+    ) -> None:
+        watching = asyncio.ensure_future(watcher.run(stop))
+        beating = asyncio.ensure_future(self._beat(hub, stop))
+        serving = asyncio.ensure_future(server.serve(sockets=[door]))
+        try:
+            listening(_address(door))
+            # If one of them fails, so does the process: whoever runs it starts it again.
+            await asyncio.wait([watching, beating, serving], return_when=asyncio.FIRST_COMPLETED)
+            hub.close()
+            server.should_exit = True
+            await serving
+            for task in (watching, beating):
+                if task.done():
+                    task.result()
+        finally:
+            await end_all(watching, beating, serving)
+
+    async def _beat(self, hub: Hub, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + _HEARTBEAT_MS))
+            hub.beat()
+
+
+class _Server(uvicorn.Server):
+    """Signals are ``runtime.service``'s, the loop is there already, and nothing is logged."""
+
+    def __init__(self, app: Any) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_CONNECTIONS,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=_GRACE_S,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Somebody else has them."""
+        yield
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A port that browsers can come to."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        door = socket.create_server((host, port), family=family, backlog=200)
+    except OSError as error:
+        raise BadInputError(f"cannot listen on {host}:{port}: {error.strerror or 'no such address'}") from None
+    with door:
+        yield door
+
+
+def _address(door: socket.socket) -> str:
+    host, port = door.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

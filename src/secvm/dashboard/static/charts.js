@@ -1,0 +1,177 @@
+// The charts of one experiment: they share one stretch of rounds, and only those in sight are drawn anew.
+
+import { Chart } from "./chart.js";
+import { el, reveal, write } from "./dom.js";
+import { figure, has } from "./figures.js";
+import { count } from "./words.js";
+
+/** With more rounds than this a page begins with the newest. */
+const MANY = 600;
+const NEWEST = 500;
+const CHOICES = [100, 500, 2000];
+
+/** `names` of figures in `place`, for the experiment of `page`. */
+export class Charts {
+  constructor(page, digest, names, place) {
+    this.page = page;
+    this.digest = digest;
+    this.history = page.store.history(digest);
+    this.drawn = new Map();
+    this.seen = null;
+    this.places = new Map(names.map((name) => [name, el("section", { "data-figure": name, class: "figure" })]));
+    this.state = el("p", { class: "soft", role: "status" }, "Loading the rounds …");
+    this.choice = el("div", { class: "row stretch", role: "group", "aria-label": "Rounds shown" });
+    place.append(this.choice, this.state, ...this.places.values());
+    this.stretch = asked(page.query());
+    this.watcher = new IntersectionObserver((entries) => this.sight(entries), { rootMargin: "200px" });
+    this.inSight = new Set();
+    this.dirty = new Set();
+    for (const section of this.places.values()) this.watcher.observe(section);
+  }
+
+  /** Fetch what the stretch needs, then draw. `seen`: labels, floor, leakage, cover. */
+  async begin(seen) {
+    this.seen = { ...seen, history: this.history };
+    const total = Math.max(this.page.store.summary(this.digest)?.rounds_told ?? 0, this.history.total);
+    const first = this.stretch?.from ?? (total > MANY ? total - NEWEST + 1 : 1);
+    if (!this.stretch && total > MANY) this.stretch = { last: NEWEST };
+    await this.fetch(first, this.stretch?.to ?? null);
+  }
+
+  async fetch(first, to = null) {
+    this.busy = true;
+    write(this.state, "Loading the rounds …");
+    reveal(this.state, true);
+    try {
+      await this.history.reach(first, to);
+      reveal(this.state, false);
+    } catch (fault) {
+      write(this.state, `The rounds could not be loaded: ${fault.message}`);
+    }
+    this.busy = false;
+    if (!this.closed) this.update(this.seen);
+  }
+
+  /** Something is new: those in sight are drawn with the next frame, the others when they come into sight. */
+  update(seen = null) {
+    if (seen) this.seen = { ...seen, history: this.history };
+    if (!this.seen || !this.history.begun) return;
+    this.choices();
+    const empty = !this.history.columns.number.length;
+    if (empty && !this.busy) {
+      write(this.state, "No round yet: curves begin when the first one is counted.");
+      reveal(this.state, true);
+    }
+    for (const [name, section] of this.places) {
+      reveal(section, !empty && has(name, this.seen));
+      this.dirty.add(name);
+    }
+    this.soon();
+  }
+
+  soon() {
+    if (this.frame || this.closed) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      for (const name of this.inSight) if (this.dirty.delete(name)) this.draw(name);
+    });
+  }
+
+  draw(name) {
+    const section = this.places.get(name);
+    if (section.hidden) return;
+    const spec = figure(name, this.seen);
+    const chart = this.drawn.get(name);
+    if (chart) {
+      chart.update(spec);
+      if (this.stretch?.last) this.range(chart);
+      return;
+    }
+    const made = new Chart(section, spec, {
+      actions: true,
+      link: `/experiment/${encodeURIComponent(this.digest)}/${name}`,
+      onRange: (from, to) => this.moved(name, from, to),
+    });
+    this.drawn.set(name, made);
+    if (this.stretch) this.range(made);
+  }
+
+  sight(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const name = target.dataset.figure;
+      if (isIntersecting) this.inSight.add(name);
+      else this.inSight.delete(name);
+    }
+    this.soon();
+  }
+
+  /** The stretch as two ends. */
+  ends() {
+    const { first, last } = this.history;
+    if (this.stretch?.last) return [Math.max(first, last - this.stretch.last + 1), last];
+    return this.stretch ? [this.stretch.from ?? first, this.stretch.to ?? last] : [null, null];
+  }
+
+  range(chart) {
+    const [from, to] = this.ends();
+    this.telling = true;
+    chart.setRange(from, to);
+    this.telling = false;
+  }
+
+  /** Somebody has moved one chart: the others follow, the address says where, and what is missing is fetched. */
+  moved(name, from, to) {
+    if (this.telling) return;
+    const all = from === null || from === undefined;
+    this.stretch = all ? null : { from: Math.round(from), to: Math.round(to) };
+    this.page.setQuery(this.stretch ?? { from: null, to: null });
+    for (const [other, chart] of this.drawn) if (other !== name) this.range(chart);
+    this.choices();
+    const { first } = this.history;
+    if (!this.busy && first > 1 && (all || from <= first)) this.fetch(all ? 1 : Math.max(1, Math.floor(from) - NEWEST));
+  }
+
+  async choose(last) {
+    this.stretch = last ? { last } : null;
+    this.page.setQuery({ from: null, to: null });
+    const { total } = this.history;
+    await this.fetch(last ? Math.max(1, total - last + 1) : 1);
+    for (const chart of this.drawn.values()) this.range(chart);
+  }
+
+  choices() {
+    const { total } = this.history;
+    const offered = [...CHOICES.filter((last) => last < total), 0];
+    reveal(this.choice, offered.length > 1);
+    const shown = `${offered}|${total > 0}`;
+    if (this.choice.dataset.shown !== shown) {
+      this.choice.dataset.shown = shown;
+      this.choice.replaceChildren(
+        ...offered.map((last) =>
+          el("button", { type: "button", class: "little", "data-last": last, onclick: () => this.choose(last) }, ""),
+        ),
+      );
+    }
+    for (const button of this.choice.children) {
+      const last = Number(button.dataset.last);
+      write(button, last ? `Last ${count(last)}` : `All ${count(total)} rounds`);
+      const pressed = last ? this.stretch?.last === last : this.stretch === null;
+      button.setAttribute("aria-pressed", String(pressed));
+    }
+  }
+
+  close() {
+    this.closed = true;
+    cancelAnimationFrame(this.frame);
+    this.watcher.disconnect();
+    for (const chart of this.drawn.values()) chart.destroy();
+  }
+}
+
+/** The stretch that an address asks for; null: none. */
+function asked(query) {
+  const whole = (name) => (/^[0-9]{1,9}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null);
+  const [from, to] = [whole("from"), whole("to")];
+  if (from === null && to === null) return null;
+  return to !== null && from !== null && to < from ? null : { from: from ?? 1, to };
+}

@@ -1,0 +1,145 @@
+// One experiment: the round that runs, how well it does per class, what it gives away, what is asked, and its controls.
+
+import { askedPart } from "./asked.js";
+import { Charts } from "./charts.js";
+import { el, fact, reveal, show, swap, write } from "./dom.js";
+import { FIGURES } from "./figures.js";
+import { operatePart } from "./operate.js";
+import { stand, together } from "./overview.js";
+import { privacyPart } from "./privacy.js";
+import { runningPart } from "./running.js";
+import { abandoned, abandonedWords, warnings } from "./watch.js";
+import { STANDINGS, count, many, percent } from "./words.js";
+
+export function open(main, page) {
+  const { store } = page;
+  const { digest } = page.params;
+  const title = fact("title");
+  const standing = fact("standing", "span", { class: "standing badge" });
+  const test = el("span", { class: "badge", hidden: true }, "test");
+  const says = el("span", { class: "soft" });
+  const question = el("p", { class: "lead" });
+  const notes = el("div", { "data-fact": "notes" });
+  const lost = fact("abandoned", "p", { class: "soft" });
+  const curves = el("div", { class: "figures" });
+  const operate = operatePart(page, digest);
+  const [running, privacy, asked] = [runningPart(), privacyPart(), askedPart()];
+  const body = el(
+    "div",
+    { hidden: true },
+    el("div", { class: "row between" }, el("p", { class: "marks" }, standing, test, says), operate.node),
+    question,
+    notes,
+    running.node,
+    el("section", { "aria-labelledby": "curves-title" }, el("h2", { id: "curves-title" }, "How well it does"), curves, lost),
+    privacy.node,
+    asked.node,
+  );
+  const waiting = el("p", { class: "soft" }, "Loading the experiment …");
+  main.append(el("p", { class: "back" }, el("a", { href: "/" }, "← All experiments")), el("h1", {}, title), waiting, body);
+  main.classList.add("wide");
+  const charts = new Charts(page, digest, FIGURES, curves);
+  const view = { title: "Experiment", waits: true, update, rounds, experiment, close };
+  let detail = null;
+  let before = null;
+  let gone = false;
+  const ticking = setInterval(() => {
+    const summary = store.summary(digest);
+    if (summary && !document.hidden) running.tick(store, summary.running, summary);
+  }, 1000);
+  load();
+
+  async function load() {
+    try {
+      detail = await store.detail(digest);
+    } catch (fault) {
+      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+      main.removeAttribute("aria-busy");
+      return;
+    }
+    if (gone) return;
+    update();
+    await charts.begin(seen());
+    if (gone) return;
+    view.waits = false;
+    main.removeAttribute("aria-busy");
+    update();
+  }
+
+  function seen() {
+    const summary = store.summary(digest) ?? detail.summary;
+    return {
+      labels: detail.labels ?? summary.labels,
+      floor: summary.floor ?? detail.floor ?? null,
+      cover: summary.privacy_kind === "cover",
+      leakage: detail.leakage,
+    };
+  }
+
+  function update() {
+    const summary = store.summary(digest) ?? detail?.summary;
+    if (!summary || !detail) return;
+    reveal(waiting, false);
+    reveal(body, true);
+    view.title = summary.title;
+    show(title, summary.title, summary.title);
+    stand(standing, summary.standing);
+    reveal(test, Boolean(summary.test));
+    write(says, STANDINGS[summary.standing]?.says ?? "");
+    write(question, detail.question ?? "");
+    running.update(store, summary);
+    privacy.update(summary, detail);
+    asked.update(summary, detail);
+    operate.update(summary);
+    remarks(summary);
+    speak(summary);
+  }
+
+  function remarks(summary) {
+    const found = warnings(summary, charts.history);
+    const words = { bad: "Warning: ", fair: "Note: ", plain: "" };
+    notes.setAttribute("data-value", String(found.length));
+    swap(notes, JSON.stringify(found), () =>
+      found.map(({ weight, says: said }) =>
+        el("div", { class: `notice ${weight === "plain" ? "" : weight}` }, el("p", {}, el("strong", {}, words[weight]), said)),
+      ),
+    );
+    show(lost, abandonedWords(charts.history, summary.floor), abandoned(charts.history).length);
+  }
+
+  /** Aloud: a round that was counted, another standing. Never a number that changes every second. */
+  function speak(summary) {
+    const now = { standing: summary.standing, last: summary.last?.number ?? null };
+    if (before && before.standing !== now.standing) page.announce(`The experiment is ${now.standing}.`);
+    else if (before && before.last !== now.last && summary.last) {
+      const trained = many(together(summary.last.people ?? summary.last.participants), "participant");
+      const right = summary.last.accuracy === null ? "" : `, accuracy ${percent(summary.last.accuracy)}`;
+      page.announce(`Round ${count(now.last)} is counted: ${trained}${right}.`);
+    }
+    before = now;
+  }
+
+  function rounds(changed) {
+    if (changed !== digest || !detail) return;
+    charts.update();
+    const summary = store.summary(digest);
+    if (summary) remarks(summary);
+  }
+
+  function experiment(changed) {
+    if (changed !== digest || !store.details.has(digest)) return;
+    detail = store.details.get(digest);
+    charts.update(seen());
+    update();
+  }
+
+  function close() {
+    gone = true;
+    clearInterval(ticking);
+    charts.close();
+    operate.close();
+    main.classList.remove("wide");
+  }
+
+  return view;
+}

@@ -1,0 +1,74 @@
+// One figure alone, large: what a link to a plot shows.
+
+import { Charts } from "./charts.js";
+import { el, write } from "./dom.js";
+import { FIGURES, TITLES } from "./figures.js";
+
+export function open(main, page) {
+  const { store } = page;
+  const { digest, figure } = page.params;
+  const back = `/experiment/${encodeURIComponent(digest)}`;
+  const known = FIGURES.includes(figure);
+  const name = el("a", { href: back }, "The experiment");
+  const heading = el("h1", {}, known ? TITLES[figure] : "Not here");
+  main.append(el("p", { class: "back" }, "← ", name), heading);
+  if (!known) {
+    main.append(el("p", {}, "There is no figure of this name. There are: "), others(back, figure));
+    return { title: "Not here" };
+  }
+  const place = el("div", { class: "figures alone" });
+  const waiting = el("p", { class: "soft" }, "");
+  main.append(waiting, place, el("nav", { "aria-label": "Other figures" }, others(back, figure)));
+  main.classList.add("wide");
+  const charts = new Charts(page, digest, [figure], place);
+  const view = { title: TITLES[figure], waits: true, update, rounds, experiment, close };
+  let detail = null;
+  load();
+
+  async function load() {
+    try {
+      detail = await store.detail(digest);
+      update();
+      await charts.begin(seen());
+    } catch (fault) {
+      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+    }
+    view.waits = false;
+    main.removeAttribute("aria-busy");
+  }
+
+  function seen() {
+    const summary = store.summary(digest) ?? detail.summary;
+    const cover = summary.privacy_kind === "cover";
+    return { labels: detail.labels ?? summary.labels, floor: summary.floor, cover, leakage: detail.leakage };
+  }
+
+  function update() {
+    const summary = store.summary(digest) ?? detail?.summary;
+    if (!summary) return;
+    write(name, summary.title);
+    view.title = `${TITLES[figure]} · ${summary.title}`;
+  }
+
+  function rounds(changed) {
+    if (changed === digest && detail) charts.update();
+  }
+
+  function experiment(changed) {
+    if (changed !== digest || !store.details.has(digest)) return;
+    detail = store.details.get(digest);
+    charts.update(seen());
+  }
+
+  function close() {
+    charts.close();
+    main.classList.remove("wide");
+  }
+
+  return view;
+}
+
+function others(back, figure) {
+  const links = FIGURES.filter((one) => one !== figure).map((one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one])));
+  return el("ul", { class: "plain row" }, links);
+}

@@ -1,0 +1,181 @@
+// The operator's page: which view belongs to which address, what is told when something changes, and where focus goes.
+//
+// Addresses: /, /experiment/DIGEST[?from=N&to=M], /experiment/DIGEST/FIGURE, /new, /server. Each view is a module with
+// `open(main, page)` that builds its elements once and returns { title, update(), close() }; `page` is the object below.
+//
+// Hooks for tests and other programs. `data-fact="NAME"` marks an element that shows a value of the API, `data-value`
+// holds the value as the API has it ("" where it is null); `data-view` on <main> names the view; `aria-busy` is on
+// <main> until the view has its data.
+//   every page   connection (connecting, live, lost)
+//   /            inside <li data-digest>: title, standing, round, rounds_planned, participants, floor, accuracy, auc,
+//                epsilon
+//   experiment   title, standing, round, rounds_planned, round_state, time_left, participants, floor, packages_per_s,
+//                accuracy, accuracy_low, accuracy_high, notes, abandoned, auc, auc_planned, epsilon, epsilon_planned,
+//                d_prime, privacy_kind, statement, cover_mean, budget, bins, hashes, features_per_person, labels,
+//                relays, log_size, log_root, cosigned; charts are <section data-figure="recall|precision|accuracy|
+//                participants|leakage">; [data-action="pause|resume|stop"] open dialog#confirm, whose buttons are
+//                [data-action="confirm"] and [data-action="cancel"]
+//   figure       one <section data-figure>
+//   /server      reachable, packages_per_s, packages_total, stored_total, refused_total, log_size, log_root, cosigned,
+//                quorum, audit_ok, audit_at, audit_faults, audit_warnings; each witness is <tr data-witness>
+//   operating    #admin-key (input), [data-action="use-key"], [data-action="forget-key"], data-fact key_held,
+//                data-fact refusal (the server's sentence)
+
+import { el, reveal, show, swap, write } from "./dom.js";
+import { Store } from "./store.js";
+import { clock } from "./words.js";
+
+/** What is said aloud is said at most so often. */
+const SPEAK_EVERY_MS = 8000;
+
+const ROUTES = [
+  [/^\/$/, () => import("./overview.js"), "overview", []],
+  [/^\/experiment\/([^/]+)\/?$/, () => import("./experiment.js"), "experiment", ["digest"]],
+  [/^\/experiment\/([^/]+)\/([^/]+)$/, () => import("./figure.js"), "figure", ["digest", "figure"]],
+  [/^\/server\/?$/, () => import("./server.js"), "server", []],
+  [/^\/new\/?$/, () => import("./new.js"), "new", []],
+];
+
+const main = document.getElementById("main");
+const store = new Store();
+let view = null;
+let turn = 0;
+
+const page = { store, go, announce, params: {}, query: () => new URLSearchParams(location.search), setQuery };
+
+/** Another address within this page. */
+function go(path) {
+  history.pushState(null, "", path);
+  render(true);
+}
+
+/** The part of the address after "?", without a new step in the browser's history. */
+function setQuery(changes) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) query.delete(name);
+    else query.set(name, String(value));
+  }
+  history.replaceState(history.state, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
+}
+
+/** Draw what the address asks for. `moved`: by a person, who then hears and sees its heading first. */
+async function render(moved) {
+  const mine = (turn += 1);
+  const found = ROUTES.map(([pattern, load, name, names]) => ({ match: pattern.exec(location.pathname), load, name, names }))
+    .find((one) => one.match);
+  markPlace();
+  main.setAttribute("aria-busy", "true");
+  let module;
+  try {
+    module = found ? await found.load() : null;
+  } catch {
+    module = null;
+  }
+  if (mine !== turn) return;
+  view?.close?.();
+  main.replaceChildren();
+  main.dataset.view = found?.name ?? "none";
+  page.params = {};
+  found?.names.forEach((name, i) => (page.params[name] = decodeURIComponent(found.match[i + 1])));
+  view = module ? module.open(main, page) : nothingHere(found);
+  retitle();
+  if (store.now) update();
+  if (!view.waits) main.removeAttribute("aria-busy");
+  if (!moved) return;
+  scrollTo(0, 0);
+  const heading = main.querySelector("h1");
+  heading?.setAttribute("tabindex", "-1");
+  heading?.focus({ preventScroll: true });
+}
+
+function nothingHere(found) {
+  const why = found ? "This part of the page could not be loaded from its server." : "There is nothing at this address.";
+  main.append(el("h1", {}, "Not here"), el("p", {}, why), el("p", {}, el("a", { href: "/" }, "All experiments")));
+  return { title: "Not here" };
+}
+
+function retitle() {
+  const title = view?.title ? `${view.title} · SecVM` : "SecVM";
+  if (document.title !== title) document.title = title;
+}
+
+function markPlace() {
+  for (const link of document.querySelectorAll(".top nav a")) {
+    const here = new URL(link.href).pathname;
+    const below = here === "/" && location.pathname.startsWith("/experiment/");
+    if (here === location.pathname) link.setAttribute("aria-current", "page");
+    else if (below) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function update() {
+  view?.update?.();
+  retitle();
+  trouble();
+}
+
+/** What is wrong between here and the coordinator, and of when the numbers are. */
+function trouble() {
+  const { now, link } = store;
+  const place = document.getElementById("trouble");
+  const state = document.getElementById("link-state");
+  const coordinator = now?.coordinator;
+  let said = "";
+  if (link === "lost") {
+    said = now
+      ? `This page's server does not answer since ${clock(now.now, now.now)}; what you see is of then. Trying again.`
+      : "This page's server does not answer. Trying again.";
+  } else if (coordinator && !coordinator.reachable) {
+    const since = coordinator.since === null ? "" : ` since ${clock(coordinator.since, now.now)}`;
+    const seen = coordinator.since === null ? "Nothing was read from it yet." : "What you see is of then.";
+    said = `The coordinator does not answer${since}. ${seen}`;
+  }
+  swap(place, said + (coordinator?.problem ?? ""), () =>
+    said ? [el("p", {}, said), !coordinator?.reachable && coordinator?.problem && el("p", {}, coordinator.problem)] : [],
+  );
+  reveal(place, Boolean(said));
+  document.body.classList.toggle("stale", Boolean(said));
+  const words = { connecting: "Connecting", live: `Live · ${clock(now?.now, now?.now)}`, lost: "Not connected" };
+  show(state, words[link], link);
+  if (coordinator) write(document.getElementById("coordinator"), `Coordinator: ${coordinator.url}`);
+}
+
+let spoken = -SPEAK_EVERY_MS;
+let waiting = 0;
+let words = "";
+
+/** For people who listen: one sentence when something happened, not every second. */
+function announce(sentence) {
+  words = sentence;
+  if (waiting) return;
+  waiting = setTimeout(() => {
+    waiting = 0;
+    spoken = performance.now();
+    write(document.getElementById("said"), words);
+  }, Math.max(150, spoken + SPEAK_EVERY_MS - performance.now()));
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || event.button !== 0) return;
+  if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+  if (!ROUTES.some(([pattern]) => pattern.test(link.pathname))) return;
+  if (link.hash && link.pathname === location.pathname) return;
+  event.preventDefault();
+  go(link.pathname + link.search);
+});
+addEventListener("popstate", () => render(true));
+store.addEventListener("now", update);
+store.addEventListener("link", () => {
+  trouble();
+  if (store.link === "lost") announce("Connection lost.");
+  else if (store.link === "live") announce("Connected.");
+});
+for (const name of ["rounds", "experiment"]) {
+  store.addEventListener(name, (event) => view?.[name]?.(event.detail));
+}
+render(false);
+store.start();

@@ -1,0 +1,92 @@
+// The leakage meter: one scale, what was given away so far, what all rounds were planned for, and words for both ends.
+
+import { el, fact, show, write } from "./dom.js";
+import { auc, aucWords, epsilon } from "./words.js";
+
+/** ε from which on a guarantee is one by name alone (docs/protocol.md, privacy statements). */
+const NO_PROTECTION = 8;
+
+const SCALES = {
+  auc: {
+    low: 0.5,
+    high: 1,
+    ticks: [0.5, 0.6, 0.7, 0.8, 0.9, 1],
+    write: (value) => auc(value),
+    tick: (value) => value.toFixed(1),
+    ends: ["a coin", "certainty"],
+    name: "AUC",
+  },
+  epsilon: {
+    low: 0,
+    high: NO_PROTECTION,
+    ticks: [0, 1, 2, 4, 6, 8],
+    write: (value) => `ε ${epsilon(value)}`,
+    tick: (value) => String(value),
+    ends: ["nothing is told", "no protection"],
+    name: "ε",
+  },
+};
+
+/** A meter on one of the two scales; `update(now, planned)`. */
+export function meter(kind, label) {
+  const scale = SCALES[kind];
+  const place = (value) => `${(100 * (Math.min(scale.high, value) - scale.low)) / (scale.high - scale.low)}%`;
+  const value = fact(kind, "b");
+  const verdict = el("span", { class: "remark" });
+  const planned = fact(`${kind}_planned`, "b");
+  const plannedVerdict = el("span", { class: "remark" });
+  const fill = el("span", { class: "meter-fill" });
+  const goal = el("span", { class: "meter-goal" });
+  const needle = el("span", { class: "meter-needle" });
+  const track = el("div", { class: "meter-track", "aria-hidden": "true" }, fill, goal, needle);
+  const ticks = el("div", { class: "meter-ticks", "aria-hidden": "true" });
+  for (const tick of scale.ticks) {
+    const mark = el("span", {}, scale.tick(tick));
+    mark.style.left = place(tick);
+    ticks.append(mark);
+  }
+  const gauge = el(
+    "div",
+    { role: "meter", "aria-label": label, "aria-valuemin": scale.low, "aria-valuemax": scale.high, class: "meter-scale" },
+    track,
+    ticks,
+    el("div", { class: "meter-ends", "aria-hidden": "true" }, ...scale.ends.map((end) => el("span", {}, end))),
+  );
+  const legend = (sign, name, ...rest) =>
+    el("div", {}, el("dt", {}, el("span", { class: `meter-key ${sign}`, "aria-hidden": "true" }), name), el("dd", {}, ...rest));
+  const node = el(
+    "div",
+    { class: "meter", "data-meter": kind },
+    el("dl", { class: "meter-values" }, legend("now", "so far", value, verdict), legend("goal", "planned", planned, plannedVerdict)),
+    gauge,
+  );
+
+  function update(now, all) {
+    const known = (number) => typeof number === "number";
+    show(value, known(now) ? scale.write(now) : "–", now);
+    show(planned, known(all) ? scale.write(all) : "–", all);
+    write(verdict, words(now));
+    write(plannedVerdict, words(all));
+    fill.style.width = known(now) ? place(now) : "0";
+    needle.hidden = !known(now);
+    goal.hidden = !known(all);
+    if (known(now)) needle.style.left = place(now);
+    if (known(all)) goal.style.left = place(all);
+    gauge.setAttribute("aria-valuenow", String(known(now) ? Math.min(scale.high, now) : scale.low));
+    const said = known(now) ? `${scale.write(now)} so far, ${words(now)}` : "no number yet";
+    gauge.setAttribute("aria-valuetext", known(all) ? `${said}; ${scale.write(all)} planned` : said);
+  }
+
+  function words(number) {
+    if (typeof number !== "number") return "";
+    if (kind === "auc") return aucWords(number);
+    if (number >= NO_PROTECTION) return "no protection, whatever its name";
+    return `the odds of anything change by a factor of at most ${factor(Math.exp(number))}`;
+  }
+
+  return { node, update };
+}
+
+function factor(value) {
+  return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+}

@@ -1,0 +1,78 @@
+// What an experiment gives away: the meter, the statement in plain words with what it rests on, and what cover costs.
+
+import { el, fact, reveal, show, swap } from "./dom.js";
+import { meter } from "./meter.js";
+import { bytes, count, percent, power } from "./words.js";
+
+export function privacyPart() {
+  const formal = meter("epsilon", "Privacy loss so far, epsilon");
+  const label = meter("auc", "Leakage of the label so far, as AUC");
+  const kind = fact("privacy_kind", "p", { class: "lead" });
+  const formalBox = el("div", { hidden: true }, el("h3", {}, "The guarantee"), formal.node);
+  const labelHeading = el("h3", {}, "The label");
+  const labelWords = el("p", { class: "soft" });
+  const labelBox = el("div", {}, labelHeading, labelWords, label.node);
+  const none = el("p", { hidden: true }, "For a label that is a number there is no law yet, so there is no meter.");
+  const statement = el("div", { class: "statement", "data-fact": "statement" });
+  const cover = el("div", {});
+  const node = el(
+    "section",
+    { class: "privacy", "aria-labelledby": "privacy-title" },
+    el("h2", { id: "privacy-title" }, "What it gives away"),
+    kind,
+    el("div", { class: "columns" }, el("div", { class: "panel meters" }, formalBox, labelBox, none), el("div", {}, statement, cover)),
+  );
+
+  function update(summary, detail) {
+    const { privacy, leakage } = detail;
+    const guaranteed = Boolean(leakage?.formal_guarantee ?? (privacy?.kind === "cover"));
+    show(
+      kind,
+      guaranteed
+        ? `There is a guarantee, under assumptions: (ε, δ)-differential privacy with δ = ${power(privacy.delta ?? leakage?.delta)}.`
+        : "There is no formal guarantee. What the public tallies give away is measured instead.",
+      privacy?.kind,
+    );
+    reveal(formalBox, guaranteed);
+    const planned = summary.auc_planned ?? null;
+    reveal(labelBox, summary.auc !== null || planned !== null);
+    reveal(none, labelBox.hidden && !guaranteed);
+    formal.update(summary.epsilon ?? null, summary.epsilon_planned ?? null);
+    label.update(summary.auc ?? null, planned);
+    const without = "If there were no cover, somebody who knows a person's features would tell the label like this.";
+    const plain =
+      "How well somebody who knows a person's features tells the label, if the person took part in every round so far.";
+    labelWords.textContent = guaranteed ? without : plain;
+    swap(statement, JSON.stringify([privacy?.statement, privacy?.assumptions]), () => said(privacy));
+    swap(cover, JSON.stringify([privacy?.cover, detail.budget]), () => cost(privacy?.cover));
+  }
+
+  return { node, update };
+}
+
+function said(privacy) {
+  const sentences = privacy?.statement ?? [];
+  const assumed = (privacy?.assumptions ?? []).filter((one) => !sentences.includes(one));
+  return [
+    el("h3", {}, "In plain words, to the person with the device"),
+    sentences.length ? sentences.map((one) => el("p", {}, one)) : el("p", {}, "The statement is being computed."),
+    assumed.length > 0 && [el("h3", {}, "It rests on"), el("ul", {}, assumed.map((one) => el("li", {}, one)))],
+  ].flat(2);
+}
+
+function cost(cover) {
+  if (!cover) return [];
+  const mean = el("span", { "data-fact": "cover_mean", "data-value": cover.mean_packages }, count(cover.mean_packages));
+  return [
+    el("h3", {}, "What cover costs"),
+    el(
+      "p",
+      {},
+      "Of the ",
+      count(cover.budget),
+      " packages that a device sends in every round, about ",
+      mean,
+      ` are noise (${percent(cover.share)}); all together are ${bytes(cover.bytes_per_round)} a round.`,
+    ),
+  ];
+}

@@ -1,0 +1,131 @@
+// The round that runs, and the last one that was counted: time left, enough people or not, how well it did.
+
+import { el, fact, reveal, show, tile, write } from "./dom.js";
+import { together } from "./overview.js";
+import { STANDINGS, STATES, clock, count, duration, interval, percent, rate } from "./words.js";
+
+export function runningPart() {
+  const round = fact("round");
+  const planned = fact("rounds_planned");
+  const state = fact("round_state", "span", { class: "remark" });
+  const left = fact("time_left");
+  const leftWhat = el("span", { class: "remark" });
+  const course = el("progress", { max: 1, "aria-label": "How much of the window is over" });
+  const devices = fact("devices");
+  const devicesWhat = el("span", { class: "remark" });
+  const sofar = against();
+  const people = fact("participants");
+  const floor = fact("floor");
+  const enough = el("span", { class: "remark" }, el("span", {}), " floor ", floor);
+  const level = against();
+  const speed = fact("packages_per_s");
+  const speedWhat = el("span", { class: "remark" });
+  const accuracy = fact("accuracy");
+  const low = fact("accuracy_low", "span", { hidden: true });
+  const high = fact("accuracy_high", "span", { hidden: true });
+  const band = el("span", { class: "remark" });
+  const node = el(
+    "section",
+    { "aria-labelledby": "now-title" },
+    el("h2", { id: "now-title" }, "Now"),
+    el(
+      "dl",
+      { class: "tiles" },
+      tile("Round", el("b", {}, round, el("small", {}, " of ", planned)), state),
+      tile("Time left", el("b", {}, left), leftWhat, course),
+      tile("Sending in this round", el("b", {}, devices), devicesWhat, sofar.node),
+      tile("Trained in the last round", el("b", {}, people), enough, level.node),
+      tile("Packages per second", el("b", {}, speed), speedWhat),
+      tile("Accuracy", el("b", {}, accuracy), band, [low, high]),
+    ),
+  );
+
+  function update(store, summary) {
+    const { running, last } = summary;
+    const number = running?.number ?? summary.rounds_told ?? 0;
+    show(round, count(number), number);
+    show(planned, count(summary.rounds_planned), summary.rounds_planned);
+    show(state, running ? (STATES[running.state] ?? running.state) : idle(summary), running?.state ?? "");
+    timeLeft(store, running, summary);
+    show(devices, about(running?.devices), running?.devices);
+    write(devicesWhat, sending(running, summary));
+    sofar.update(running?.devices ?? null, summary.floor);
+    const trained = together(last?.people ?? last?.participants);
+    show(people, count(trained), trained);
+    show(floor, count(summary.floor), summary.floor);
+    write(enough.firstChild, last ? `round ${count(last.number)};` : "no round is counted yet;");
+    level.update(trained, summary.floor);
+    const pace = store.now.server?.packages_per_s ?? null;
+    show(speed, rate(pace), pace);
+    write(speedWhat, "at the coordinator, of all experiments");
+    const right = { value: last?.accuracy ?? null, low: last?.accuracy_low ?? null, high: last?.accuracy_high ?? null };
+    show(accuracy, percent(right), right.value);
+    show(low, "", right.low);
+    show(high, "", right.high);
+    const where = last ? `, round ${count(last.number)}` : "";
+    write(band, right.value === null ? "nobody has tested yet" : `${interval(right)}${where}`);
+  }
+
+  function timeLeft(store, running, summary) {
+    const now = store.time;
+    const [until, what] = ends(running);
+    const rest = until === null ? null : Math.max(0, until - now);
+    show(left, rest === null ? "–" : duration(rest), rest === null ? null : Math.round(rest));
+    write(leftWhat, rest === null ? (STANDINGS[summary.standing]?.says ?? "") : `${what} ${clock(until, now)}`);
+    const open = running?.state === "open" && running.closes_at > running.opens_at;
+    reveal(course, open);
+    if (open) {
+      const share = (now - running.opens_at) / (running.closes_at - running.opens_at);
+      course.value = Math.round(100 * Math.min(1, Math.max(0, share))) / 100;
+    }
+  }
+
+  return { node, update, tick: timeLeft };
+}
+
+/** Packages over the budget: an estimate, so no more than two digits of it. */
+function about(value) {
+  if (value === null || value === undefined) return "–";
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(1, value))) - 1);
+  return `≈ ${count(unit * Math.round(value / unit))}`;
+}
+
+function sending(running, summary) {
+  if (!running) return "no round runs";
+  if (running.devices === null || running.devices === undefined) {
+    return running.why_unknown ? `not known: ${running.why_unknown}` : "told when the round is counted";
+  }
+  return `devices, by packages so far; floor ${count(summary.floor)} who train`;
+}
+
+function ends(running) {
+  if (!running) return [null, ""];
+  if (running.state === "announced") return [running.opens_at, "opens at"];
+  if (running.state === "open") return [running.closes_at, "closes at"];
+  if (running.state === "closing") return [running.accept_until, "takes late packages until"];
+  return [null, ""];
+}
+
+function idle(summary) {
+  if (summary.standing !== "running") return STANDINGS[summary.standing]?.says ?? "";
+  return "no round runs: the next waits for its hours, its salt or its witnesses";
+}
+
+/** A bar against a mark: how many there were, and how many there must be. */
+function against() {
+  const fill = el("span", { class: "against-fill" });
+  const mark = el("span", { class: "against-mark" });
+  const node = el("div", { class: "against", "aria-hidden": "true" }, fill, mark);
+  return {
+    node,
+    update(value, least) {
+      reveal(node, value !== null && least !== null);
+      if (node.hidden) return;
+      const whole = 1.15 * Math.max(value, least, 1);
+      fill.style.width = `${(100 * value) / whole}%`;
+      mark.style.left = `${(100 * least) / whole}%`;
+      node.classList.toggle("below", value < least);
+    },
+  };
+}
+

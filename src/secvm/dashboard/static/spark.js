@@ -1,0 +1,38 @@
+// A curve as small as a word: accuracy of the last rounds. Gaps are rounds without a number.
+
+import { svg, swap } from "./dom.js";
+import { percent } from "./words.js";
+
+const WIDE = 160;
+const HIGH = 36;
+const EDGE = 3;
+
+/** Draw the last rounds of a history. */
+export function sparkline(place, history, stretch = 60) {
+  const all = history?.columns.accuracy?.value ?? [];
+  const values = all.slice(-stretch);
+  const there = values.filter((value) => value !== null);
+  swap(place, `${history?.last} ${there.length} ${there[there.length - 1]}`, () => (there.length < 2 ? [] : draw(values, there)));
+}
+
+function draw(values, there) {
+  const low = Math.min(...there);
+  const high = Math.max(...there);
+  const room = Math.max(high - low, 0.02);
+  const x = (i) => (EDGE + (i / Math.max(1, values.length - 1)) * (WIDE - 2 * EDGE)).toFixed(1);
+  const y = (value) => (HIGH - EDGE - ((value - low) / room) * (HIGH - 2 * EDGE)).toFixed(1);
+  let path = "";
+  let drawn = false;
+  values.forEach((value, i) => {
+    if (value !== null) path += `${drawn ? "L" : "M"}${x(i)} ${y(value)}`;
+    drawn = value !== null;
+  });
+  const end = values.findLastIndex((value) => value !== null);
+  const said = `Accuracy of the last ${values.length} rounds: from ${percent(there[0])} to ${percent(there[there.length - 1])}`;
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": said, preserveAspectRatio: "none" },
+    svg("path", { class: "spark-line", d: path, "vector-effect": "non-scaling-stroke" }),
+    svg("circle", { class: "spark-end", cx: x(end), cy: y(values[end]), r: 2.5 }),
+  );
+}

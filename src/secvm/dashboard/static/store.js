@@ -1,0 +1,164 @@
+// What this page knows: the latest word of the server, details and rounds of experiments that somebody looks at.
+//
+// Changes come as server-sent events; a connection that fails or falls silent is opened again, later each time. Times
+// are the server's: its clock may be steered, so this page's own clock is used only to bridge the seconds between two
+// words of a clock that runs at the common speed.
+
+import { History } from "./history.js";
+
+/** Silence after which a connection is taken for lost: the server speaks every 5 s. */
+const SILENCE_MS = 16_000;
+const FIRST_RETRY_MS = 500;
+const LAST_RETRY_MS = 15_000;
+
+/** A refusal, with the server's own sentence. */
+export class Refusal extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+/** An answer of the API as JSON, or a `Refusal` in one sentence. */
+export async function ask(path, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, { cache: "no-store", credentials: "omit", ...options });
+  } catch {
+    throw new Refusal(0, "The server of this page does not answer.");
+  }
+  const told = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
+  return told;
+}
+
+/** Events: `now`, `link`, and with the digest as their detail `rounds` and `experiment`. */
+export class Store extends EventTarget {
+  constructor() {
+    super();
+    /** The object of /api/now. @type {any} */
+    this.now = null;
+    /** "connecting", "live" or "lost". */
+    this.link = "connecting";
+    /** @type {Map<string, any>} */
+    this.details = new Map();
+    /** @type {Map<string, History>} */
+    this.histories = new Map();
+    this.retry = FIRST_RETRY_MS;
+    this.heard = performance.now();
+    this.pace = 0;
+    this.missed = false;
+  }
+
+  start() {
+    this.connect();
+    ask("/api/now").then((now) => this.now === null && this.take(now)).catch(() => this.lose());
+    setInterval(() => this.link === "live" && performance.now() - this.heard > SILENCE_MS && this.again(), 2000);
+    // A laptop that wakes, or a network that is back, need not wait for the next try.
+    addEventListener("online", () => this.again());
+    document.addEventListener("visibilitychange", () => !document.hidden && this.link === "lost" && this.again());
+  }
+
+  connect() {
+    const source = new EventSource("/api/events");
+    this.source = source;
+    source.addEventListener("now", (event) => this.take(JSON.parse(event.data)));
+    source.addEventListener("rounds", (event) => this.takeRounds(JSON.parse(event.data)));
+    source.addEventListener("experiment", (event) => this.takeChange(JSON.parse(event.data).digest));
+    // It was away too long for what it missed to be kept.
+    source.addEventListener("reset", () => this.refresh());
+    source.addEventListener("error", () => {
+      if (source !== this.source) return;
+      this.lose();
+      // Otherwise the browser comes again by itself, and says what it heard last.
+      if (source.readyState === EventSource.CLOSED) this.again();
+    });
+  }
+
+  /** The connection is gone for good: say so, and open another one after a while. */
+  again() {
+    this.source?.close();
+    this.source = null;
+    this.missed = true;
+    this.lose();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.connect(), this.retry);
+    this.retry = Math.min(LAST_RETRY_MS, 2 * this.retry);
+  }
+
+  lose() {
+    if (this.link === "lost") return;
+    this.link = "lost";
+    this.tell("link");
+  }
+
+  take(now) {
+    const heard = performance.now();
+    if (this.now) {
+      const pace = (now.now - this.now.now) / (heard - this.heard);
+      // A clock that is steered jumps or stands; then nothing is bridged.
+      this.pace = pace > 0.8 && pace < 1.25 ? 1 : 0;
+    }
+    this.now = now;
+    this.heard = heard;
+    if (this.link !== "live" && this.source) {
+      this.link = "live";
+      this.retry = FIRST_RETRY_MS;
+      this.tell("link");
+      // A new connection does not know what was missed on the old one.
+      if (this.missed) this.refresh();
+      this.missed = false;
+    }
+    this.tell("now");
+  }
+
+  takeRounds(told) {
+    const history = this.histories.get(told.digest);
+    if (!history?.begun) return;
+    if (history.take(told)) this.tell("rounds", told.digest);
+    // Rounds between were missed: they are asked for.
+    else history.catchUp().then(() => this.tell("rounds", told.digest), () => null);
+  }
+
+  async takeChange(digest) {
+    if (!this.details.has(digest)) return;
+    this.details.delete(digest);
+    await this.detail(digest).catch(() => null);
+    this.tell("experiment", digest);
+  }
+
+  async refresh() {
+    for (const digest of [...this.details.keys()]) await this.takeChange(digest);
+    for (const [digest, history] of this.histories) {
+      await history.catchUp().catch(() => null);
+      this.tell("rounds", digest);
+    }
+  }
+
+  /** The server's time now, as well as it can be known here. */
+  get time() {
+    if (!this.now) return null;
+    return this.now.now + this.pace * Math.min(6000, performance.now() - this.heard);
+  }
+
+  summary(digest) {
+    return this.now?.experiments.find((one) => one.digest === digest) ?? null;
+  }
+
+  /** All of one experiment but its rounds. */
+  async detail(digest) {
+    if (!this.details.has(digest)) {
+      this.details.set(digest, await ask(`/api/experiments/${encodeURIComponent(digest)}`));
+    }
+    return this.details.get(digest);
+  }
+
+  history(digest) {
+    if (!this.histories.has(digest)) this.histories.set(digest, new History(digest, ask));
+    return this.histories.get(digest);
+  }
+
+  tell(name, digest = null) {
+    this.dispatchEvent(new CustomEvent(name, { detail: digest }));
+  }
+}

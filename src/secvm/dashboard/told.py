@@ -1,0 +1,278 @@
+"""What a coordinator says, read strictly: lists, status documents, health, metrics. Bytes in, values out.
+
+Nothing that is served is believed to be what it should be. It has the shape that is written down here, every number is
+finite and every text has a length, or a ``MalformedMessageError`` says in one sentence what is wrong. Keys that nobody
+knows are left out: a newer coordinator tells more. Texts stay as they are; whoever shows them takes them for text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import orjson
+import pydantic
+
+from secvm.errors import MalformedMessageError
+
+#: Instants, in milliseconds: up to the year 9999, beyond which no calendar here goes.
+_LAST_INSTANT = 253_402_300_799_000
+#: More experiments than this are not shown, and the page says so.
+MOST_EXPERIMENTS = 1000
+#: As many as a status document of the largest size can hold.
+_MOST_ROUNDS = 1_000_000
+_MOST_LABELS = 1024
+_METRIC = re.compile(
+    rb'secvm_coordinator_([a-z_]{1,60})(?:\{((?:[a-z]{1,20}="[^"\\\n]{1,200}",?){1,4})\})? ([0-9.eE+-]{1,30})'
+)
+_LABEL = re.compile(rb'[a-z]{1,20}="([^"\\\n]{1,200})"')
+
+Instant = Annotated[int, pydantic.Field(ge=0, le=_LAST_INSTANT)]
+Count = Annotated[int, pydantic.Field(ge=0, le=2**53)]
+Whole = Annotated[int, pydantic.Field(ge=-(2**53), le=2**53)]
+Number = Annotated[float, pydantic.Field(ge=-1e18, le=1e18)]
+Text = Annotated[str, pydantic.Field(max_length=4000)]
+Label = Annotated[str, pydantic.Field(min_length=1, max_length=200)]
+Digest = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
+Standing = Literal["running", "paused", "stopped", "finished"]
+#: ``protocol.round_state``, as far as a public status names it.
+State = Literal["announced", "open", "closing", "tallied", "published", "abandoned"]
+
+#: Of experiments that are over: nothing of them changes any more.
+OVER = ("stopped", "finished")
+#: Of the round that runs.
+LIVE = ("announced", "open", "closing")
+
+
+class _Told(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(
+        extra="ignore", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
+
+
+class Listed(_Told):
+    """One experiment in the list of all."""
+
+    digest: Digest
+    title: Text
+    standing: Standing
+
+
+class Share(_Told):
+    """A share with its interval; no value where nobody was counted."""
+
+    value: Number | None
+    low: Number
+    high: Number
+
+
+class ToldRound(_Told):
+    """One round, as far as it is public."""
+
+    number: Annotated[int, pydantic.Field(ge=1, le=_MOST_ROUNDS)]
+    state: State
+    opens_at: Instant
+    closes_at: Instant
+    accept_until: Instant
+    #: Counts as published, per label, and the people among them; none before the round's end is told.
+    participants: dict[Label, Count] | None = None
+    people: dict[Label, Whole] | None = None
+    accuracy: Share | None = None
+    recall: dict[Label, Share] | None = None
+    precision: dict[Label, Share] | None = None
+    baseline: dict[Label, Share] | None = None
+
+
+class RoundLeak(_Told):
+    """What one round's tally gave away."""
+
+    round: Annotated[int, pydantic.Field(ge=1, le=_MOST_ROUNDS)]
+    d_prime: Number
+    auc: Number
+
+
+class Leakage(_Told):
+    """The leakage meter, as the coordinator tells it."""
+
+    formal_guarantee: bool
+    rounds_told: Count
+    planned_d_prime: Number | None
+    planned_auc: Number | None
+    d_prime: Number | None
+    auc: Number | None
+    #: Only with a formal guarantee.
+    epsilon: Number | None = None
+    epsilon_planned: Number | None = None
+    delta: Number | None = None
+    honest: Count | None = None
+
+
+class _Head(_Told):
+    """A status document without its rounds."""
+
+    experiment: Digest
+    standing: Standing
+    labels: Annotated[list[Label], pydantic.Field(max_length=_MOST_LABELS)]
+    notes: Annotated[list[Text], pydantic.Field(max_length=1000)]
+    leakage: Leakage
+
+
+class Status:
+    """What a status document says. The next one is read with this one beside it: what is as before is not read anew."""
+
+    def __init__(
+        self,
+        head: _Head,
+        rounds: list[ToldRound],
+        leaks: dict[int, RoundLeak],
+        raw: tuple[list[Any], list[Any]],
+        changed: list[int],
+    ) -> None:
+        self.experiment, self.standing, self.labels = head.experiment, head.standing, tuple(head.labels)
+        self.notes, self.leakage = tuple(head.notes), head.leakage
+        #: In order, from 1.
+        self.rounds = rounds
+        self.leaks = leaks
+        #: Numbers of rounds that are not as they were in the status before.
+        self.changed = changed
+        #: As it stood there, to be compared.
+        self.raw = raw
+
+    def facts(self) -> tuple[object, ...]:
+        """All but the rounds, to be compared."""
+        return self.standing, self.labels, self.notes, self.leakage
+
+    @classmethod
+    def read(cls, data: bytes, *, digest: str, before: Status | None = None) -> Status:
+        """Out of the bytes that were served for this experiment."""
+        content = _object(data, "the status")
+        head = _checked(_HEAD, content, "the status")
+        if head.experiment != digest:
+            raise MalformedMessageError("the status is that of another experiment")
+        raw_rounds = _list(content.get("rounds"), "the status", _MOST_ROUNDS)
+        raw_leaks = _list(content["leakage"].get("per_round", []), "the status", _MOST_ROUNDS)
+        same = before is not None and before.labels == tuple(head.labels)
+        old_rounds, old_leaks = before.raw if before is not None and same else ([], [])
+        rounds, changed = [], set()
+        for place, raw in enumerate(raw_rounds):
+            if place < len(old_rounds) and raw == old_rounds[place]:
+                assert before is not None
+                rounds.append(before.rounds[place])
+                continue
+            one = _checked(_ROUND, raw, "a round")
+            if one.number != place + 1:
+                raise MalformedMessageError("the rounds of the status are not in order")
+            _check_labels(one, head.labels)
+            rounds.append(one)
+            changed.add(one.number)
+        leaks = dict(before.leaks) if before is not None and raw_leaks[: len(old_leaks)] == old_leaks else {}
+        for raw in raw_leaks[len(leaks) :]:
+            leak = _checked(_LEAK, raw, "the leakage meter")
+            leaks[leak.round] = leak
+            changed.add(leak.round)
+        return cls(head, rounds, leaks, (raw_rounds, raw_leaks), sorted(n for n in changed if n <= len(rounds)))
+
+
+def _check_labels(one: ToldRound, labels: Sequence[str]) -> None:
+    for found in (one.participants, one.people, one.recall, one.precision, one.baseline):
+        if found is not None and list(found) != list(labels):
+            raise MalformedMessageError("a round of the status has other labels than its experiment")
+
+
+_HEAD, _ROUND, _LEAK = (pydantic.TypeAdapter(kind) for kind in (_Head, ToldRound, RoundLeak))
+_LISTED: pydantic.TypeAdapter[Listed] = pydantic.TypeAdapter(Listed)
+
+
+def read_list(data: bytes) -> tuple[list[Listed], int]:
+    """The experiments of ``/v1/experiments``, and how many were left out because there are too many."""
+    raw = _list(_object(data, "the list of experiments").get("experiments"), "the list of experiments", 2**20)
+    found = [_checked(_LISTED, one, "the list of experiments") for one in raw[-MOST_EXPERIMENTS:]]
+    if len({one.digest for one in found}) != len(found):
+        raise MalformedMessageError("an experiment stands in the list twice")
+    return found, len(raw) - len(found)
+
+
+class Node(_Told):
+    """Which node of a coordinator answered."""
+
+    name: Annotated[str, pydantic.Field(max_length=200)]
+    role: Literal["driver", "follower"]
+    term: Count | None
+    lag_ms: Count | None
+
+
+class LogHealth(_Told):
+    """How the logs are, all together."""
+
+    name: Annotated[str, pydantic.Field(max_length=200)]
+    key: Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
+    cosigned: Count
+    waiting: Count
+    halted: Count
+
+
+class Health(_Told):
+    """``/health``."""
+
+    status: Annotated[str, pydantic.Field(max_length=40)]
+    started_at: Instant | None = None
+    node: Node | None = None
+    log: LogHealth | None = None
+
+
+_HEALTH: pydantic.TypeAdapter[Health] = pydantic.TypeAdapter(Health)
+
+
+def read_health(data: bytes) -> Health:
+    """How the coordinator says it is."""
+    found: Health = _checked(_HEALTH, _object(data, "the coordinator's health"), "the coordinator's health")
+    return found
+
+
+#: A metric's name without its beginning, and the values of its labels in their order → its number.
+Figures = Mapping[tuple[str, ...], float]
+
+
+def read_metrics(data: bytes) -> dict[tuple[str, ...], float]:
+    """All plain numbers of ``/metrics`` that are the coordinator's own; lines of another kind are left out."""
+    found: dict[tuple[str, ...], float] = {}
+    for line in data.split(b"\n"):
+        match = _METRIC.fullmatch(line)
+        if match is None:
+            continue
+        try:
+            number = float(match[3])
+        except ValueError:
+            continue
+        if -1e18 <= number <= 1e18:
+            labels = [one.decode("utf-8", "replace") for one in _LABEL.findall(match[2] or b"")]
+            found[(match[1].decode(), *labels)] = number
+    return found
+
+
+# ── the parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _object(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        content = orjson.loads(data)
+    except (ValueError, RecursionError):
+        raise MalformedMessageError(f"{what} is no JSON") from None
+    if not isinstance(content, dict):
+        raise MalformedMessageError(f"{what} is no JSON object")
+    return content
+
+
+def _list(found: object, what: str, longest: int) -> list[Any]:
+    if not isinstance(found, list) or len(found) > longest:
+        raise MalformedMessageError(f"{what} has a list that is none, or too long")
+    return found
+
+
+def _checked(kind: pydantic.TypeAdapter[Any], raw: object, what: str) -> Any:
+    try:
+        return kind.validate_python(raw)
+    except (pydantic.ValidationError, RecursionError):
+        # Not which value, nor where: it may be anything.
+        raise MalformedMessageError(f"{what} is not written as it should be") from None
