@@ -216,7 +216,6 @@ class Health(_Told):
     """``/health``."""
 
     status: Annotated[str, pydantic.Field(max_length=40)]
-    started_at: Instant | None = None
     node: Node | None = None
     log: LogHealth | None = None
 

@@ -42,7 +42,9 @@ class Size:
     names: float
 
 
+#: A whole page, half of one, a phone.
 LARGE = Size("large", 920.0, 400.0, 10, 6, 220.0)
+HALF = Size("half", 470.0, 300.0, 6, 5, 0.0)
 SMALL = Size("small", 360.0, 280.0, 5, 5, 0.0)
 
 
@@ -172,8 +174,12 @@ def _frame(box: _Box, size: Size) -> str:
 def _rules(box: _Box) -> Iterator[str]:
     for place, rule in enumerate(box.figure.rules):
         if math.isfinite(rule.value):
-            y = box.y(rule.value)
-            yield _line(f"rule level-{place % LEVELS}", box.left, y, box.right, y)
+            y, over = box.y(rule.value), ""
+            if box.figure.bars:
+                # On bars a thin line is lost.
+                over = " over"
+                yield _line("halo", box.left, y, box.right, y)
+            yield _line(f"rule level-{place % LEVELS}{over}", box.left, y, box.right, y)
 
 
 def _bars(box: _Box) -> Iterator[str]:

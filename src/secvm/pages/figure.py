@@ -141,7 +141,8 @@ class Figure:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.name):
             raise BadInputError(f"{self.name!r} cannot be a figure's name: letters, digits, dots and dashes can")
         stacks = self.bars.stacks if self.bars else ()
-        named = Counter(part.name for part in (*self.curves, *stacks, *self.rules))
+        parts: list[Curve | Stack | Rule] = [*self.curves, *stacks, *self.rules]
+        named = Counter(part.name for part in parts)
         if any(times > 1 for times in named.values()):
             raise BadInputError(f"two curves of the figure {self.name!r} have one name")
         if self.log_across and self.bars:

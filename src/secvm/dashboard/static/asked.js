@@ -1,7 +1,7 @@
 // What an experiment asks of devices, as its signed document has it.
 
-import { el, swap } from "./dom.js";
-import { bytes, clock, count, duration, percent } from "./words.js";
+import { el, swap } from "./parts.js";
+import { bytes, clock, count, duration, many, percent, shortened } from "./words.js";
 
 const MODES = {
   round: "shuffles each round as a whole",
@@ -62,11 +62,25 @@ function windows(told) {
 
 function relays(all) {
   if (!all.length) return "none: devices send unsafely, direct";
-  return el("ul", { class: "plain" }, all.map((one) => el("li", {}, el("code", {}, one.url), one.mode ? `, ${MODES[one.mode] ?? one.mode}` : "")));
+  return el("ul", { class: "lines" }, all.map((one) => el("li", {}, el("code", {}, one.url), one.mode ? `, ${MODES[one.mode] ?? one.mode}` : "")));
 }
 
-function log(told) {
-  const names = (told.witnesses ?? []).map((one) => one.name ?? one).join(", ");
-  const quorum = told.quorum ? `; ${count(told.quorum)} of ${count((told.witnesses ?? []).length)} witnesses must cosign` : "";
-  return `${told.name ?? ""}${quorum}${names ? `: ${names}` : ""}`;
+function log(one) {
+  const quorum = one.quorum ? `, ${count(one.quorum)} of ${many((one.witnesses ?? []).length, "witness", "witnesses")} must cosign` : "";
+  const names = one.cosigned ?? [];
+  return el(
+    "div",
+    {},
+    el("div", {}, `${one.name ?? ""}${quorum}`),
+    one.size !== undefined &&
+      el(
+        "div",
+        {},
+        told("log_size", one.size, many(one.size, "entry", "entries")),
+        ", cosigned by ",
+        told("cosigned", names.join(","), names.join(", ") || "nobody yet"),
+        ", root ",
+        el("code", {}, told("log_root", one.root, shortened(one.root, 16))),
+      ),
+  );
 }

@@ -1,8 +1,8 @@
 // The charts of one experiment: they share one stretch of rounds, and only those in sight are drawn anew.
 
 import { Chart } from "./chart.js";
-import { el, reveal, write } from "./dom.js";
-import { figure, has } from "./figures.js";
+import { el, reveal, write } from "./parts.js";
+import { TITLES, figure, has } from "./figures.js";
 import { count } from "./words.js";
 
 /** With more rounds than this a page begins with the newest. */
@@ -10,23 +10,25 @@ const MANY = 600;
 const NEWEST = 500;
 const CHOICES = [100, 500, 2000];
 
-/** `names` of figures in `place`, for the experiment of `page`. */
+/** Figures by name, each appended to its element of `places`; the first of them also carries what concerns all. */
 export class Charts {
-  constructor(page, digest, names, place) {
+  constructor(page, digest, places) {
     this.page = page;
     this.digest = digest;
     this.history = page.store.history(digest);
     this.drawn = new Map();
     this.seen = null;
-    this.places = new Map(names.map((name) => [name, el("section", { "data-figure": name, class: "figure" })]));
+    const section = (name) => el("section", { "data-figure": name, class: "figure", "aria-label": TITLES[name] });
+    this.places = new Map(Object.keys(places).map((name) => [name, section(name)]));
     this.state = el("p", { class: "soft", role: "status" }, "Loading the rounds …");
     this.choice = el("div", { class: "row stretch", role: "group", "aria-label": "Rounds shown" });
-    place.append(this.choice, this.state, ...this.places.values());
+    Object.values(places)[0].append(this.choice, this.state);
+    for (const [name, made] of this.places) places[name].append(made);
     this.stretch = asked(page.query());
     this.watcher = new IntersectionObserver((entries) => this.sight(entries), { rootMargin: "200px" });
     this.inSight = new Set();
     this.dirty = new Set();
-    for (const section of this.places.values()) this.watcher.observe(section);
+    for (const made of this.places.values()) this.watcher.observe(made);
   }
 
   /** Fetch what the stretch needs, then draw. `seen`: labels, floor, leakage, cover. */
@@ -74,6 +76,12 @@ export class Charts {
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       for (const name of this.inSight) if (this.dirty.delete(name)) this.draw(name);
+      // The others once, one by one, so that they are there when somebody comes to them, or prints.
+      const next = [...this.dirty].find((name) => !this.drawn.has(name) && !this.places.get(name).hidden);
+      if (next === undefined) return;
+      this.dirty.delete(next);
+      this.draw(next);
+      this.soon();
     });
   }
 
@@ -89,8 +97,8 @@ export class Charts {
     }
     const made = new Chart(section, spec, {
       actions: true,
-      link: `/experiment/${encodeURIComponent(this.digest)}/${name}`,
-      onRange: (from, to) => this.moved(name, from, to),
+      link: (from, to) => address(this.digest, name, from, to),
+      onRange: (from, to, settled) => this.moved(name, from, to, settled),
     });
     this.drawn.set(name, made);
     if (this.stretch) this.range(made);
@@ -113,17 +121,16 @@ export class Charts {
   }
 
   range(chart) {
-    const [from, to] = this.ends();
-    this.telling = true;
-    chart.setRange(from, to);
-    this.telling = false;
+    chart.setRange(...this.ends());
   }
 
-  /** Somebody has moved one chart: the others follow, the address says where, and what is missing is fetched. */
-  moved(name, from, to) {
-    if (this.telling) return;
-    const all = from === null || from === undefined;
+  /** Somebody has moved one chart: the others follow; where it rests, the address says so and what is missing is
+   * fetched. */
+  moved(name, from, to, settled) {
+    const all = from === null;
     this.stretch = all ? null : { from: Math.round(from), to: Math.round(to) };
+    for (const [other, chart] of this.drawn) if (other !== name && this.inSight.has(other)) this.range(chart);
+    if (!settled) return;
     this.page.setQuery(this.stretch ?? { from: null, to: null });
     for (const [other, chart] of this.drawn) if (other !== name) this.range(chart);
     this.choices();
@@ -166,6 +173,12 @@ export class Charts {
     this.watcher.disconnect();
     for (const chart of this.drawn.values()) chart.destroy();
   }
+}
+
+/** Where one figure is alone. */
+function address(digest, name, from, to) {
+  const stretch = from === null ? "" : `?from=${Math.round(from)}&to=${Math.round(to)}`;
+  return `/experiment/${encodeURIComponent(digest)}/${name}${stretch}`;
 }
 
 /** The stretch that an address asks for; null: none. */

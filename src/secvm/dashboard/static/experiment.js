@@ -2,7 +2,7 @@
 
 import { askedPart } from "./asked.js";
 import { Charts } from "./charts.js";
-import { el, fact, reveal, show, swap, write } from "./dom.js";
+import { el, fact, reveal, show, swap, write } from "./parts.js";
 import { FIGURES } from "./figures.js";
 import { operatePart } from "./operate.js";
 import { stand, together } from "./overview.js";
@@ -37,15 +37,15 @@ export function open(main, page) {
   );
   const waiting = el("p", { class: "soft" }, "Loading the experiment …");
   main.append(el("p", { class: "back" }, el("a", { href: "/" }, "← All experiments")), el("h1", {}, title), waiting, body);
-  main.classList.add("wide");
-  const charts = new Charts(page, digest, FIGURES, curves);
+  const places = Object.fromEntries(FIGURES.map((name) => [name, name === "leakage" ? privacy.curve : curves]));
+  const charts = new Charts(page, digest, places);
   const view = { title: "Experiment", waits: true, update, rounds, experiment, close };
   let detail = null;
   let before = null;
   let gone = false;
   const ticking = setInterval(() => {
     const summary = store.summary(digest);
-    if (summary && !document.hidden) running.tick(store, summary.running, summary);
+    if (summary && !document.hidden) running.tick(store, summary.running);
   }, 1000);
   load();
 
@@ -53,7 +53,8 @@ export function open(main, page) {
     try {
       detail = await store.detail(digest);
     } catch (fault) {
-      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+      write(waiting, fault.message);
+      write(title, "Not here");
       main.removeAttribute("aria-busy");
       return;
     }
@@ -82,12 +83,13 @@ export function open(main, page) {
     reveal(waiting, false);
     reveal(body, true);
     view.title = summary.title;
+    page.retitle();
     show(title, summary.title, summary.title);
     stand(standing, summary.standing);
     reveal(test, Boolean(summary.test));
     write(says, STANDINGS[summary.standing]?.says ?? "");
     write(question, detail.question ?? "");
-    running.update(store, summary);
+    running.update(store, summary, detail);
     privacy.update(summary, detail);
     asked.update(summary, detail);
     operate.update(summary);
@@ -138,7 +140,6 @@ export function open(main, page) {
     clearInterval(ticking);
     charts.close();
     operate.close();
-    main.classList.remove("wide");
   }
 
   return view;

@@ -2,7 +2,7 @@
 
 import { count } from "./words.js";
 
-/** Names as they stand in addresses, in the order in which they are shown. */
+/** Names as they stand in addresses. */
 export const FIGURES = ["recall", "precision", "participants", "accuracy", "leakage"];
 
 export const TITLES = {
@@ -54,12 +54,12 @@ function perClass({ history, labels }, name) {
   });
   const guesses = labels.flatMap((label, colour) => {
     const found = columns.baseline?.[label];
-    return found ? [{ name: `${label}, guessed`, y: found.value, colour, dashed: true }] : [];
+    return found ? [{ name: `${label}, baseline`, y: found.value, colour, dashed: true }] : [];
   });
   return {
     description:
-      `${KINDS[name]}, in every round, with 95 % intervals as bands. Dashed: what a guess by the labels' shares alone ` +
-      "would reach. A gap is a round that was abandoned or is not counted yet.",
+      `${KINDS[name]}, in every round, with 95 % intervals as bands. Dashed: the marginal baseline, what a guess by ` +
+      "the labels' shares alone would reach. A gap is a round that was abandoned or is not counted yet.",
     up: name,
     percent: true,
     lowest: 0,

@@ -9,7 +9,7 @@
 //   every page   connection (connecting, live, lost)
 //   /            inside <li data-digest>: title, standing, round, rounds_planned, participants, floor, accuracy, auc,
 //                epsilon
-//   experiment   title, standing, round, rounds_planned, round_state, time_left, participants, floor, packages_per_s,
+//   experiment   title, standing, round, rounds_planned, round_state, time_left, devices, participants, floor, packages_per_s,
 //                accuracy, accuracy_low, accuracy_high, notes, abandoned, auc, auc_planned, epsilon, epsilon_planned,
 //                d_prime, privacy_kind, statement, cover_mean, budget, bins, hashes, features_per_person, labels,
 //                relays, log_size, log_root, cosigned; charts are <section data-figure="recall|precision|accuracy|
@@ -21,7 +21,7 @@
 //   operating    #admin-key (input), [data-action="use-key"], [data-action="forget-key"], data-fact key_held,
 //                data-fact refusal (the server's sentence)
 
-import { el, reveal, show, swap, write } from "./dom.js";
+import { el, reveal, show, swap, write } from "./parts.js";
 import { Store } from "./store.js";
 import { clock } from "./words.js";
 
@@ -31,7 +31,7 @@ const SPEAK_EVERY_MS = 8000;
 const ROUTES = [
   [/^\/$/, () => import("./overview.js"), "overview", []],
   [/^\/experiment\/([^/]+)\/?$/, () => import("./experiment.js"), "experiment", ["digest"]],
-  [/^\/experiment\/([^/]+)\/([^/]+)$/, () => import("./figure.js"), "figure", ["digest", "figure"]],
+  [/^\/experiment\/([^/]+)\/([^/]+)$/, () => import("./alone.js"), "figure", ["digest", "figure"]],
   [/^\/server\/?$/, () => import("./server.js"), "server", []],
   [/^\/new\/?$/, () => import("./new.js"), "new", []],
 ];
@@ -41,7 +41,7 @@ const store = new Store();
 let view = null;
 let turn = 0;
 
-const page = { store, go, announce, params: {}, query: () => new URLSearchParams(location.search), setQuery };
+const page = { store, go, announce, retitle, params: {}, query: () => new URLSearchParams(location.search), setQuery };
 
 /** Another address within this page. */
 function go(path) {
@@ -101,7 +101,7 @@ function retitle() {
 }
 
 function markPlace() {
-  for (const link of document.querySelectorAll(".top nav a")) {
+  for (const link of document.querySelectorAll("header nav a")) {
     const here = new URL(link.href).pathname;
     const below = here === "/" && location.pathname.startsWith("/experiment/");
     if (here === location.pathname) link.setAttribute("aria-current", "page");
@@ -129,16 +129,17 @@ function trouble() {
       : "This page's server does not answer. Trying again.";
   } else if (coordinator && !coordinator.reachable) {
     const since = coordinator.since === null ? "" : ` since ${clock(coordinator.since, now.now)}`;
-    const seen = coordinator.since === null ? "Nothing was read from it yet." : "What you see is of then.";
-    said = `The coordinator does not answer${since}. ${seen}`;
+    const seen = now.experiments.length ? "what you see is of then" : "nothing was read from it yet";
+    said = `The coordinator does not answer${since}; ${seen}.`;
   }
   swap(place, said + (coordinator?.problem ?? ""), () =>
-    said ? [el("p", {}, said), !coordinator?.reachable && coordinator?.problem && el("p", {}, coordinator.problem)] : [],
+    said ? [el("p", {}, said), link !== "lost" && coordinator.problem && el("p", {}, `Why: ${coordinator.problem}.`)] : [],
   );
   reveal(place, Boolean(said));
   document.body.classList.toggle("stale", Boolean(said));
-  const words = { connecting: "Connecting", live: `Live · ${clock(now?.now, now?.now)}`, lost: "Not connected" };
+  const words = { connecting: "Connecting", live: "Live", lost: "Not connected" };
   show(state, words[link], link);
+  state.dataset.time = link === "live" ? clock(now?.now, now?.now) : "";
   if (coordinator) write(document.getElementById("coordinator"), `Coordinator: ${coordinator.url}`);
 }
 
@@ -169,10 +170,11 @@ document.addEventListener("click", (event) => {
 });
 addEventListener("popstate", () => render(true));
 store.addEventListener("now", update);
+let lost = false;
 store.addEventListener("link", () => {
   trouble();
-  if (store.link === "lost") announce("Connection lost.");
-  else if (store.link === "live") announce("Connected.");
+  if (lost && store.link === "live") announce("Connected again.");
+  lost ||= store.link === "lost";
 });
 for (const name of ["rounds", "experiment"]) {
   store.addEventListener(name, (event) => view?.[name]?.(event.detail));

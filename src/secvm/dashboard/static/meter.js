@@ -1,6 +1,6 @@
 // The leakage meter: one scale, what was given away so far, what all rounds were planned for, and words for both ends.
 
-import { el, fact, show, write } from "./dom.js";
+import { el, fact, show, write } from "./parts.js";
 import { auc, aucWords, epsilon } from "./words.js";
 
 /** ε from which on a guarantee is one by name alone (docs/protocol.md, privacy statements). */
@@ -20,7 +20,7 @@ const SCALES = {
     low: 0,
     high: NO_PROTECTION,
     ticks: [0, 1, 2, 4, 6, 8],
-    write: (value) => `ε ${epsilon(value)}`,
+    write: (value) => `ε\u00a0${epsilon(value)}`,
     tick: (value) => String(value),
     ends: ["nothing is told", "no protection"],
     name: "ε",

@@ -1,6 +1,6 @@
 // Pause, resume, stop: with the admin key, which stays in the memory of this tab, and after one plain question.
 
-import { el, fact, reveal, show, write } from "./dom.js";
+import { el, fact, reveal, show, write } from "./parts.js";
 import { Refusal, ask } from "./store.js";
 
 /** The key. It is sent to this page's own server with a change, and written down nowhere. */

@@ -1,8 +1,8 @@
 // All experiments: how each stands, whether enough take part, how well it does, what it has given away.
 
-import { el, fact, show, swap, write } from "./dom.js";
+import { el, fact, show, swap, write } from "./parts.js";
 import { sparkline } from "./spark.js";
-import { STANDINGS, auc, count, epsilon, interval, many, percent, share } from "./words.js";
+import { STANDINGS, auc, count, epsilon, interval, many, percent } from "./words.js";
 
 /** So many of the last rounds are in the small curve; so many experiments have one. */
 const STRETCH = 60;
@@ -68,7 +68,8 @@ function summed(all) {
 }
 
 function nothing(now) {
-  if (!now.coordinator.reachable && now.coordinator.since === null) return [];
+  // Nobody knows whether there is one.
+  if (!now.coordinator.reachable) return el("p", { class: "empty" }, "Nothing is known yet: the coordinator does not answer.");
   return el(
     "div",
     { class: "empty" },
@@ -80,8 +81,8 @@ function nothing(now) {
 
 function row(one) {
   const title = el("a", { href: `/experiment/${encodeURIComponent(one.digest)}`, "data-fact": "title" });
-  const standing = fact("standing", "span", { class: "standing" });
-  const test = el("span", { class: "mark" }, "test");
+  const standing = fact("standing", "span", { class: "standing badge" });
+  const test = el("span", { class: "badge" }, "test");
   const round = fact("round");
   const planned = fact("rounds_planned");
   const people = fact("participants");
@@ -100,7 +101,7 @@ function row(one) {
     el("div", { class: "naming" }, el("h2", {}, title), el("p", { class: "marks" }, standing, test)),
     el(
       "dl",
-      { class: "row" },
+      { class: "at-a-glance" },
       cell("Round", el("b", {}, round), el("span", { class: "remark" }, "of ", planned)),
       cell("Trained", el("b", {}, people), enough),
       cell("Accuracy", el("b", {}, accuracy), band),
@@ -121,14 +122,14 @@ function row(one) {
     show(people, count(trained), trained);
     show(floor, count(now.floor), now.floor);
     if (!enough.contains(floor)) enough.append("floor ", floor);
-    const right = share(last?.accuracy);
+    const right = { value: last?.accuracy ?? null, low: last?.accuracy_low ?? null, high: last?.accuracy_high ?? null };
     show(accuracy, percent(right), right.value);
     write(band, interval(right));
     const formal = now.privacy_kind === "cover" && now.epsilon !== null;
     leak.hidden = formal;
     guaranteed.hidden = !formal;
     show(leak, auc(now.auc), now.auc);
-    show(guaranteed, `ε ${epsilon(now.epsilon)}`, now.epsilon);
+    show(guaranteed, `ε\u00a0${epsilon(now.epsilon)}`, now.epsilon);
     write(leakRemark, leakWords(now, formal));
   }
 
@@ -137,6 +138,7 @@ function row(one) {
 
 function leakWords(now, formal) {
   if (formal) return now.epsilon_planned === null ? "guaranteed" : `of ${epsilon(now.epsilon_planned)} planned`;
+  if (now.auc === null && !now.auc_planned) return "no number";
   return now.auc_planned === null || now.auc_planned === undefined ? "AUC" : `AUC, planned ${auc(now.auc_planned)}`;
 }
 

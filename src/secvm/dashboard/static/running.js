@@ -1,8 +1,8 @@
 // The round that runs, and the last one that was counted: time left, enough people or not, how well it did.
 
-import { el, fact, reveal, show, tile, write } from "./dom.js";
+import { el, fact, reveal, show, tile, write } from "./parts.js";
 import { together } from "./overview.js";
-import { STANDINGS, STATES, clock, count, duration, interval, percent, rate } from "./words.js";
+import { STATES, clock, count, duration, interval, percent, rate } from "./words.js";
 
 export function runningPart() {
   const round = fact("round");
@@ -33,23 +33,25 @@ export function runningPart() {
       { class: "tiles" },
       tile("Round", el("b", {}, round, el("small", {}, " of ", planned)), state),
       tile("Time left", el("b", {}, left), leftWhat, course),
+      tile("Packages per second", el("b", {}, speed), speedWhat),
       tile("Sending in this round", el("b", {}, devices), devicesWhat, sofar.node),
       tile("Trained in the last round", el("b", {}, people), enough, level.node),
-      tile("Packages per second", el("b", {}, speed), speedWhat),
       tile("Accuracy", el("b", {}, accuracy), band, [low, high]),
     ),
   );
 
-  function update(store, summary) {
+  function update(store, summary, detail) {
     const { running, last } = summary;
     const number = running?.number ?? summary.rounds_told ?? 0;
     show(round, count(number), number);
     show(planned, count(summary.rounds_planned), summary.rounds_planned);
     show(state, running ? (STATES[running.state] ?? running.state) : idle(summary), running?.state ?? "");
-    timeLeft(store, running, summary);
+    timeLeft(store, running);
     show(devices, about(running?.devices), running?.devices);
-    write(devicesWhat, sending(running, summary));
-    sofar.update(running?.devices ?? null, summary.floor);
+    // The others test, and the floor is about those who train.
+    const train = typeof running?.devices === "number" ? running.devices * (detail.train_share ?? 1) : null;
+    write(devicesWhat, sending(running, summary, train));
+    sofar.update(train, summary.floor);
     const trained = together(last?.people ?? last?.participants);
     show(people, count(trained), trained);
     show(floor, count(summary.floor), summary.floor);
@@ -57,21 +59,21 @@ export function runningPart() {
     level.update(trained, summary.floor);
     const pace = store.now.server?.packages_per_s ?? null;
     show(speed, rate(pace), pace);
-    write(speedWhat, "at the coordinator, of all experiments");
+    write(speedWhat, "at the coordinator, in all experiments");
     const right = { value: last?.accuracy ?? null, low: last?.accuracy_low ?? null, high: last?.accuracy_high ?? null };
     show(accuracy, percent(right), right.value);
     show(low, "", right.low);
     show(high, "", right.high);
     const where = last ? `, round ${count(last.number)}` : "";
-    write(band, right.value === null ? "nobody has tested yet" : `${interval(right)}${where}`);
+    write(band, right.value === null ? "nobody has tested yet" : `${interval(right)} (95\u00a0% interval)${where}`);
   }
 
-  function timeLeft(store, running, summary) {
+  function timeLeft(store, running) {
     const now = store.time;
     const [until, what] = ends(running);
     const rest = until === null ? null : Math.max(0, until - now);
     show(left, rest === null ? "–" : duration(rest), rest === null ? null : Math.round(rest));
-    write(leftWhat, rest === null ? (STANDINGS[summary.standing]?.says ?? "") : `${what} ${clock(until, now)}`);
+    write(leftWhat, rest === null ? "no round runs" : `${what} ${clock(until, now)}`);
     const open = running?.state === "open" && running.closes_at > running.opens_at;
     reveal(course, open);
     if (open) {
@@ -90,12 +92,12 @@ function about(value) {
   return `≈ ${count(unit * Math.round(value / unit))}`;
 }
 
-function sending(running, summary) {
+function sending(running, summary, train) {
   if (!running) return "no round runs";
-  if (running.devices === null || running.devices === undefined) {
+  if (train === null) {
     return running.why_unknown ? `not known: ${running.why_unknown}` : "told when the round is counted";
   }
-  return `devices, by packages so far; floor ${count(summary.floor)} who train`;
+  return `devices, by their packages so far; ${about(train)} train, floor ${count(summary.floor)}`;
 }
 
 function ends(running) {
@@ -107,7 +109,7 @@ function ends(running) {
 }
 
 function idle(summary) {
-  if (summary.standing !== "running") return STANDINGS[summary.standing]?.says ?? "";
+  if (summary.standing !== "running") return summary.rounds_told ? "the last that was counted or abandoned" : "none yet";
   return "no round runs: the next waits for its hours, its salt or its witnesses";
 }
 

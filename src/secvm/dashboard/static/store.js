@@ -47,7 +47,10 @@ export class Store extends EventTarget {
     this.retry = FIRST_RETRY_MS;
     this.heard = performance.now();
     this.pace = 0;
-    this.missed = false;
+    /** When something is known at all. @type {Promise<void>} */
+    this.ready = new Promise((known) => this.addEventListener("now", () => known(), { once: true }));
+    /** Of the last event that was heard: what came since is told on a new connection. */
+    this.number = "";
   }
 
   start() {
@@ -60,13 +63,18 @@ export class Store extends EventTarget {
   }
 
   connect() {
-    const source = new EventSource("/api/events");
+    const source = new EventSource(`/api/events${this.number ? `?after=${encodeURIComponent(this.number)}` : ""}`);
     this.source = source;
-    source.addEventListener("now", (event) => this.take(JSON.parse(event.data)));
-    source.addEventListener("rounds", (event) => this.takeRounds(JSON.parse(event.data)));
-    source.addEventListener("experiment", (event) => this.takeChange(JSON.parse(event.data).digest));
-    // It was away too long for what it missed to be kept.
-    source.addEventListener("reset", () => this.refresh());
+    const hear = (name, use) =>
+      source.addEventListener(name, (event) => {
+        this.number = event.lastEventId;
+        use.call(this, JSON.parse(event.data));
+      });
+    hear("now", this.take);
+    hear("rounds", this.takeRounds);
+    hear("experiment", ({ digest }) => this.takeChange(digest));
+    // Away for so long that what was missed is not kept: all is asked for anew.
+    hear("reset", this.refresh);
     source.addEventListener("error", () => {
       if (source !== this.source) return;
       this.lose();
@@ -79,7 +87,6 @@ export class Store extends EventTarget {
   again() {
     this.source?.close();
     this.source = null;
-    this.missed = true;
     this.lose();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.connect(), this.retry);
@@ -105,9 +112,6 @@ export class Store extends EventTarget {
       this.link = "live";
       this.retry = FIRST_RETRY_MS;
       this.tell("link");
-      // A new connection does not know what was missed on the old one.
-      if (this.missed) this.refresh();
-      this.missed = false;
     }
     this.tell("now");
   }
@@ -115,9 +119,12 @@ export class Store extends EventTarget {
   takeRounds(told) {
     const history = this.histories.get(told.digest);
     if (!history?.begun) return;
-    if (history.take(told)) this.tell("rounds", told.digest);
-    // Rounds between were missed: they are asked for.
-    else history.catchUp().then(() => this.tell("rounds", told.digest), () => null);
+    const before = history.last;
+    const fits = history.take(told);
+    if (fits) this.tell("rounds", told.digest);
+    // Rounds between were missed, or it is not told whether a new one is of the night.
+    if (fits && (history.last === before || told.nights)) return;
+    history.catchUp().then(() => this.tell("rounds", told.digest), () => null);
   }
 
   async takeChange(digest) {
@@ -147,6 +154,8 @@ export class Store extends EventTarget {
 
   /** All of one experiment but its rounds. */
   async detail(digest) {
+    await this.ready;
+    if (!this.summary(digest)) throw new Refusal(404, "There is no experiment of this digest here.");
     if (!this.details.has(digest)) {
       this.details.set(digest, await ask(`/api/experiments/${encodeURIComponent(digest)}`));
     }

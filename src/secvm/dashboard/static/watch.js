@@ -59,13 +59,13 @@ export function abandoned(history) {
 export function abandonedWords(history, floor) {
   const numbers = abandoned(history);
   if (!numbers.length) return "";
-  const [which, were] = numbers.length === 1 ? ["Round", "was"] : ["Rounds", "were"];
-  const partly = history.first > 1 ? ` Of the rounds from ${count(history.first)} on:` : "";
+  const [which, were] = numbers.length === 1 ? ["ound", "was"] : ["ounds", "were"];
+  const begins = history.first > 1 ? `Since round ${count(history.first)}, r` : "R";
   const few = floor === null || floor === undefined ? "too few" : `fewer than ${count(floor)}`;
   return (
-    `${partly} ${which} ${runs(numbers)} ${were} abandoned: ${few} trained. ` +
+    `${begins}${which} ${runs(numbers)} ${were} abandoned: ${few} trained. ` +
     "Nothing of such a round is told, and the model stays as it was: it is a gap in the curves."
-  ).trim();
+  );
 }
 
 function sentence(text) {

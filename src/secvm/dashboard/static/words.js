@@ -23,7 +23,7 @@ export function rate(value) {
 }
 
 /** A share may come as a number or with its interval. */
-export function share(given) {
+function share(given) {
   if (given === null || given === undefined) return { value: null, low: null, high: null };
   return typeof given === "number" ? { value: given, low: null, high: null } : given;
 }

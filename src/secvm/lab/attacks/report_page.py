@@ -6,19 +6,20 @@ import html
 import math
 from collections.abc import Sequence
 
-from secvm.lab.attacks.attack import Curve, Measurement
+from secvm.lab.attacks.attack import Curve as Measured
+from secvm.lab.attacks.attack import Measurement
 from secvm.lab.attacks.report import Row
-from secvm.lab.svg import Axes, Line, Rule, line_chart
+from secvm.pages.figure import Curve, Figure, Rule
 from secvm.pages.parts import cards, numbers_behind, shell, table
+from secvm.pages.plots import plot
+from secvm.pages.ticks import Tick
 
 #: The overview's own units: a line for each attack, names on the left, a scale from 0 to 1.
 _WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 880, 330, 20, 30, 26
-#: What the overview adds to the style of the demonstration's page.
+#: What the overview adds to the style of all reports.
 _STYLE = (
-    ".wide{max-width:none}.name{font:13px system-ui,sans-serif;fill:var(--ink)}"
-    ".whisker-1{stroke:var(--c1)}.whisker-2{stroke:var(--c2)}"
-    ".hollow{fill:var(--card);stroke:var(--c2);stroke-width:2.5}"
-    ".chance{stroke:var(--rule);stroke-width:1.6}"
+    ".wide{max-width:none}svg .hollow{fill:var(--card);stroke:var(--c2);stroke-width:2.5}"
+    "svg .chance{stroke:var(--rule);stroke-width:1.6}"
     ".met{color:var(--good);font-weight:600}.missed{color:var(--bad);font-weight:600}"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;max-width:48rem;margin:.5rem 0}"
     "dt{color:var(--soft)}dd{margin:0}ol{margin:.3rem 0;padding-left:1.3rem;max-width:44rem}"
@@ -71,19 +72,19 @@ def overview(rows: Sequence[Row]) -> str:
     for place, row in enumerate(rows):
         y = _TOP + _LINE * (place + 0.5)
         parts.append(
-            f'<text class="name" x="{_LEFT - 14}" y="{y + 4}" text-anchor="end">{html.escape(row.attack.name)}</text>'
+            f'<text class="label" x="{_LEFT - 14}" y="{y + 4}" text-anchor="end">{html.escape(row.attack.name)}</text>'
         )
         chance = _x(row.attack.chance)
         parts.append(f'<line class="chance" x1="{chance}" x2="{chance}" y1="{y - 9}" y2="{y + 9}"/>')
         for colour, found in ((1, row.undefended), (2, row.defended)):
             low, high = (_x(end) for end in found.ci95)
-            parts.append(f'<line class="whisker whisker-{colour}" x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>')
+            parts.append(f'<line class="whisker series-{colour}" x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>')
             hollow = " hollow" if colour == 2 and not row.attack.built else ""
             parts.append(f'<circle class="dot-{colour}{hollow}" cx="{_x(found.value)}" cy="{y}" r="5.5"/>')
     body = [
         [row.attack.name, row.attack.metric, written(row.undefended), _defended(row), _verdict(row)] for row in rows
     ]
-    named = [("key-bar-1", "without the defence"), ("key-bar-2", "with the defence")]
+    named = [("key-1", "without the defence"), ("key-2", "with the defence")]
     legend = "".join(f'<li><span class="key {kind}"></span>{name}</li>' for kind, name in named)
     return (
         '<figure class="wide"><figcaption>All attacks: orange without the defence, green with it</figcaption>'
@@ -160,20 +161,24 @@ def _figure(row: Row) -> str:
     first = curves[0][2]
     up = first.up or row.attack.metric
     places = [point.place for point in first.points]
-    axes = Axes(
+    figure = Figure(
+        row.attack.slug,
         title=up[:1].upper() + up[1:],
         description=f"{up} against {first.across}, with 95 % intervals.",
         across=first.across,
-        # The title says it, and there is no room for long words on their side.
+        # The title says it.
         up="",
-        places=places,
+        curves=[_curve(name, colour, curve, places) for name, colour, curve in curves],
+        rules=[] if first.up else [Rule("chance", row.attack.chance)],
+        lowest=0.0,
+        highest=1.0,
+        places=[Tick(float(i), place) for i, place in enumerate(places)],
     )
-    lines = [_line(name, colour, curve, places) for name, colour, curve in curves]
-    return line_chart(axes, lines, [] if first.up else [Rule("chance", row.attack.chance)])
+    return plot(figure)
 
 
-def _line(name: str, colour: int, curve: Curve, places: Sequence[str]) -> Line:
-    found = {point.place: point for point in curve.points}
+def _curve(name: str, colour: int, measured: Measured, places: Sequence[str]) -> Curve:
+    found = {point.place: point for point in measured.points}
     values = [found[place].value if place in found else math.nan for place in places]
     ends = [found[place].ci95 if place in found else (math.nan, math.nan) for place in places]
-    return Line(name, values, [low for low, _ in ends], [high for _, high in ends], colour=colour)
+    return Curve(name, range(len(places)), values, [low for low, _ in ends], [high for _, high in ends], colour=colour)

@@ -122,8 +122,10 @@ function frame(box, size, ticks) {
 /** @param {Box} box @returns {Shape[]} */
 function rules(box) {
   return box.figure.rules.flatMap((rule, place) => {
+    if (!Number.isFinite(rule.value)) return [];
     const y = box.y(rule.value);
-    return Number.isFinite(rule.value) ? [line(`rule level-${place % LEVELS}`, box.left, y, box.right, y)] : [];
+    const [halo, over] = box.figure.bars ? [[line("halo", box.left, y, box.right, y)], " over"] : [[], ""];
+    return [...halo, line(`rule level-${place % LEVELS}${over}`, box.left, y, box.right, y)];
   });
 }
 
