@@ -50,8 +50,10 @@ def facts(window: Window, root: str = "main") -> dict[str, str]:
 def await_fact(window: Window, name: str, value: str | float, root: str = "main") -> None:
     """Wait until a page shows a value."""
     window.page.wait_for_function(
-        """([selector, value]) => [...document.querySelectorAll(selector)]
-          .some((one) => typeof value === "number" ? Number(one.dataset.value) === value : one.dataset.value === value)""",
+        """([selector, value]) => {
+          const same = (one) => (typeof value === "number" ? Number(one) === value : one === value);
+          return [...document.querySelectorAll(selector)].some((one) => same(one.dataset.value));
+        }""",
         arg=[f"{root} [data-fact={name}]", value],
     )
 

@@ -29,13 +29,15 @@ _WHERE = """() => {
   if (at >= 0 || one?.type !== "radio") return at;
   return window.__all.findIndex((other) => other.type === "radio" && other.name === one.name);
 }"""
-#: Around the element, what it fills with a shape of its own, or the card that it stands for. Past the last: the browser's.
+#: Around the element, a shape that belongs to it, or the card that it stands for. Past the last it is the browser's.
 _RING = """() => {
-  const drawn = (look) => (look.outlineStyle !== "none" && parseFloat(look.outlineWidth) > 0) || look.boxShadow !== "none";
   const one = document.activeElement;
   if (one === document.body) return true;
-  return drawn(getComputedStyle(one)) || drawn(getComputedStyle(one, "::after")) || drawn(getComputedStyle(one, "::before"))
-    || drawn(getComputedStyle(one.closest("li, article, section, div")));
+  const looks = ["", "::before", "::after"].map((part) => getComputedStyle(one, part));
+  looks.push(getComputedStyle(one.closest("li, article, section, div")));
+  return looks.some(
+    (look) => (look.outlineStyle !== "none" && parseFloat(look.outlineWidth) > 0) || look.boxShadow !== "none",
+  );
 }"""
 _NAMES = "(at) => at.map((i) => window.__all[i].outerHTML.slice(0, 120))"
 
@@ -84,7 +86,7 @@ def test_the_skip_link_leads_past_the_navigation(window: Window, showcase: Showc
     window.page.keyboard.press("Tab")
     assert window.focused()["words"] == "Skip to the content"
     window.page.keyboard.press("Enter")
-    window.page.wait_for_function("document.activeElement.closest('main') !== null")
+    window.page.wait_for_function("() => document.activeElement.closest('main') !== null")
     window.page.keyboard.press("Tab")
     assert window.page.evaluate("document.activeElement.closest('main') !== null")
 
