@@ -33,7 +33,7 @@ def address() -> Iterator[str]:
 def held(browser: Browser, address: str) -> Iterator[Window]:
     with browser.window() as window:
         window.page.goto(address)
-        window.page.wait_for_function("window.pages !== undefined")
+        charts.until(window.page, "window.pages !== undefined")
         yield window
 
 
@@ -162,7 +162,7 @@ def test_of_many_points_every_peak_is_still_drawn(page: Page) -> None:
         columns.setdefault(math.floor(x), []).append(levels)
     half = len(told["line"]) // 2
     assert len(columns) == half
-    for (levels, (_, top), (_, bottom)) in zip(
+    for levels, (_, top), (_, bottom) in zip(
         columns.values(), told["line"][:half], reversed(told["line"][half:]), strict=True
     ):
         assert top <= min(level[0] for level in levels) - 1
