@@ -57,7 +57,8 @@ export function open(main, page) {
   function experiment(changed) {
     if (changed !== digest || !store.details.has(digest)) return;
     detail = store.details.get(digest);
-    charts.update(seen(), ["leakage"]);
+    if (charts.history.begun) charts.update(seen(), ["leakage"]);
+    else charts.begin(seen());
   }
 
   function close() {

@@ -76,10 +76,11 @@ export class Charts {
     if (this.frame || this.closed) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      // One a frame: those in sight, then the others once, so that they are there when somebody comes to them, or
-      // prints.
+      // One a frame: those in sight, then the others, so that they are there when somebody prints; of many rounds
+      // they are drawn once, and again when somebody comes to them.
       const open = [...this.dirty].filter((name) => !this.places.get(name).hidden);
-      const next = open.find((name) => this.inSight.has(name)) ?? open.find((name) => !this.drawn.has(name));
+      const many = this.history.columns.number.length > MANY;
+      const next = open.find((name) => this.inSight.has(name)) ?? open.find((name) => !many || !this.drawn.has(name));
       if (next === undefined) return;
       this.dirty.delete(next);
       this.draw(next);

@@ -11,6 +11,9 @@ import { runningPart } from "./running.js";
 import { abandoned, abandonedWords, warnings } from "./watch.js";
 import { STANDINGS, count, many, percent } from "./words.js";
 
+/** When to ask again for what is still being reckoned. */
+const LATER_MS = 8000;
+
 export function open(main, page) {
   const { store } = page;
   const { digest } = page.params;
@@ -42,6 +45,7 @@ export function open(main, page) {
   const charts = new Charts(page, digest, places);
   const view = { title: "Experiment", waits: true, update, rounds, experiment, close };
   let detail = null;
+  let failed = false;
   let before = null;
   let gone = false;
   const ticking = setInterval(() => {
@@ -54,18 +58,27 @@ export function open(main, page) {
     try {
       detail = await store.detail(digest);
     } catch (fault) {
+      if (gone) return;
+      failed = true;
       write(waiting, fault.message);
       write(title, "Not here");
       main.removeAttribute("aria-busy");
       return;
     }
     if (gone) return;
+    reckoned();
     update();
     await charts.begin(seen());
     if (gone) return;
     view.waits = false;
     main.removeAttribute("aria-busy");
     update();
+  }
+
+  /** A statement with cover takes its time; until it is there it is asked for again. */
+  function reckoned() {
+    if (detail.privacy?.kind || !detail.bins) return;
+    setTimeout(() => gone || store.takeChange(digest), LATER_MS);
   }
 
   function seen() {
@@ -80,12 +93,18 @@ export function open(main, page) {
 
   function update() {
     const summary = store.summary(digest) ?? detail?.summary;
-    if (!summary || !detail) return;
-    reveal(waiting, false);
-    reveal(body, true);
+    if (!summary) return;
     view.title = summary.title;
     page.retitle();
     show(title, summary.title, summary.title);
+    if (failed) {
+      // It was not known when this page was opened, and is now.
+      failed = false;
+      load();
+    }
+    if (!detail) return;
+    reveal(waiting, false);
+    reveal(body, true);
     stand(standing, summary.standing);
     reveal(test, Boolean(summary.test));
     write(says, STANDINGS[summary.standing]?.says ?? "");
@@ -132,7 +151,9 @@ export function open(main, page) {
   function experiment(changed) {
     if (changed !== digest || !store.details.has(digest)) return;
     detail = store.details.get(digest);
-    charts.update(seen(), ["leakage"]);
+    reckoned();
+    if (charts.history.begun) charts.update(seen(), ["leakage"]);
+    else charts.begin(seen());
     update();
   }
 

@@ -32,10 +32,16 @@ export function figure(name, seen) {
     log_across: false,
     bars: null,
     rules: [],
-    shades: seen.history.nights.map(([low, high]) => ({ low, high, name: "night" })),
+    shades: shades(seen.history),
     ...made,
     curves: made.curves.map((curve) => ({ low: null, high: null, dashed: false, ...curve, x })),
   };
+}
+
+/** Nights, where there are days between them: a shade over everything says nothing. */
+function shades({ nights, first, last }) {
+  if (nights.length === 1 && nights[0][0] <= first && nights[0][1] >= last) return [];
+  return nights.map(([low, high]) => ({ low, high, name: "night" }));
 }
 
 /** Whether there is anything to draw: a label that is a number has neither recall nor accuracy. */

@@ -48,6 +48,8 @@ const main = document.getElementById("main");
 const store = new Store();
 let view = null;
 let turn = 0;
+/** What is drawn, as an address. */
+let place = "";
 
 const page = { store, go, announce, retitle, params: {}, query: () => new URLSearchParams(location.search), setQuery };
 
@@ -65,11 +67,13 @@ function setQuery(changes) {
     else query.set(name, String(value));
   }
   history.replaceState(history.state, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
+  place = location.pathname + location.search;
 }
 
 /** Draw what the address asks for. `moved`: by a person, who then hears and sees its heading first. */
 async function render(moved) {
   const mine = (turn += 1);
+  place = location.pathname + location.search;
   const found = ROUTES.map((one) => ({ ...one, match: one.path.exec(location.pathname) })).find((one) => one.match);
   markPlace();
   main.setAttribute("aria-busy", "true");
@@ -126,7 +130,7 @@ function update() {
 /** What is wrong between here and the coordinator, and of when the numbers are. */
 function trouble() {
   const { now, link } = store;
-  const place = document.getElementById("trouble");
+  const box = document.getElementById("trouble");
   const state = document.getElementById("link-state");
   const coordinator = now?.coordinator;
   let said = "";
@@ -139,10 +143,10 @@ function trouble() {
     const seen = now.experiments.length ? "what you see is of then" : "nothing was read from it yet";
     said = `The coordinator does not answer${since}; ${seen}.`;
   }
-  swap(place, said + (coordinator?.problem ?? ""), () =>
+  swap(box, said + (coordinator?.problem ?? ""), () =>
     [said, said && link !== "lost" && coordinator.problem].filter(Boolean).map((one) => el("p", {}, sentence(one))),
   );
-  reveal(place, Boolean(said));
+  reveal(box, Boolean(said));
   document.body.classList.toggle("stale", Boolean(said));
   const words = { connecting: "Connecting", live: said ? "Stale" : "Live", lost: "Not connected" };
   show(state, words[link], link);
@@ -175,7 +179,10 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   go(link.pathname + link.search);
 });
-addEventListener("popstate", () => render(true));
+addEventListener("popstate", () => {
+  // Of a step to an anchor on the same page nothing is to be drawn.
+  if (location.pathname + location.search !== place) render(true);
+});
 store.addEventListener("now", update);
 let lost = false;
 store.addEventListener("link", () => {

@@ -48,7 +48,15 @@ export function meter(kind, label) {
   }
   const gauge = el(
     "div",
-    { class: "meter-scale", role: "meter", "aria-label": label, "aria-valuemin": low, "aria-valuemax": high },
+    {
+      class: "meter-scale",
+      role: "meter",
+      "aria-label": label,
+      "aria-valuemin": low,
+      "aria-valuemax": high,
+      "aria-valuenow": low,
+      "aria-valuetext": "no number yet",
+    },
     track,
     ticks,
     el("div", { class: "meter-ends", "aria-hidden": "true" }, ...scale.ends.map((end) => el("span", {}, end))),

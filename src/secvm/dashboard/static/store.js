@@ -56,10 +56,10 @@ export class Store extends EventTarget {
   start() {
     this.connect();
     ask("/api/now").then((now) => this.now === null && this.take(now)).catch(() => this.lose());
-    setInterval(() => this.link === "live" && performance.now() - this.heard > SILENCE_MS && this.again(), 2000);
+    setInterval(() => this.link !== "lost" && performance.now() - this.heard > SILENCE_MS && this.again(), 2000);
     // A laptop that wakes, or a network that is back, need not wait for the next try.
-    addEventListener("online", () => this.again());
-    document.addEventListener("visibilitychange", () => !document.hidden && this.link === "lost" && this.again());
+    addEventListener("online", () => this.hurry());
+    document.addEventListener("visibilitychange", () => !document.hidden && this.hurry());
   }
 
   connect() {
@@ -91,6 +91,12 @@ export class Store extends EventTarget {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.connect(), this.retry);
     this.retry = Math.min(LAST_RETRY_MS, 2 * this.retry);
+  }
+
+  hurry() {
+    if (this.link !== "lost") return;
+    this.retry = FIRST_RETRY_MS;
+    this.again();
   }
 
   lose() {
@@ -132,8 +138,9 @@ export class Store extends EventTarget {
 
   async takeChange(digest) {
     if (!this.details.has(digest)) return;
-    this.details.delete(digest);
-    await this.detail(digest).catch(() => null);
+    const told = await ask(`/api/experiments/${encodeURIComponent(digest)}`).catch(() => null);
+    if (told === null) return;
+    this.details.set(digest, told);
     this.tell("experiment", digest);
   }
 
@@ -158,7 +165,11 @@ export class Store extends EventTarget {
   /** All of one experiment but its rounds. */
   async detail(digest) {
     await this.ready;
-    if (!this.summary(digest)) throw new Refusal(404, "There is no experiment of this digest here.");
+    if (!this.summary(digest)) {
+      const away = !this.now.coordinator.reachable;
+      const what = "There is no experiment of this digest here.";
+      throw new Refusal(404, away ? "Nothing is known of it yet: the coordinator does not answer." : what);
+    }
     if (!this.details.has(digest)) {
       this.details.set(digest, await ask(`/api/experiments/${encodeURIComponent(digest)}`));
     }
