@@ -77,11 +77,11 @@ def _looks(asked: Asked) -> tuple[float, float]:
     told = asked.told
     each = told.rounds * told.models
     if told.thinning.rho is None:
-        looks = each * told.cells
-        return looks * float(told.thinning.q or 1) ** 2, looks
+        every = each * told.cells
+        return every * float(told.thinning.q or 1) ** 2, every
     # With ρ it is told as much by few cells that are always sent, and these hide worst.
-    looks = each * min(told.cells, float(told.thinning.rho) ** 2)
-    return looks, looks
+    few = each * min(told.cells, float(told.thinning.rho) ** 2)
+    return few, few
 
 
 def _few(asked: Asked, cells: int, variance: float) -> CoverNoise:

@@ -13,6 +13,7 @@ from secvm.dashboard import plan as plan_module
 from secvm.dashboard.main import Dashboard
 from secvm.dashboard.plan import MOST_BYTES, Planner
 from secvm.dashboard.settings import Coordinator, DashboardSettings, Listen
+from secvm.privacy.planner import quick
 from secvm.runtime.clock import SteadyClock, SystemClock
 
 SPECIFICATION: dict[str, Any] = {
@@ -107,7 +108,7 @@ def test_too_many_who_wait_for_a_guarantee_are_told_to_ask_again(monkeypatch: py
     def slow(*arguments: Any, **more: Any) -> Any:
         begun.set()
         go_on.wait()
-        return plan_module.quick(*arguments, **more)
+        return quick(*arguments, **more)
 
     monkeypatch.setattr(plan_module, "guaranteed", slow)
     planner = Planner(most_waiting=1)

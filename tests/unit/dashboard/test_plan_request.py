@@ -169,7 +169,7 @@ def in_node(script: str) -> Any:
     node = Path(found.origin).parent / "bin" / "node"
     module = (STATIC / "new_specification.js").as_uri()
     whole = f"import * as form from {json.dumps(module)};\nconsole.log(JSON.stringify({script}));"
-    run = [node, "--no-warnings", "--input-type=module", "-e", whole]
+    run = [str(node), "--no-warnings", "--input-type=module", "-e", whole]
     told = subprocess.run(run, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     return json.loads(told.stdout)

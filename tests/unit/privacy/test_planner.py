@@ -1,5 +1,6 @@
 """The planner: laws that every plan keeps, what it refuses, and that its numbers are the ones people will read."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,6 +17,7 @@ from secvm.privacy import planner_remarks
 from secvm.privacy.experiment_leak import planned_leak
 from secvm.privacy.planner import Planned, _experiment, cover_plan, guaranteed, quick
 from secvm.privacy.planner_remarks import CoverWish, Wish
+from secvm.privacy.statement import guarantee
 from secvm.privacy.statement_text import words
 
 TABLE = accuracy_table()
@@ -39,8 +41,6 @@ SMALL = replace(
     rule="pegasos",
     thinning=Thinning(),
 )
-
-sizes = st.integers(1, 200_000)
 
 
 def planned(wish: Wish) -> Planned:
@@ -221,6 +221,17 @@ def test_a_guarantee_is_the_plan_itself_and_its_statement() -> None:
     assert found.statement.planned is not None
     assert found.statement.planned.epsilon == pytest.approx(made.achieved, rel=1e-3)
     assert found.auc == found.statement.planned.auc_curve
+
+
+def test_repro_a_curve_gives_an_auc_also_where_label_flip_has_no_epsilon() -> None:
+    # Caps leave no room for so great an ε at this δ, and the AUC was said to be 1.
+    wish = replace(SMALL, features=20, rounds=10, cover=CoverWish(epsilon=6.0, participants=10_000))
+    made = cover_plan(wish)
+    told = guarantee(made.mechanism, made.honest, made.delta, curve=True)
+    assert math.isinf(told.epsilon_flip)
+    assert told.auc == 1
+    assert told.auc_curve is not None
+    assert told.auc_curve < 1
 
 
 def test_a_budget_below_what_cover_needs_is_refused() -> None:

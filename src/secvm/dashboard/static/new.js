@@ -83,7 +83,7 @@ class NewExperiment {
       this.logged = logged;
       this.soon(0);
     }
-    const last = now?.experiments?.[0];
+    const last = now?.experiments?.at(-1);
     if (last && !this.copied) {
       this.copied = true;
       this.page.store.detail(last.digest).then((detail) => this.copy(detail), () => null);
