@@ -37,18 +37,14 @@ from secvm.lab.baselines.cover_packages import CoverPackages
 from secvm.lab.baselines.local_dp import OneShot
 from secvm.lab.baselines.plain import Plain
 from secvm.lab.population.zipf import ZipfPeople
-from secvm.lab.svg import Axes, Line, line_chart
+from secvm.pages.figure import Curve, Figure
+from secvm.pages.ticks import Tick
 from secvm.privacy.accountant import Adjacency
 from secvm.privacy.shuffle_dp import epsilon_of
 
 PLAIN_ROUNDS = 10
 FRONTIER_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 FRONTIER_ROUNDS = (1, 2, 5, 10)
-_STYLE = (
-    "<style>text{font:12px system-ui,sans-serif;fill:#5b6472}.grid{stroke:#ddd}polyline,path{fill:none;stroke-width:2}"
-    ".dashed{stroke-dasharray:5 4}.series-0{stroke:#8793a0}.series-1{stroke:#1f5fbf}.series-2{stroke:#c0392b}"
-    ".series-3{stroke:#2e8b57}.series-4{stroke:#b8860b}.series-5{stroke:#7a4fa3}</style>"
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -217,26 +213,25 @@ def _frontier(arguments: argparse.Namespace, people: Callable[[int], Split]) -> 
 
 def draw(frontier: list[dict[str, object]], *, plain: float) -> str:
     """Accuracy over ε for every number of rounds, as an SVG document that stands alone."""
-    lines = [Line("no noise", [plain] * len(FRONTIER_EPSILONS), colour=0, dashed=True)]
-    for colour, rounds in enumerate(FRONTIER_ROUNDS, start=1):
+    curves = [Curve("no noise", FRONTIER_EPSILONS, [plain] * len(FRONTIER_EPSILONS), colour=7, dashed=True)]
+    for colour, rounds in enumerate(FRONTIER_ROUNDS):
         rows = [row for row in frontier if row["rounds"] == rounds]
         budgets = [int(str(row["budget_per_device_round"])) for row in rows]
         named = f"{rounds} round{'s' if rounds > 1 else ''}, B {min(budgets)} to {max(budgets)}"
-        lines.append(Line(named, [float(str(row["accuracy"])) for row in rows], colour=colour))
-    shown = [value for line in lines for value in line.values]
-    axes = Axes(
+        curves.append(Curve(named, FRONTIER_EPSILONS, [float(str(row["accuracy"])) for row in rows], colour=colour))
+    shown = [value for curve in curves for value in curve.y]
+    return Figure(
+        "cover",
         title="What a formal guarantee costs",
         description="Accuracy over epsilon for several numbers of rounds, with the packages that a device sends.",
         across="epsilon",
         up="accuracy",
-        places=[f"{epsilon:g}" for epsilon in FRONTIER_EPSILONS],
+        curves=curves,
+        log_across=True,
         lowest=math.floor(20 * min(shown)) / 20,
         highest=math.ceil(20 * max(shown)) / 20,
-    )
-    figure = line_chart(axes, lines)
-    inside = figure[figure.index("<svg") : figure.index("</svg>") + len("</svg>")]
-    head, _, rest = inside.partition(">")
-    return f'{head} xmlns="http://www.w3.org/2000/svg">{_STYLE}{rest}\n'
+        places=[Tick(epsilon, f"{epsilon:g}") for epsilon in FRONTIER_EPSILONS],
+    ).svg()
 
 
 def _say(seed: int, name: str, accuracy: float) -> None:

@@ -19,8 +19,8 @@ import orjson
 
 from secvm.files import write_atomically
 from secvm.lab.label_game import play
-from secvm.lab.svg import Axes, Line, line_chart
 from secvm.learning.thinning import Thinning
+from secvm.pages.figure import Curve, Figure
 from secvm.privacy.label_leakage import LabelGame, auc_of, label_leak
 
 
@@ -60,12 +60,6 @@ SETTINGS = {
 #: What is drawn: small cells, where the law alone is far off.
 DRAWN = game((100, 400), 400, 10, zipf=1.0, q="1/10")
 _DRAWN_ROUNDS = 10
-_STYLE = (
-    "<style>text{font:12px system-ui,sans-serif;fill:#5b6472}.grid{stroke:#ddd}polyline,path{fill:none;stroke-width:2}"
-    ".dashed{stroke-dasharray:5 4}"
-    ".series-0{stroke:#8793a0}.series-1{stroke:#1f5fbf}.series-2{stroke:#c0392b}.band-2{fill:#c0392b33;stroke:none}"
-    "</style>"
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -108,32 +102,28 @@ def draw(*, targets: int, plays: int, seed: int) -> str:
     games = [replace(DRAWN, rounds=rounds) for rounds in range(1, _DRAWN_ROUNDS + 1)]
     leaks = [label_leak(one) for one in games]
     played = [play(one, targets=targets, plays=plays, seed=seed) for one in games]
-    axes = Axes(
+    rounds = [one.rounds for one in games]
+    return Figure(
+        "labels",
         title="How fast a label is found",
         description="AUC of the label over rounds: the law alone, the plan, and the game played with dice.",
         across="rounds",
         up="AUC",
-        places=[str(one.rounds) for one in games],
-        lowest=0.5,
-        highest=1.0,
-    )
-    figure = line_chart(
-        axes,
-        [
-            Line("the law alone", [auc_of(leak.law_d_squared) for leak in leaks], colour=0, dashed=True),
-            Line("planned", [leak.auc for leak in leaks], colour=1),
-            Line(
+        curves=[
+            Curve("the law alone", rounds, [auc_of(leak.law_d_squared) for leak in leaks], colour=7, dashed=True),
+            Curve("planned", rounds, [leak.auc for leak in leaks], colour=0),
+            Curve(
                 "played",
+                rounds,
                 [one.auc for one in played],
                 low=[one.auc - 2 * one.auc_error for one in played],
                 high=[min(1.0, one.auc + 2 * one.auc_error) for one in played],
-                colour=2,
+                colour=1,
             ),
         ],
-    )
-    inside = figure[figure.index("<svg") : figure.index("</svg>") + len("</svg>")]
-    head, _, rest = inside.partition(">")
-    return f'{head} xmlns="http://www.w3.org/2000/svg">{_STYLE}{rest}\n'
+        lowest=0.5,
+        highest=1.0,
+    ).svg()
 
 
 if __name__ == "__main__":

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from secvm.auditor.collisions import Collisions
     from secvm.learning.individual.binning import HashBinning
 
-#: A drawing stands alone, so it brings its colours along.
-_STYLE = (
-    "<style>text{font:12px system-ui,sans-serif;fill:#5b6472}.grid{stroke:#ddd}.bar-0{fill:#1f5fbf}"
-    "@media (prefers-color-scheme:dark){.bar-0{fill:#7fb0ff}text{fill:#a3abb8}.grid{stroke:#444}}</style>"
-)
-
 
 def collisions(
     vocabulary: Annotated[
@@ -116,19 +110,16 @@ def _text(found: Collisions, alone: list[str]) -> str:
 
 def draw(found: Collisions) -> str:
     """Traffic by posterior, as an SVG document that stands alone."""
-    from secvm.lab.svg import Axes, Bars, bar_chart, nice_top
+    from secvm.pages.figure import Bars, Figure, Stack
 
     shares = [float(share) for share in found.histogram]
-    axes = Axes(
+    middles = [(place + 0.5) / len(shares) for place in range(len(shares))]
+    return Figure(
+        "collisions",
         title="How well bins hide words",
         description=f"Traffic by the posterior of its bin's most popular word; {found.posterior:.2f} on average.",
         across="posterior of the bin's most popular word",
         up="share of the traffic",
-        places=[f"{place / len(shares):.2f}" for place in range(len(shares))],
-        highest=nice_top(max(shares)),
+        bars=Bars(middles, [Stack("traffic", shares)]),
         percent=True,
-    )
-    figure = bar_chart(axes, [Bars("traffic", shares)])
-    inside = figure[figure.index("<svg") : figure.index("</svg>") + len("</svg>")]
-    head, _, rest = inside.partition(">")
-    return f'{head} xmlns="http://www.w3.org/2000/svg">{_STYLE}{rest}\n'
+    ).svg()

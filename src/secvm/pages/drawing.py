@@ -25,8 +25,8 @@ _FEW = 25
 _GAP, _EDGE, _ROW, _TOP, _BOTTOM = 8.0, 2.0, 20.0, 30.0, 46.0
 #: How near to the right edge a curve must end to be named there, as a share of the axis.
 _NEAR = 0.97
-#: How much of the room between two bars each takes; lines of a place's name.
-_FILLED, _LINE = 0.72, 16.0
+#: How much of the room between two bars each takes, and how wide it is at most; lines of a place's name.
+_FILLED, _WIDEST, _LINE = 0.72, 64.0, 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ class Size:
     names: float
 
 
+#: A whole page, half of one, a phone.
 LARGE = Size("large", 920.0, 400.0, 10, 6, 220.0)
+HALF = Size("half", 470.0, 300.0, 6, 5, 0.0)
 SMALL = Size("small", 360.0, 280.0, 5, 5, 0.0)
 
 
@@ -172,8 +174,12 @@ def _frame(box: _Box, size: Size) -> str:
 def _rules(box: _Box) -> Iterator[str]:
     for place, rule in enumerate(box.figure.rules):
         if math.isfinite(rule.value):
-            y = box.y(rule.value)
-            yield _line(f"rule level-{place % LEVELS}", box.left, y, box.right, y)
+            y, over = box.y(rule.value), ""
+            if box.figure.bars:
+                # On bars a thin line is lost.
+                over = " over"
+                yield _line("halo", box.left, y, box.right, y)
+            yield _line(f"rule level-{place % LEVELS}{over}", box.left, y, box.right, y)
 
 
 def _bars(box: _Box) -> Iterator[str]:
@@ -181,7 +187,8 @@ def _bars(box: _Box) -> Iterator[str]:
     bars = box.figure.bars
     if bars is None:
         return
-    half = _FILLED * bars.apart / 2
+    low, high = box.across
+    half = min(_FILLED * bars.apart, _WIDEST * (high - low) / (box.right - box.left)) / 2
     below = [0.0] * len(bars.x)
     for stack in bars.stacks:
         shape = []

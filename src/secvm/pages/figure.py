@@ -141,7 +141,8 @@ class Figure:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.name):
             raise BadInputError(f"{self.name!r} cannot be a figure's name: letters, digits, dots and dashes can")
         stacks = self.bars.stacks if self.bars else ()
-        named = Counter(part.name for part in (*self.curves, *stacks, *self.rules))
+        parts: list[Curve | Stack | Rule] = [*self.curves, *stacks, *self.rules]
+        named = Counter(part.name for part in parts)
         if any(times > 1 for times in named.values()):
             raise BadInputError(f"two curves of the figure {self.name!r} have one name")
         if self.log_across and self.bars:
@@ -174,8 +175,13 @@ class Figure:
     def ticks_across(self, count: int = 8) -> list[Tick]:
         """Places of the horizontal axis that carry a number."""
         if self.places:
-            return list(self.places)
-        return (log_ticks if self.log_across else linear_ticks)(*self.ends_across, count)
+            low, high = self.ends_across
+            return [place for place in self.places if low <= place.value <= high]
+        if self.log_across:
+            return log_ticks(*self.ends_across, count)
+        # There is no round between two rounds.
+        places = [x for part in (*self.curves, *([self.bars] if self.bars else [])) for x in part.x]
+        return linear_ticks(*self.ends_across, count, whole=bool(places) and all(x.is_integer() for x in places))
 
     def marks_across(self) -> list[float]:
         """Places of a logarithmic axis that carry a small mark and no number."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import html
-import math
 import os
 import re
 import tempfile
@@ -14,13 +13,10 @@ from pathlib import Path
 
 from secvm.errors import BadInputError
 from secvm.files import write_together
-from secvm.pages.drawing import LARGE, SMALL, draw
 from secvm.pages.figure import Figure
-from secvm.pages.parts import cards, numbers_behind, shell, table
+from secvm.pages.parts import cards, shell, table
+from secvm.pages.plots import numbers_of, plot
 from secvm.pages.png import missing, picture
-
-#: Longer tables behind a figure show a selection; the file beside the page has every row.
-_SHOWN = 40
 
 
 class Page:
@@ -61,11 +57,7 @@ class Page:
         if figure.name in {other.name for other in self.figures}:
             raise BadInputError(f"the page has two figures of the name {figure.name!r}")
         self.figures.append(figure)
-        self._parts.append(
-            f'<figure class="plot" id="figure-{figure.name}"><p class="title">{html.escape(figure.title)}</p>'
-            f"{draw(figure, LARGE)}{draw(figure, SMALL)}<figcaption>{html.escape(caption)}</figcaption>"
-            f"{_numbers(figure)}</figure>"
-        )
+        self._parts.append(plot(figure, caption=caption, behind=numbers_of(figure)))
 
     def made_by(self, command: str, seconds: float | None = None) -> None:
         """Say at the end which command makes this page, and how long it took."""
@@ -134,23 +126,3 @@ _VERDICTS = {
 def _verdict(holds: str) -> str:
     first = re.match(r"\w*", holds.lower())
     return _VERDICTS.get(first.group() if first else "", "open")
-
-
-def _numbers(figure: Figure) -> str:
-    header, rows = figure.rows()
-    every = max(1, math.ceil(len(rows) / _SHOWN))
-    note = f"All numbers are in {figure.name}.csv."
-    if every > 1:
-        note = f"One row in {every} of {len(rows):,}; {note[0].lower()}{note[1:]}"
-    # Counted from the end, so that the last one is there.
-    shown = [[_cell(value) for value in row] for row in rows[::-1][::every][::-1]]
-    return numbers_behind(header, shown, caption=note)
-
-
-def _cell(value: float | None) -> str:
-    if value is None or not math.isfinite(value):
-        return "–"
-    if value.is_integer():
-        return f"{value:,.0f}"
-    # Shares with the same digits stand in a column.
-    return f"{value:.4f}" if 0.001 <= abs(value) < 1 else f"{value:.4g}"

@@ -29,4 +29,4 @@ def test_the_bound_is_tiny_where_the_label_is_found(monkeypatch: pytest.MonkeyPa
     assert paper.auc == pytest.approx(0.88, abs=0.01)
     drawn = lemmas.draw([few, paper])
     assert ET.fromstring(drawn).tag.endswith("svg")
-    assert "-173,415" in drawn
+    assert "\u2212173,415" in drawn

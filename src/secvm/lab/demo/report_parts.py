@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from secvm.lab.demo.result import DemoResult
-from secvm.lab.svg import Axes, Bars, Line, Rule, bar_chart, line_chart, nice_top
 from secvm.learning.aggregate.scoring import Share
+from secvm.pages.figure import Bars, Curve, Figure, Rule, Stack
 from secvm.pages.parts import number, numbers_behind, percent
+from secvm.pages.plots import plot
 
-#: Classes beyond so many share colours.
-COLOURS = 4
+#: Classes beyond so many share colours; devices that test have one of their own.
+_COLOURS, _TESTING = 7, 7
 
 
 def accuracy_figure(result: DemoResult) -> str:
@@ -18,7 +19,8 @@ def accuracy_figure(result: DemoResult) -> str:
     values = [line.accuracy for line in result.lines]
     guess = max(share.value for share in result.final.baseline)
     everything = [*(v for v in values if not math.isnan(v)), guess, result.central_accuracy]
-    axes = Axes(
+    figure = Figure(
+        "accuracy",
         title="Accuracy after each round",
         description=(
             f"Accuracy on {number(result.tested_on)} further people, round by round, ending at"
@@ -27,19 +29,17 @@ def accuracy_figure(result: DemoResult) -> str:
         ),
         across="round",
         up="accuracy",
-        places=[str(line.number) for line in result.lines],
+        curves=[Curve("this federation", [line.number for line in result.lines], values)],
+        rules=[
+            Rule("always the larger class", guess),
+            Rule("LinearSVC, all data in one place", result.central_accuracy),
+        ],
         lowest=math.floor(10 * min(everything)) / 10,
         highest=min(1.0, math.ceil(10 * max(everything) + 0.2) / 10),
         percent=True,
     )
-    rules = [
-        Rule("LinearSVC, all data in one place", result.central_accuracy, 1),
-        Rule("always the larger class", guess, 0),
-    ]
     rows = [[str(line.number), percent(line.accuracy)] for line in result.lines]
-    return line_chart(axes, [Line("this federation", values, colour=0)], rules) + numbers_behind(
-        ["round", "accuracy"], rows
-    )
+    return plot(figure, behind=numbers_behind(["round", "accuracy"], rows))
 
 
 def _interval(share: Share) -> str:
@@ -52,12 +52,13 @@ def class_figures(result: DemoResult) -> str:
     scored = [line for line in result.lines if line.score is not None]
     figures, rows = [], [[str(line.number)] for line in scored]
     for label, name in enumerate(result.labels):
-        lines = []
+        curves = []
         for colour, kind in enumerate(("recall", "precision")):
             shares: list[Share] = [getattr(line.score, kind)[label] for line in scored]
-            lines.append(
-                Line(
+            curves.append(
+                Curve(
                     kind,
+                    [line.number for line in scored],
                     [share.value for share in shares],
                     low=[share.interval[0] if share.of else math.nan for share in shares],
                     high=[share.interval[1] if share.of else math.nan for share in shares],
@@ -75,7 +76,8 @@ def class_figures(result: DemoResult) -> str:
             if last
             else ""
         )
-        axes = Axes(
+        figure = Figure(
+            f"class-{label}",
             title=f"Class “{name}”",
             description=(
                 f"Recall and precision of class {name} over the rounds, with 95 % intervals, as counted from test"
@@ -83,24 +85,28 @@ def class_figures(result: DemoResult) -> str:
             ),
             across="round",
             up="share",
-            places=[str(line.number) for line in scored],
+            curves=curves,
+            rules=[Rule("marginal baseline", baseline)],
+            lowest=0.0,
+            highest=1.0,
             percent=True,
         )
-        figures.append(line_chart(axes, lines, [Rule("marginal baseline", baseline, 0)]))
+        figures.append(plot(figure, half=True))
     head = ["round", *(f"{kind} {name}" for name in result.labels for kind in ("recall", "precision"))]
     return f'<div class="pair">{"".join(figures)}</div>' + numbers_behind(head, rows)
 
 
 def participants_figure(result: DemoResult) -> str:
     """Figure 3 of the paper: participants per class and round."""
-    layers = [
-        Bars(name, [line.participants[label] for line in result.lines], colour=label % COLOURS)
+    stacks = [
+        Stack(name, [line.participants[label] for line in result.lines], colour=label % _COLOURS)
         for label, name in enumerate(result.labels)
     ]
     tested = [line.score.accuracy.of if line.score else 0 for line in result.lines]
-    layers.append(Bars("testing", tested, colour=9))
+    stacks.append(Stack("testing", tested, colour=_TESTING))
     totals = [sum(line.participants) + test for line, test in zip(result.lines, tested, strict=True)]
-    axes = Axes(
+    figure = Figure(
+        "participants",
         title="Participants in each round",
         description=(
             f"Participants per class and round: between {number(min(totals, default=0))} and"
@@ -108,14 +114,14 @@ def participants_figure(result: DemoResult) -> str:
         ),
         across="round",
         up="participants",
-        places=[str(line.number) for line in result.lines],
-        highest=nice_top(max(totals, default=1)),
+        bars=Bars([line.number for line in result.lines], stacks),
     )
     rows = [
         [str(line.number), *(number(count) for count in line.participants), number(test), number(line.sent)]
         for line, test in zip(result.lines, tested, strict=True)
     ]
-    return bar_chart(axes, layers) + numbers_behind(["round", *result.labels, "testing", "packages sent"], rows)
+    head = ["round", *result.labels, "testing", "packages sent"]
+    return plot(figure, behind=numbers_behind(head, rows))
 
 
 def arrivals_figure(result: DemoResult) -> str:
@@ -123,17 +129,17 @@ def arrivals_figure(result: DemoResult) -> str:
     if not sum(result.arrivals):
         return ""
     n, mean = len(result.arrivals), sum(result.arrivals) / len(result.arrivals)
-    axes = Axes(
+    figure = Figure(
+        "arrivals",
         title="Arrivals over the window",
         description=(
             f"Packages acknowledged in each of {n} equal parts of the windows, all rounds together: from"
             f" {number(min(result.arrivals))} to {number(max(result.arrivals))}, on average {mean:,.0f}."
         ),
-        across="part of the window",
+        across="percent of the window",
         up="packages",
-        places=[f"{100 * i // n} %" for i in range(n)],
-        highest=nice_top(max(result.arrivals)),
+        bars=Bars([100 * (i + 0.5) / n for i in range(n)], [Stack("packages", result.arrivals)]),
+        rules=[Rule("if exactly even", mean)],
     )
     rows = [[f"{100 * i // n}–{100 * (i + 1) // n} %", number(count)] for i, count in enumerate(result.arrivals)]
-    layers = [Bars("packages", result.arrivals, colour=0)]
-    return bar_chart(axes, layers, [Rule("if exactly even", mean, 0)]) + numbers_behind(["part", "packages"], rows)
+    return plot(figure, behind=numbers_behind(["part", "packages"], rows))

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from secvm.lab.label_game import play
-from secvm.lab.svg import HEIGHT, LEFT, RIGHT, WIDTH, Axes, Line, Rule, line_chart
+from secvm.pages.figure import Curve, Figure, Rule
+from secvm.pages.ticks import Tick
 from secvm.privacy.hashing_bounds import count_p3, one_minus_p3, p1, p2, printed_one_minus_p3, printed_p1, printed_p2
 from secvm.privacy.label_leakage import LabelGame, paper_leak
 from secvm.privacy.label_lemma import lemma3_exact, lemma3_printed, lemma3_without_floor, mode, with_floor
@@ -26,13 +27,6 @@ SCALE = 100
 _TARGETS, _PLAYS = 60, 40
 #: Packages in two bins: where the printed floor jumps.
 JUMPS = range(1, 21)
-
-_STYLE = (
-    "<style>text{font:12px system-ui,sans-serif;fill:#5b6472}.grid{stroke:#ddd}polyline,path{fill:none;stroke-width:2}"
-    ".small{font-size:8.5px}.rule{stroke:#8793a0;stroke-dasharray:3 4}"
-    ".series-0{stroke:#8793a0}.series-1{stroke:#1f5fbf}.series-2{stroke:#c0392b}.band-2{fill:#c0392b33;stroke:none}"
-    "</style>"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +119,9 @@ def jumps() -> list[tuple[int, float, float]]:
 
 def draw(points: list[Point]) -> str:
     """How well the label is found, as an SVG document that stands alone; the bound stands under each place."""
-    axes = Axes(
+    places = [one.participants for one in points]
+    figure = Figure(
+        "lemma3",
         title="Lemma 3 beside the attacker",
         description=(
             "AUC of the label in one round over participants of one sign, planned and played, from nearly 1 down to"
@@ -134,38 +130,27 @@ def draw(points: list[Point]) -> str:
         ),
         across="participants of one sign; below, the power of ten of Lemma 3",
         up="AUC of the label, one round",
-        places=[_short(one.participants) for one in points],
-        lowest=0.5,
-        highest=1.0,
-    )
-    figure = line_chart(
-        axes,
-        [
-            Line("planned", [one.auc for one in points], colour=1),
-            Line(
+        curves=[
+            Curve("planned", places, [one.auc for one in points], colour=0),
+            Curve(
                 "played, a hundredth of the size",
+                places,
                 [one.played for one in points],
                 low=[one.played - 2 * one.played_error for one in points],
                 high=[min(1.0, one.played + 2 * one.played_error) for one in points],
-                colour=2,
+                colour=1,
             ),
         ],
-        [Rule("what a device accepts by default", 0.55)],
+        rules=[Rule("what a device accepts by default", 0.55)],
+        log_across=True,
+        lowest=0.5,
+        highest=1.0,
+        places=[
+            Tick(one.participants, f"{_short(one.participants)}\n{one.exact_log10:,.0f}".replace("-", "\u2212"))
+            for one in points
+        ],
     )
-    room = (WIDTH - LEFT - RIGHT) / len(points)
-    under = "".join(
-        f'<text class="small" x="{LEFT + room * (i + 0.5):.1f}" y="{HEIGHT - 17}" text-anchor="middle">'
-        f"{one.exact_log10:,.0f}</text>"
-        for i, one in enumerate(points)
-    )
-    return stand_alone(figure.replace("</svg>", f"{under}</svg>"), _STYLE)
-
-
-def stand_alone(figure: str, style: str) -> str:
-    """The drawing of a figure as a document of its own."""
-    inside = figure[figure.index("<svg") : figure.index("</svg>") + len("</svg>")]
-    head, _, rest = inside.partition(">")
-    return f'{head} xmlns="http://www.w3.org/2000/svg">{style}{rest}\n'
+    return figure.svg()
 
 
 def _log10_of(mantissa: float, exponent: int) -> float:

@@ -15,6 +15,8 @@ import { bandOf, barsOf, lineOf } from "./thinning.js";
 /** @type {Size} */
 export const LARGE = { kind: "large", width: 920, height: 400, across: 10, up: 6, names: 220 };
 /** @type {Size} */
+export const HALF = { kind: "half", width: 470, height: 300, across: 6, up: 5, names: 0 };
+/** @type {Size} */
 export const SMALL = { kind: "small", width: 360, height: 280, across: 5, up: 5, names: 0 };
 
 const FEW = 25;
@@ -122,8 +124,10 @@ function frame(box, size, ticks) {
 /** @param {Box} box @returns {Shape[]} */
 function rules(box) {
   return box.figure.rules.flatMap((rule, place) => {
+    if (!Number.isFinite(rule.value)) return [];
     const y = box.y(rule.value);
-    return Number.isFinite(rule.value) ? [line(`rule level-${place % LEVELS}`, box.left, y, box.right, y)] : [];
+    const [halo, over] = box.figure.bars ? [[line("halo", box.left, y, box.right, y)], " over"] : [[], ""];
+    return [...halo, line(`rule level-${place % LEVELS}${over}`, box.left, y, box.right, y)];
   });
 }
 
