@@ -18,7 +18,8 @@ import os
 import random
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,9 @@ class MadeUpPerson:
             one.history(self._dice) for one in (GARDEN, SLEEP, SHOES, RADIO, TRAVEL, TINY)
         )
         self.music = _covered().history(self._dice)
-        self._live()
+        # A browser that is open has the loop of this thread.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(self._live).result()
 
     @property
     def way(self) -> Way:
@@ -241,7 +244,8 @@ class MadeUpPerson:
 class ShownPage:
     """A page that is being served from a thread of its own."""
 
-    address: str
+    #: With the secret in it.
+    address: str = field(repr=False)
     port: int
     person: MadeUpPerson
 
