@@ -15,6 +15,8 @@ import { bandOf, barsOf, lineOf } from "./thinning.js";
 /** @type {Size} */
 export const LARGE = { kind: "large", width: 920, height: 400, across: 10, up: 6, names: 220 };
 /** @type {Size} */
+export const HALF = { kind: "half", width: 470, height: 300, across: 6, up: 5, names: 0 };
+/** @type {Size} */
 export const SMALL = { kind: "small", width: 360, height: 280, across: 5, up: 5, names: 0 };
 
 const FEW = 25;

@@ -12,8 +12,9 @@ import { tenth } from "./box.js";
 const DENSE = 2;
 /** Bars nearer than so many units are drawn as one for each column. */
 const THIN = 1.6;
-/** How much of the room between two bars each takes. */
+/** How much of the room between two bars each takes, and how wide it is at most. */
 const FILLED = 0.72;
+const WIDEST = 64;
 
 /** The points of a stretch, and one more on either side. @param {Box} box @param {Float64Array} x
  * @param {boolean} rising @returns {[number, number]} */
@@ -157,7 +158,8 @@ export function barsOf(box) {
   const [start, stop] = stretch(box, bars.x, bars.rising);
   const room = box.exactX(box.across[0] + bars.apart) - box.left;
   const shown = room < THIN && bars.rising ? tallest(box, bars, start, stop) : null;
-  const half = (FILLED * bars.apart) / 2;
+  const [low, high] = box.across;
+  const half = Math.min(FILLED * bars.apart, (WIDEST * (high - low)) / (box.right - box.left)) / 2;
   const below = new Float64Array(bars.x.length);
   return bars.stacks.map(({ colour, values }) => {
     let path = "";
