@@ -9,6 +9,7 @@ A dashboard process of its own reads a made-up coordinator (``testing.long_histo
 - ``pan_fps``: frames a second while a plot with all rounds in it, zoomed by two, is dragged to and fro;
   ``pan_fps_worst_tenth`` is the pace that nine frames in ten keep. Limit: 30. What an empty page reaches in the same
   chromium stands beside it: no page has more than the screen's 60.
+- ``update_cpu_ms`` and ``pan_cpu_ms_per_frame`` are the main thread's computing alone, whoever else uses the machine.
 - ``peak_rss_mb`` is the dashboard's; the page's own is ``page_heap_mb``.
 
     python benchmarks/page.py [--rounds 10000] [--updates 24] [--figure recall]
@@ -68,7 +69,9 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         with browser.window() as window:
             _open(window, f"{experiment}/{arguments.figure}")
             _show_all(window)
+            cpu = _page_cpu_ms(window)
             frames = _drag(window, arguments.drag_s)
+            cpu = (_page_cpu_ms(window) - cpu) / len(frames)
             faults = window.faults()
         with browser.window() as window:
             empty = _idle_frames(window, arguments.drag_s)
@@ -91,6 +94,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "pan_fps_worst_tenth": round(1000 / _share(frames, 0.9), 1),
         "pan_ok": 1000 / statistics.mean(frames) >= FPS_LIMIT,
         "pan_frames": len(frames),
+        "pan_cpu_ms_per_frame": round(cpu, 1),
         "peer": "requestAnimationFrame on an empty page; JSON.parse of all rounds",
         "empty_fps": round(1000 / statistics.mean(empty), 1),
         "empty_fps_worst_tenth": round(1000 / _share(empty, 0.9), 1),
@@ -117,6 +121,13 @@ def _share(values: Sequence[float], share: float) -> float:
 def _open(window: Window, url: str) -> None:
     window.page.goto(url)
     window.page.wait_for_selector("main[data-view]:not([aria-busy=true])", timeout=1000 * PATIENCE_S)
+
+
+def _page_cpu_ms(window: Window) -> float:
+    """What the page's main thread has computed: unlike frames, it does not depend on who else uses the machine."""
+    window.devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    told = window.devtools.send("Performance.getMetrics")["metrics"]
+    return 1000 * float(next(one["value"] for one in told if one["name"] == "TaskDuration"))
 
 
 def _show_all(window: Window) -> None:
@@ -146,16 +157,18 @@ def _updates(
         _tell(window, history)
         window.page.evaluate("window.__meter.updates.length = 0")
         listener.heard.clear()
-        cpu, delays = cpu_ms(process), []
+        cpu, page_cpu, delays = cpu_ms(process), _page_cpu_ms(window), []
         for _ in range(count):
             began = time.monotonic()
             _tell(window, history)
-            delays.append(1000 * (listener.moment_of(history.told) - began))
+            delays.append(1000 * (listener.moment_of(history.told + 1) - began))
         cpu = (cpu_ms(process) - cpu) / count
+        page_cpu = (_page_cpu_ms(window) - page_cpu) / count
         # What was told now and then without a new round is not counted as an update's.
         sizes = [size for kind, size, _, _ in listener.heard if kind == "rounds"]
     updates = [one for one in window.page.evaluate("window.__meter.updates") if one["kind"] == "rounds"]
     return updates, {
+        "update_cpu_ms": round(page_cpu, 1),
         "update_bytes": round(statistics.median(sizes)),
         "server_told_ms": round(statistics.median(delays), 1),
         "server_cpu_ms_per_update": round(cpu, 1),
