@@ -25,8 +25,8 @@ _FEW = 25
 _GAP, _EDGE, _ROW, _TOP, _BOTTOM = 8.0, 2.0, 20.0, 30.0, 46.0
 #: How near to the right edge a curve must end to be named there, as a share of the axis.
 _NEAR = 0.97
-#: How much of the room between two bars each takes; lines of a place's name.
-_FILLED, _LINE = 0.72, 16.0
+#: How much of the room between two bars each takes, and how wide it is at most; lines of a place's name.
+_FILLED, _WIDEST, _LINE = 0.72, 64.0, 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,8 @@ def _bars(box: _Box) -> Iterator[str]:
     bars = box.figure.bars
     if bars is None:
         return
-    half = _FILLED * bars.apart / 2
+    low, high = box.across
+    half = min(_FILLED * bars.apart, _WIDEST * (high - low) / (box.right - box.left)) / 2
     below = [0.0] * len(bars.x)
     for stack in bars.stacks:
         shape = []

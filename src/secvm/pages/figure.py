@@ -175,8 +175,13 @@ class Figure:
     def ticks_across(self, count: int = 8) -> list[Tick]:
         """Places of the horizontal axis that carry a number."""
         if self.places:
-            return list(self.places)
-        return (log_ticks if self.log_across else linear_ticks)(*self.ends_across, count)
+            low, high = self.ends_across
+            return [place for place in self.places if low <= place.value <= high]
+        if self.log_across:
+            return log_ticks(*self.ends_across, count)
+        # There is no round between two rounds.
+        places = [x for part in (*self.curves, *([self.bars] if self.bars else [])) for x in part.x]
+        return linear_ticks(*self.ends_across, count, whole=bool(places) and all(x.is_integer() for x in places))
 
     def marks_across(self) -> list[float]:
         """Places of a logarithmic axis that carry a small mark and no number."""

@@ -50,9 +50,11 @@ def span(values: Iterable[float], *, from_zero: bool = True, pad: float = 0.05) 
     return bottom, top
 
 
-def linear_ticks(low: float, high: float, count: int = 6) -> list[Tick]:
-    """About ``count`` round numbers from ``low`` to ``high``."""
+def linear_ticks(low: float, high: float, count: int = 6, *, whole: bool = False) -> list[Tick]:
+    """About ``count`` round numbers from ``low`` to ``high``; of things that are counted, ``whole`` ones."""
     factor, exponent = _step(high - low, count)
+    if whole and exponent < 0:
+        factor, exponent = 1, 0
     step = factor * _ten(exponent)
     first, last = math.ceil(low / step - _NARROW), math.floor(high / step + _NARROW)
     exact = [Decimal(place * factor).scaleb(exponent) for place in range(first, last + 1)]

@@ -84,8 +84,8 @@ def test_the_page_is_whole_and_refers_to_nothing_outside(tmp_path: Path, capsys:
     assert not re.search(r"https?://|//[a-z]|@import|url\(|<script| (src|href|srcset|action|onclick)=", page)
     assert "default-src 'none'" in page
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    # The overview, and the curve of the collusion for a desk and for a phone.
-    assert len(drawings) == 3
+    # The overview and the curve of the collusion, each for a desk and for a phone.
+    assert len(drawings) == 4
     for drawing in drawings:
         tree = ET.fromstring(drawing)
         assert tree.find("title") is not None

@@ -30,7 +30,7 @@ export function open(main, page) {
       update();
       await charts.begin(seen());
     } catch (fault) {
-      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+      write(waiting, fault.message);
     }
     view.waits = false;
     main.removeAttribute("aria-busy");
@@ -47,6 +47,7 @@ export function open(main, page) {
     if (!summary) return;
     write(name, summary.title);
     view.title = `${TITLES[figure]} · ${summary.title}`;
+    page.retitle();
   }
 
   function rounds(changed) {
@@ -56,7 +57,8 @@ export function open(main, page) {
   function experiment(changed) {
     if (changed !== digest || !store.details.has(digest)) return;
     detail = store.details.get(digest);
-    charts.update(seen());
+    if (charts.history.begun) charts.update(seen(), ["leakage"]);
+    else charts.begin(seen());
   }
 
   function close() {
@@ -67,6 +69,7 @@ export function open(main, page) {
 }
 
 function others(back, figure) {
-  const links = FIGURES.filter((one) => one !== figure).map((one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one])));
-  return el("ul", { class: "plain row" }, links);
+  const names = FIGURES.filter((one) => one !== figure);
+  const link = (one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one]));
+  return el("ul", { class: "plain row" }, names.map(link));
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from secvm.lab.attacks.attack import Curve as Measured
 from secvm.lab.attacks.attack import Measurement
@@ -14,11 +15,27 @@ from secvm.pages.parts import cards, numbers_behind, shell, table
 from secvm.pages.plots import plot
 from secvm.pages.ticks import Tick
 
-#: The overview's own units: a line for each attack, names on the left, a scale from 0 to 1.
-_WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 880, 330, 20, 30, 26
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """The overview's own units: a line for each attack and a scale from 0 to 1; names on the left, or above."""
+
+    kind: str
+    width: int
+    left: int
+    line: int
+    above: bool
+
+    def x(self, value: float) -> float:
+        return round(self.left + value * (self.width - self.left - 20), 1)
+
+
+_DESK, _PHONE = _Sheet("large", 880, 330, 30, above=False), _Sheet("small", 360, 12, 46, above=True)
+#: Above the first line, and below the middle of each.
+_TOP, _BELOW = 26, 15
 #: What the overview adds to the style of all reports.
 _STYLE = (
-    ".wide{max-width:none}svg .hollow{fill:var(--card);stroke:var(--c2);stroke-width:2.5}"
+    "svg .hollow{fill:var(--card);stroke:var(--c2);stroke-width:2.5}"
     "svg .chance{stroke:var(--rule);stroke-width:1.6}"
     ".met{color:var(--good);font-weight:600}.missed{color:var(--bad);font-weight:600}"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;max-width:48rem;margin:.5rem 0}"
@@ -63,35 +80,42 @@ def _opening(rows: Sequence[Row], *, quick: bool) -> str:
 
 def overview(rows: Sequence[Row]) -> str:
     """All attacks on one scale: a dot without the defence, a dot with it, their intervals, and chance."""
-    height = _TOP + _LINE * len(rows) + 26
-    parts = []
-    for step in range(5):
-        x = _x(step / 4)
-        parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP - 8}" y2="{height - 24}"/>')
-        parts.append(f'<text class="tick" x="{x}" y="{height - 8}" text-anchor="middle">{step / 4:g}</text>')
-    for place, row in enumerate(rows):
-        y = _TOP + _LINE * (place + 0.5)
-        parts.append(
-            f'<text class="label" x="{_LEFT - 14}" y="{y + 4}" text-anchor="end">{html.escape(row.attack.name)}</text>'
-        )
-        chance = _x(row.attack.chance)
-        parts.append(f'<line class="chance" x1="{chance}" x2="{chance}" y1="{y - 9}" y2="{y + 9}"/>')
-        for colour, found in ((1, row.undefended), (2, row.defended)):
-            low, high = (_x(end) for end in found.ci95)
-            parts.append(f'<line class="whisker series-{colour}" x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>')
-            hollow = " hollow" if colour == 2 and not row.attack.built else ""
-            parts.append(f'<circle class="dot-{colour}{hollow}" cx="{_x(found.value)}" cy="{y}" r="5.5"/>')
     body = [
         [row.attack.name, row.attack.metric, written(row.undefended), _defended(row), _verdict(row)] for row in rows
     ]
     named = [("key-1", "without the defence"), ("key-2", "with the defence")]
     legend = "".join(f'<li><span class="key {kind}"></span>{name}</li>' for kind, name in named)
     return (
-        '<figure class="wide"><figcaption>All attacks: orange without the defence, green with it</figcaption>'
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img"><title>All attacks</title><desc>For each attack its metric'
-        " without and with the defence, between 0 and 1, with 95 % intervals. The table below has the numbers.</desc>"
-        f'{"".join(parts)}</svg><ul class="legend" aria-hidden="true">{legend}<li>○ not built</li>'
+        '<figure class="plot"><p class="title">All attacks: orange without the defence, green with it</p>'
+        f'{_scale(rows, _DESK)}{_scale(rows, _PHONE)}<ul class="legend" aria-hidden="true">{legend}<li>○ not built</li>'
         "<li>| chance</li></ul></figure>" + table(["attack", "metric", "without", "with the defence", "goal"], body)
+    )
+
+
+def _scale(rows: Sequence[Row], sheet: _Sheet) -> str:
+    height = _TOP + sheet.line * len(rows) + 26
+    parts = []
+    for step in range(5):
+        x = sheet.x(step / 4)
+        parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP - 8}" y2="{height - 24}"/>')
+        parts.append(f'<text class="tick" x="{x}" y="{height - 8}" text-anchor="middle">{step / 4:g}</text>')
+    for place, row in enumerate(rows):
+        y = _TOP + sheet.line * (place + 1) - _BELOW
+        name, x, up, anchor = html.escape(row.attack.name), sheet.left - 14, 4, "end"
+        if sheet.above:
+            x, up, anchor = sheet.left, -14, "start"
+        parts.append(f'<text class="label" x="{x}" y="{y + up}" text-anchor="{anchor}">{name}</text>')
+        chance = sheet.x(row.attack.chance)
+        parts.append(f'<line class="chance" x1="{chance}" x2="{chance}" y1="{y - 9}" y2="{y + 9}"/>')
+        for colour, found in ((1, row.undefended), (2, row.defended)):
+            low, high = (sheet.x(end) for end in found.ci95)
+            parts.append(f'<line class="whisker series-{colour}" x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>')
+            hollow = " hollow" if colour == 2 and not row.attack.built else ""
+            parts.append(f'<circle class="dot-{colour}{hollow}" cx="{sheet.x(found.value)}" cy="{y}" r="5.5"/>')
+    return (
+        f'<svg class="{sheet.kind}" viewBox="0 0 {sheet.width} {height}" role="img"><title>All attacks</title>'
+        "<desc>For each attack its metric without and with the defence, between 0 and 1, with 95 % intervals."
+        f" The table below has the numbers.</desc>{''.join(parts)}</svg>"
     )
 
 
@@ -103,10 +127,6 @@ def _verdict(row: Row) -> str:
     if not row.attack.built:
         return "not built"
     return {True: "met", False: "missed", None: "–"}[row.met]
-
-
-def _x(value: float) -> float:
-    return round(_LEFT + value * (_WIDTH - _LEFT - _RIGHT), 1)
 
 
 # ── each attack ──────────────────────────────────────────────────────────────────────────────────────────────────────

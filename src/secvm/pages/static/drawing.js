@@ -15,6 +15,8 @@ import { bandOf, barsOf, lineOf } from "./thinning.js";
 /** @type {Size} */
 export const LARGE = { kind: "large", width: 920, height: 400, across: 10, up: 6, names: 220 };
 /** @type {Size} */
+export const HALF = { kind: "half", width: 470, height: 300, across: 6, up: 5, names: 0 };
+/** @type {Size} */
 export const SMALL = { kind: "small", width: 360, height: 280, across: 5, up: 5, names: 0 };
 
 const FEW = 25;
@@ -143,12 +145,15 @@ function curveShapes(box, curve) {
     if (alone) shapes.push(line(`whisker series-${curve.colour}`, alone.x, alone.low, alone.x, alone.high));
   }
   const { pieces, seen } = lineOf(box, curve);
-  for (const { points, dots } of pieces) {
-    if (points) {
+  for (const { points, filled, dots } of pieces) {
+    if (filled) shapes.push(["polygon", { class: `bar-${curve.colour}`, points }]);
+    else if (points) {
       shapes.push(["polyline", { class: `series series-${curve.colour}${curve.dashed ? " dashed" : ""}`, points }]);
     }
     if (!points || seen < FEW) {
-      for (const [cx, cy] of dots) shapes.push(["circle", { class: `dot-${curve.colour}`, cx, cy, r: 3 }]);
+      for (const [x, y] of dots) {
+        shapes.push(["circle", { class: `dot-${curve.colour}`, cx: tenth(x), cy: tenth(y), r: 3 }]);
+      }
     }
   }
   return shapes;

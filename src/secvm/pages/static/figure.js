@@ -38,6 +38,9 @@ export class Figure {
     this.rules = (spec.rules ?? []).map((rule) => ({ name: rule.name, value: rule.value ?? NaN }));
     this.shades = spec.shades ?? [];
     this.places = spec.places ?? [];
+    const places = [...this.curves.map((curve) => curve.x), ...(this.bars ? [this.bars.x] : [])];
+    // There is no round between two rounds.
+    this.whole = places.some((x) => x.length) && places.every((x) => x.every(Number.isInteger));
     this.endsAcross = this.#endsAcross();
     this.endsUp = this.#endsUp();
     /** @type {Float64Array|null} */
@@ -53,7 +56,7 @@ export class Figure {
   /** @param {number} count @param {[number, number]} ends */
   ticksAcross(count, ends) {
     if (this.places.length) return this.places.filter((tick) => tick.value >= ends[0] && tick.value <= ends[1]);
-    return (this.log ? logTicks : linearTicks)(ends[0], ends[1], count);
+    return this.log ? logTicks(ends[0], ends[1], count) : linearTicks(ends[0], ends[1], count, this.whole);
   }
 
   /** @param {[number, number]} ends */

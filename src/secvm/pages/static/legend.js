@@ -4,7 +4,8 @@
 const SLIM = 4.4;
 const DIGIT = 8.3;
 const COMMON = 8.0;
-const BROAD = 11.0;
+const BROAD = 12.5;
+const BOLD = 1.13;
 export const SAMPLE = 34;
 const AFTER = 20;
 const APART = 16;
@@ -17,10 +18,10 @@ export function wide(text, bold = false) {
   let width = 0;
   for (const letter of text) {
     if ("iljtfI.,:;'|!()[]- \u00a0".includes(letter)) width += SLIM;
-    else if ("mwMW%@—".includes(letter)) width += BROAD;
+    else if ("mwMW%@—−".includes(letter)) width += BROAD;
     else width += /[\p{Nd}⁰¹²³⁴-⁹₀-₉\p{Uppercase}]/u.test(letter) ? DIGIT : COMMON;
   }
-  return width * (bold ? 1.06 : 1);
+  return width * (bold ? BOLD : 1);
 }
 
 /** Rows of a legend: where each entry begins. In columns where that takes no more rows than one after another.

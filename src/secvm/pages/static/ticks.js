@@ -27,9 +27,11 @@ export function span(low, high) {
   return [bottom, high === 1 && bottom >= 0 ? high : high + room];
 }
 
-/** About so many round numbers. @param {number} low @param {number} high @returns {Tick[]} */
-export function linearTicks(low, high, count = 6) {
-  const { n: factor, e: exponent } = step(high - low, count);
+/** About so many round numbers; of things that are counted, whole ones. @param {number} low @param {number} high
+ * @returns {Tick[]} */
+export function linearTicks(low, high, count = 6, whole = false) {
+  let { n: factor, e: exponent } = step(high - low, count);
+  if (whole && exponent < 0) [factor, exponent] = [1, 0];
   const length = factor * ten(exponent);
   const first = Math.ceil(low / length - NARROW);
   const last = Math.floor(high / length + NARROW);

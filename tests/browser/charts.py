@@ -1,0 +1,204 @@
+"""A page with charts and nothing else, served as live pages are, and figures by the dice."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import math
+import random
+import re
+import threading
+from collections.abc import Iterator
+from xml.etree import ElementTree as ET
+
+from playwright.sync_api import Page
+
+from secvm.pages.assets import shared
+from secvm.pages.drawing import Size, draw
+from secvm.pages.figure import Bars, Curve, Figure, Rule, Shade, Stack
+from secvm.pages.ticks import Tick
+
+#: What live pages are given: no script and no style but their own files.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
+    " form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+_PAGE = b"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Charts</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="/static/look.css">
+<script type="module" src="/charts.js"></script></head><body><main><h1>Charts</h1><div id="here"></div></main></body>
+</html>"""
+#: Everything a test asks for, by name.
+_SCRIPT = b"""import { Chart } from "/static/chart.js";
+import { draw } from "/static/drawing.js";
+import { Figure } from "/static/figure.js";
+import { linearTicks, logTicks, betweenDecades } from "/static/ticks.js";
+const here = document.getElementById("here");
+const make = (spec, options) => { const chart = new Chart(here, spec, options); chart.flush(); return chart; };
+const pages = { Figure, draw, linearTicks, logTicks, betweenDecades, make };
+Object.assign(window, { pages });
+"""
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        made = {
+            "/": (_PAGE, "text/html"),
+            "/charts.js": (_SCRIPT, "text/javascript"),
+            "/favicon.ico": (b"", "image/png"),
+        }
+        name = self.path.removeprefix("/static/")
+        content, kind = made[self.path] if self.path in made else (shared()[name].content, shared()[name].media_type)
+        self.send_response(200)
+        for header, value in (
+            ("Content-Type", kind),
+            ("Content-Length", str(len(content))),
+            ("Content-Security-Policy", POLICY),
+            ("X-Content-Type-Options", "nosniff"),
+        ):
+            self.send_header(header, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class calls it so)
+        """A test's output is its own."""
+
+
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    """The address of such a page."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def until(page: Page, condition: str) -> None:
+    """Look in every frame; Playwright's own waiting needs ``eval``, which the policy forbids."""
+    looked = (
+        "() => new Promise(done => { let left = 900; const look = () =>"
+        f" ({condition}) ? done(true) : left-- ? requestAnimationFrame(look) : done(false); look(); }})"
+    )
+    assert page.evaluate(looked), condition
+
+
+# ── figures by the dice ──────────────────────────────────────────────────────────────────────────────────────────────
+
+_NAMES = (
+    "recall",
+    "precision of “north”",
+    "WiMAX, 5 %",
+    'a "name"',
+    "<b>bold</b> & more",
+    "λ = 10⁻³",
+    "ÄÖ ñ ß",
+    "b\nc",
+)
+
+
+def a_range(dice: random.Random) -> tuple[float, float]:
+    """Any size, any place; often round."""
+    length = 10 ** dice.uniform(-9, 9)
+    low = dice.choice([0.0, length * dice.uniform(-50, 50), -length / 2])
+    if dice.random() < 0.4:
+        length, low = float(f"{length:.1g}"), float(f"{low:.1g}")
+    return low, low + length
+
+
+def a_log_range(dice: random.Random) -> tuple[float, float]:
+    low, decades = dice.uniform(-12, 9), dice.uniform(0.01, 15)
+    if dice.random() < 0.4:
+        low, decades = float(round(low)), float(max(1, round(decades)))
+    return float(f"{10**low:.6g}"), float(f"{10 ** (low + decades):.6g}")
+
+
+def _values(dice: random.Random, count: int, top: float) -> list[float]:
+    return [math.nan if dice.random() < 0.1 else dice.uniform(0, top) for _ in range(count)]
+
+
+def a_figure(dice: random.Random) -> Figure:
+    """Every kind of part in every mixture, never more points than a drawing has columns."""
+    bars = dice.random() < 0.3
+    log = not bars and dice.random() < 0.4
+    count, top, start = dice.randint(1, 60), 10 ** dice.uniform(-3, 7), dice.randint(0, 2000)
+    whole = [float(start + i) for i in range(count)]
+    x = [10 ** (dice.uniform(-6, 6)) for _ in whole] if log else whole
+    if dice.random() < 0.3:
+        x = [place + dice.random() for place in x]
+    names = dice.sample(_NAMES, len(_NAMES))
+    curves = []
+    for colour in range(dice.randint(0, 4)):
+        y = _values(dice, count, top)
+        band = dice.random() < 0.5
+        low = [value - dice.uniform(0, top / 9) for value in y] if band else None
+        high = [value + dice.uniform(0, top / 9) for value in y] if band else None
+        curves.append(Curve(names.pop(), x, y, low, high, colour=dice.randint(0, 9) + colour, dashed=band))
+    stacks = [Stack(names.pop(), _values(dice, count, top), colour=i) for i in range(dice.randint(1, 3))]
+    return Figure(
+        "some",
+        "Some <title>",
+        "What is & is not",
+        "round",
+        dice.choice(["share", "", "participants, all of them"]),
+        curves,
+        rules=[Rule(names.pop(), dice.choice([top / 3, math.nan])) for _ in range(dice.randint(0, 1))],
+        shades=[Shade(start + i, start + i + dice.randint(0, 5), "night") for i in range(0, 60, 24) if not log],
+        log_across=log,
+        percent=dice.random() < 0.4,
+        lowest=dice.choice([None, 0.0]),
+        highest=dice.choice([None, top / 2]),
+        bars=Bars(whole, stacks) if bars else None,
+        places=[Tick(place, f"p{i}\n{place:,.0f}") for i, place in enumerate(whole)] if dice.random() < 0.1 else (),
+    )
+
+
+# ── shapes of both ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: Its tag, its classes, its text, and where it is.
+Shape = tuple[str, str, str, dict[str, list[float]]]
+_NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+
+def _shape(tag: str, attributes: dict[str, str], text: str) -> Shape:
+    places = {
+        name: [float(part) for part in _NUMBERS.findall(value)]
+        for name, value in attributes.items()
+        if name not in {"class", "text-anchor"}
+    }
+    return tag, f"{attributes.get('class', '')} {attributes.get('text-anchor', '')}", text, places
+
+
+def shapes_of(figure: Figure, size: Size) -> list[Shape]:
+    """What Python draws."""
+    root = ET.fromstring(draw(figure, size))
+    parts = [part for part in root if part.tag not in {"title", "desc"}]
+    return [_shape(part.tag, dict(part.attrib), part.text or "") for part in parts]
+
+
+def shapes_from(told: list[list[object]]) -> list[Shape]:
+    """What the browser draws."""
+    found = []
+    for tag, attributes, *text in told:
+        assert isinstance(attributes, dict)
+        named = {str(name): str(value) for name, value in attributes.items()}
+        found.append(_shape(str(tag), named, str(text[0]) if text and text[0] is not None else ""))
+    return found
+
+
+def apart(one: list[Shape], other: list[Shape]) -> float:
+    """How far two drawings of the same parts differ at most; endlessly, where the parts do."""
+    most = 0.0
+    if [shape[:3] for shape in one] != [shape[:3] for shape in other]:
+        return math.inf
+    for (*_, mine), (*_, theirs) in zip(one, other, strict=True):
+        if mine.keys() != theirs.keys():
+            return math.inf
+        for name, places in mine.items():
+            if len(places) != len(theirs[name]):
+                return math.inf
+            most = max([most, *(abs(a - b) for a, b in zip(places, theirs[name], strict=True))])
+    return most
