@@ -246,8 +246,8 @@ def _checks(seed: int) -> list[dict[str, object]]:
 
 
 def _mean(each: list[NDArray[np.float64]]) -> list[object]:
-    rounded: NDArray[np.float64] = np.round(np.mean(np.stack(each), axis=0), 4)
-    return list(rounded.tolist())
+    mean = np.stack(each).mean(axis=0, dtype=np.float64)
+    return list(np.around(np.asarray(mean), 4).tolist())
 
 
 def _say(seed: int, part: str, began: float) -> None:

@@ -78,6 +78,7 @@ def unfinished(remarks: tuple[Remark, ...]) -> dict[str, Any]:
     numbers = ("attacker", "packages", "accuracy", "hashing", "guarantee")
     return {
         "kind": None,
+        "formal": False,
         "exact": True,
         "refusals": [one.content() for one in remarks],
         "warnings": [],

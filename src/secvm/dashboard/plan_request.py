@@ -193,7 +193,10 @@ def _per_day(windows: _Windows) -> float:
 
 
 def _number(field: str, told: float | str) -> Fraction:
-    return _read(field, lambda: exact(told))
+    try:
+        return exact(told)
+    except BadInputError:
+        raise UnfinishedError([Remark(field, "This is not a number.")]) from None
 
 
 def _read(field: str, read: Callable[[], T]) -> T:

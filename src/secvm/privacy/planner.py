@@ -39,7 +39,8 @@ from secvm.privacy.statement_text import words
 
 #: Numbers of bins at which the small plot looks, as powers of ten.
 _CURVE = tuple(round(10 ** (1 + step / 4)) for step in range(21))
-_KNOWS = "AUC {auc:.2f}: whoever knows a person's features"
+#: Up to here an AUC is a hint, not a good guess.
+_HINT_AUC = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,8 @@ class Planned:
         wish = self.wish
         return {
             "kind": "plain" if wish.cover is None else "cover",
+            # Whether cover gives a guarantee here.
+            "formal": wish.cover is not None and wish.logged,
             "exact": self.exact,
             "refusals": [one.content() for one in self.refused],
             "warnings": [one.content() for one in self.warned],
@@ -241,8 +244,9 @@ def _completed(
     if statement is not None and statement.planned is not None:
         best = statement.planned
         auc = best.auc if best.auc_curve is None else min(best.auc, best.auc_curve)
-    elif auc is None and leak is not None:
-        auc = leak.auc
+    elif auc is None or not wish.logged:
+        # Where nothing is guaranteed, what cover would do is no number to rely on.
+        auc = None if leak is None else leak.auc
     per_bin = _noise_per_bin(wish, variance)
     cost, no_cost = _cost(wish, experiment, table, per_bin)
     found = Planned(
@@ -298,10 +302,17 @@ def _cost(
 
 def _about(found: Planned, bytes_per_package: int) -> list[Remark]:
     told: list[Remark] = []
-    auc, plain = found.auc, found.wish.cover is None
-    if auc is not None and auc > DEVICE_AUC:
-        can = "can tell the label" if auc > 0.9 else "can make a good guess at the label" if auc > 0.7 else "has a hint"
-        told.append(Remark("", f"{_KNOWS.format(auc=auc)} {can}."))
+    auc, plain = found.auc, found.wish.cover is None or not found.wish.logged
+    if auc is not None and auc > (DEVICE_AUC if plain else _HINT_AUC):
+        who = "whoever knows a person's features" if plain else "the best attacker"
+        can = (
+            "can tell the label"
+            if auc > 0.9
+            else "can make a good guess at the label"
+            if auc > _HINT_AUC
+            else "has a hint"
+        )
+        told.append(Remark("", f"AUC {auc:.2f}: {who} {can}."))
     floor = found.floor_leak
     if plain and floor is not None and floor.auc > DEVICE_AUC:
         told.append(

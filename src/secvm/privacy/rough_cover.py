@@ -1,9 +1,12 @@
 """About what cover would cost and be worth, in milliseconds: for somebody who is still choosing.
 
-``shuffle_dp.plan`` looks at every person there may be, and takes seconds. Here all noise is taken for normal: looks
-with chances q at cells of variance V tell μ² = Σ q² / V, and μ(ε, δ) is the most that is allowed (``gaussian``). What
-follows is divided and capped by the same rules, and comes out some per cent beside the plan (a test says how many).
-Nothing of it may be published: the plan is what counts.
+``shuffle_dp.plan`` looks at every person there may be, and takes seconds. Here all noise is taken for nearly normal:
+looks with chances q at cells of variance V tell μ² = Σ q² / V, and μ(ε, δ) is the most that is allowed (``gaussian``).
+NB(r, p) with large odds is a gamma law. It hides like a normal one of 1 - 2/r of its variance, and what L looks at it
+tell is skewed by 4 / √(r L), which moves the tail that δ cuts off (Cornish and Fisher); few looks need more noise.
+
+What follows is divided and capped by the same rules, and comes out some per cent beside the plan (a test says how
+many). Nothing of it may be published: the plan is what counts.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 
 from secvm.errors import BadExperimentError
 from secvm.learning.cover import COHORTS
@@ -20,6 +24,7 @@ from secvm.privacy.shuffle_dp import CUT_SHARE, FEW_CELL_SHARES, OVERFLOW_SHARE,
 
 #: Odds are written in these parts of one.
 _PARTS = 4096
+_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +53,8 @@ def rough_cover(asked: Asked, *, shape: int = 30) -> RoughCover:
     kinds = [participation]
     if labels > 1:
         kinds.append(_few(asked, labels**2, told.rounds / left))
-    kinds.append(_sized(asked, asked.train_cells, Fraction(shape, asked.honest), _looks(asked) / left))
+    told_most, looks = _looks(asked)
+    kinds.append(_sized(asked, asked.train_cells, Fraction(shape, asked.honest), told_most / left, looks))
     real_cap = math.ceil(told.mean_units)
     both = 1 + math.exp(asked.epsilon)
     while both * told.rounds * math.exp(told.log_cut(real_cap)) > asked.delta * CUT_SHARE:
@@ -66,27 +72,29 @@ def rough_auc(epsilon: float, delta: float) -> float:
     return normal_below(mu_for(epsilon, delta))
 
 
-def _looks(asked: Asked) -> float:
-    """Σ q² of the person who tells most, over all rounds and models."""
+def _looks(asked: Asked) -> tuple[float, float]:
+    """Σ q² of the person who tells most, over all rounds and models, and in how few looks that may be told."""
     told = asked.told
     each = told.rounds * told.models
     if told.thinning.rho is None:
-        return each * told.cells * float(told.thinning.q or 1) ** 2
-    return each * min(told.cells, float(told.thinning.rho) ** 2)
+        every = each * told.cells
+        return every * float(told.thinning.q or 1) ** 2, every
+    # With ρ it is told as much by few cells that are always sent, and these hide worst.
+    few = each * min(told.cells, float(told.thinning.rho) ** 2)
+    return few, few
 
 
 def _few(asked: Asked, cells: int, variance: float) -> CoverNoise:
-    return min((_sized(asked, cells, share, variance) for share in FEW_CELL_SHARES), key=lambda noise: noise.cap)
+    looks = asked.told.rounds
+    return min((_sized(asked, cells, share, variance, looks) for share in FEW_CELL_SHARES), key=lambda noise: noise.cap)
 
 
-def _sized(asked: Asked, cells: int, share: Fraction, variance: float) -> CoverNoise:
-    """Noise that hides like a normal one of this variance.
-
-    NB(r) has the variance r θ (1 + θ). One that is nearly a gamma law hides like 1 - 2/r of that: its low counts are
-    short of it.
-    """
+def _sized(asked: Asked, cells: int, share: Fraction, variance: float, looks: float) -> CoverNoise:
+    """Noise that hides like a normal one of this variance; the variance of NB(r) is r θ (1 + θ)."""
     r = float(share * asked.honest)
-    odds = (math.sqrt(1 + 4 * variance / (r * max(0.5, 1 - 2 / r))) - 1) / 2
+    tail = -_NORMAL.inv_cdf(min(0.1, asked.delta))
+    wider = 1 + (tail**2 - 1) / 6 * 4 / math.sqrt(r * looks) / tail
+    odds = (math.sqrt(1 + 4 * variance * wider**2 / (r * max(0.5, 1 - 2 / r))) - 1) / 2
     if odds > MAX_ODDS:
         raise BadExperimentError("no cover that a device could send keeps this ε and δ")
     return asked.capped(cells, share, Fraction(max(1, math.ceil(odds * _PARTS)), _PARTS))

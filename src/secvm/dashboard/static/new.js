@@ -67,6 +67,7 @@ class NewExperiment {
       el("h1", {}, "New experiment"),
       el("p", { class: "lead" }, "Choose, and see at once what it gives away, what it costs a device, and what it may learn."),
       el("div", { class: "new" }, form, this.panel.node),
+      this.panel.brief,
       this.dialog,
     );
     this.heard();
@@ -75,13 +76,14 @@ class NewExperiment {
   /** The server has said something new: it may have told whether there is a log, and how others were set up. */
   heard() {
     const { now } = this.page.store;
-    const logged = now ? Boolean(now.server?.log) : true;
-    write(this.log, now ? logs(logged) : "");
+    const known = Boolean(now?.coordinator?.reachable);
+    const logged = known ? Boolean(now.server?.log) : true;
+    write(this.log, known ? logs(logged) : "");
     if (logged !== this.logged) {
       this.logged = logged;
       this.soon(0);
     }
-    const last = now?.experiments?.[0];
+    const last = now?.experiments?.at(-1);
     if (last && !this.copied) {
       this.copied = true;
       this.page.store.detail(last.digest).then((detail) => this.copy(detail), () => null);

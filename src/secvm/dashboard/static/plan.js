@@ -20,21 +20,23 @@ const STATES = {
 export function planPanel() {
   const said = fact("plan_state", "p", { class: "soft plan-state", role: "status" });
   const gauge = aucGauge();
-  const tiles = el("dl", { class: "tiles plan-tiles" });
   const perRound = place("plan_per_round");
   const perDay = place(null);
   const total = place("plan_total");
   const points = place("plan_points");
   const shared = place(null);
-  const tile = (name, { value, remark }) => el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value, remark));
-  const sharedTile = tile("Hidden in a bin", shared);
-  tiles.append(
-    tile("A device sends in a round", perRound),
-    tile("In a day, at most", perDay),
-    tile("In all rounds", total),
-    tile("Accuracy it costs", points),
-    sharedTile,
+  const row = (name, { value, remark }) => el("div", {}, el("dt", {}, name), el("dd", {}, value, remark));
+  const sharedRow = row("Features that share a bin", shared);
+  const rows = el(
+    "dl",
+    { class: "plan-rows" },
+    row("A device sends in a round", perRound),
+    row("In a day, at most", perDay),
+    row("In all rounds", total),
+    row("Accuracy it costs", points),
+    sharedRow,
   );
+  const brief = el("a", { class: "plan-brief", href: "#plan-title" });
   const remarks = el("ul", { class: "plan-remarks" });
   const plot = el("div", { class: "plan-plot" });
   const statement = el("div", { class: "statement", "data-fact": "plan_statement" });
@@ -45,8 +47,8 @@ export function planPanel() {
     el("h2", { id: "plan-title" }, "What that means"),
     said,
     gauge.node,
+    rows,
     remarks,
-    tiles,
     plot,
     read,
   );
@@ -56,12 +58,13 @@ export function planPanel() {
     gauge.update(plan);
     packages(plan.packages, { perRound, perDay, total }, plan.exact);
     accuracy(plan.accuracy, points, plan.caveat);
-    reveal(sharedTile, Boolean(plan.hashing));
+    reveal(sharedRow, Boolean(plan.hashing));
     if (plan.hashing) {
       const each = plan.hashing.words_per_bin;
       show(shared.value, each < 10 ? each.toFixed(1) : count(each), each);
-      write(shared.remark, "features share a bin on average");
+      write(shared.remark, "on average");
     }
+    write(brief, inBrief(plan));
     swap(remarks, JSON.stringify([plan.refusals, plan.warnings]), () => [
       ...plan.refusals.map((one) => el("li", { class: "notice bad" }, one.sentence)),
       ...plan.warnings.map((one) => el("li", { class: "notice fair" }, one.sentence)),
@@ -78,10 +81,18 @@ export function planPanel() {
 
   return {
     node,
+    brief,
     update,
     state: (name) => show(said, STATES[name] ?? "", name),
     close: () => chart?.destroy(),
   };
+}
+
+/** For a phone, where the panel is below the form: all of it in a line that stays in sight. */
+function inBrief({ refusals, attacker, packages: sent, accuracy: cost }) {
+  if (refusals.length) return refusals[0].sentence;
+  const points = typeof cost?.points === "number" ? `, costs ${Math.max(0, cost.points).toFixed(0)} points` : "";
+  return `AUC ${auc(attacker?.auc)}, ${count(sent?.per_round)} packages a round${points}`;
 }
 
 /** A number and a remark below it. */
@@ -120,7 +131,7 @@ function aucGauge() {
     whom,
   );
 
-  function update({ attacker, kind }) {
+  function update({ attacker, formal }) {
     const found = attacker?.auc ?? null;
     const known = found !== null;
     show(value, known ? `AUC ${auc(found)}` : "–", found);
@@ -128,19 +139,19 @@ function aucGauge() {
     fill.style.width = known ? left(found) : "0";
     needle.hidden = !known;
     if (known) needle.style.left = left(found);
-    limit.hidden = !attacker || kind === "cover";
+    limit.hidden = !attacker || formal;
     if (attacker) limit.style.left = left(attacker.device_limit);
     scale.setAttribute("aria-valuenow", String(known ? found : 0.5));
     scale.setAttribute("aria-valuetext", known ? `AUC ${auc(found)}, ${aucWords(found)}` : "no number yet");
-    write(whom, known ? whose(attacker, kind) : "");
+    write(whom, known ? whose(attacker, formal) : "");
   }
 
   return { node, update };
 }
 
-function whose(attacker, kind) {
+function whose(attacker, formal) {
   const floor = auc(attacker.auc_at_floor);
-  if (kind === "cover") {
+  if (formal) {
     return (
       "The best that anybody has who asks for a label, whatever they know. Without cover, public tallies alone would give " +
       `${auc(attacker.auc_without_cover)}.`
@@ -180,12 +191,12 @@ function accuracy(told, points, caveat) {
 }
 
 /** AUC against bins, as a chart. */
-function figure({ curve, kind, attacker, asked_bins: bins }) {
+function figure({ curve, formal, attacker, asked_bins: bins }) {
   const x = curve.map((one) => one.bins);
-  const without = { name: kind === "cover" ? "without cover" : "public tallies", x, y: curve.map((one) => one.auc) };
+  const without = { name: formal ? "without cover" : "public tallies", x, y: curve.map((one) => one.auc) };
   const held = { name: "with the guarantee", x, y: x.map(() => attacker.auc), colour: 2 };
   const here = curve.find((one) => one.bins === bins);
-  const level = kind === "cover" ? attacker.auc : here?.auc;
+  const level = formal ? attacker.auc : here?.auc;
   return {
     name: "auc-bins",
     title: "The attacker's AUC against bins",
@@ -196,10 +207,10 @@ function figure({ curve, kind, attacker, asked_bins: bins }) {
     highest: 1,
     log_across: true,
     curves: [
-      { ...without, colour: 5, dashed: kind === "cover" },
-      ...(kind === "cover" ? [held] : []),
+      { ...without, colour: 5, dashed: formal },
+      ...(formal ? [held] : []),
       ...(here ? [{ name: "chosen", x: [bins], y: [level], colour: 0 }] : []),
     ],
-    rules: kind === "cover" ? [] : [{ name: "devices' limit", value: attacker.device_limit }],
+    rules: formal ? [] : [{ name: "devices' limit", value: attacker.device_limit }],
   };
 }
