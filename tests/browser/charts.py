@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
+from playwright.sync_api import Page
+
 from secvm.pages.assets import shared
 from secvm.pages.drawing import Size, draw
 from secvm.pages.figure import Bars, Curve, Figure, Rule, Shade, Stack
@@ -73,6 +75,15 @@ def served() -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def until(page: Page, condition: str) -> None:
+    """Look in every frame; Playwright's own waiting needs ``eval``, which the policy forbids."""
+    looked = (
+        "() => new Promise(done => { let left = 900; const look = () =>"
+        f" ({condition}) ? done(true) : left-- ? requestAnimationFrame(look) : done(false); look(); }})"
+    )
+    assert page.evaluate(looked), condition
 
 
 # ── figures by the dice ──────────────────────────────────────────────────────────────────────────────────────────────

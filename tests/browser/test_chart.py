@@ -33,7 +33,7 @@ def address() -> Iterator[str]:
 def held(browser: Browser, address: str) -> Iterator[Window]:
     with browser.window() as window:
         window.page.goto(address)
-        window.page.wait_for_function("window.pages !== undefined")
+        charts.until(window.page, "window.pages !== undefined")
         yield window
 
 
@@ -151,17 +151,25 @@ def test_of_many_points_every_peak_is_still_drawn(page: Page) -> None:
           const exact = x.map((place, i) => [box.exactX(place), box.y(y[i]), box.y(low[i]), box.y(high[i])]);
           const points = kind => shapes.find(([, shape]) => shape.class.startsWith(kind))[1].points.split(" ")
             .map(point => point.split(",").map(Number));
-          return { exact, line: points("series"), band: points("band") };
+          return { exact, line: points("bar"), band: points("band") };
         }""",
         [figure.spec(), asdict(LARGE)],
     )
-    assert len(told["line"]) <= 4 * 920
+    # From the lowest to the highest of each column, and half of a line's width more.
+    assert len(told["line"]) <= 2 * 920
     columns: dict[int, list[list[float]]] = {}
     for x, *levels in told["exact"]:
         columns.setdefault(math.floor(x), []).append(levels)
-    drawn = {y for _, y in told["line"]}
-    for levels in columns.values():
-        assert {min(level[0] for level in levels), max(level[0] for level in levels)} <= drawn
+    half = len(told["line"]) // 2
+    assert len(columns) == half
+    for levels, (_, top), (_, bottom) in zip(
+        columns.values(), told["line"][:half], reversed(told["line"][half:]), strict=True
+    ):
+        assert top <= min(level[0] for level in levels) - 1
+        assert bottom >= max(level[0] for level in levels) + 1
+    # And no more than that: somewhere each column's edge is the curve's own, or the way there from the one before.
+    own = [y for _, y, *_ in told["exact"]]
+    assert min(top for _, top in told["line"][:half]) == pytest.approx(min(own) - 1.1, abs=0.1)
     edges = {y for _, y in told["band"]}
     for levels in columns.values():
         assert {max(level[1] for level in levels), min(level[2] for level in levels)} <= edges

@@ -53,7 +53,6 @@ function paint(pen, shape) {
   const look = getComputedStyle(shape);
   const at = (/** @type {string} */ name) => Number(shape.getAttribute(name) ?? 0);
   pen.save();
-  pen.globalAlpha = Number(look.opacity);
   if (shape.localName === "text") {
     pen.font = `${look.fontWeight} ${look.fontSize} ${look.fontFamily}`;
     pen.fillStyle = look.fill;
@@ -65,10 +64,12 @@ function paint(pen, shape) {
     const path = outline(shape, at);
     if (look.fill !== "none" && shape.localName !== "line") {
       pen.fillStyle = look.fill;
+      pen.globalAlpha = Number(look.fillOpacity);
       pen.fill(path);
     }
     if (look.stroke !== "none") {
       pen.strokeStyle = look.stroke;
+      pen.globalAlpha = Number(look.strokeOpacity);
       pen.lineWidth = parseFloat(look.strokeWidth);
       pen.lineCap = /** @type {CanvasLineCap} */ (look.strokeLinecap);
       pen.lineJoin = /** @type {CanvasLineJoin} */ (look.strokeLinejoin);

@@ -145,12 +145,15 @@ function curveShapes(box, curve) {
     if (alone) shapes.push(line(`whisker series-${curve.colour}`, alone.x, alone.low, alone.x, alone.high));
   }
   const { pieces, seen } = lineOf(box, curve);
-  for (const { points, dots } of pieces) {
-    if (points) {
+  for (const { points, filled, dots } of pieces) {
+    if (filled) shapes.push(["polygon", { class: `bar-${curve.colour}`, points }]);
+    else if (points) {
       shapes.push(["polyline", { class: `series series-${curve.colour}${curve.dashed ? " dashed" : ""}`, points }]);
     }
     if (!points || seen < FEW) {
-      for (const [cx, cy] of dots) shapes.push(["circle", { class: `dot-${curve.colour}`, cx, cy, r: 3 }]);
+      for (const [x, y] of dots) {
+        shapes.push(["circle", { class: `dot-${curve.colour}`, cx: tenth(x), cy: tenth(y), r: 3 }]);
+      }
     }
   }
   return shapes;

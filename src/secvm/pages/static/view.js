@@ -87,9 +87,10 @@ export class View {
   reveal(place) {
     if (!this.range) return;
     const [low, high] = this.range;
-    const at = this.figure.even(place);
-    if (at < low) this.set(at, at + high - low);
-    if (at > high) this.set(at - (high - low), at);
+    const half = (this.figure.bars?.apart ?? 0) / 2;
+    const [left, right] = [this.figure.even(place - half), this.figure.even(place + half)];
+    if (left < low) this.set(left, left + high - low);
+    else if (right > high) this.set(right - (high - low), right);
   }
 
   /** Less than a few places say nothing. */
