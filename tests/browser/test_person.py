@@ -110,7 +110,7 @@ def test_hours_of_the_day_hold_what_waits(window: Window, shown: ShownPage) -> N
         hours[hour] = hours.get(hour, 0) + quarter["packages"]
     strip = experiment(page, going["digest"]).locator(".day")
     assert strip.locator("rect.packages").count() == len(hours)
-    assert strip.locator("text.count").all_inner_texts() == [str(hours[hour]) for hour in sorted(hours)]
+    assert strip.locator("text.count").all_text_contents() == [str(hours[hour]) for hour in sorted(hours)]
     assert strip.locator("rect.hour").count() == 24
     expect(strip).to_contain_text(f"{going['waiting']} packages")
     expect(strip).to_contain_text("forgotten as soon as it has arrived")
@@ -262,17 +262,25 @@ def test_page_follows_the_device_and_keeps_what_is_unfolded(window: Window, show
     assert len([url for url in window.requests if url.endswith("api/state")]) >= 2
 
 
-def test_hidden_page_asks_nothing(window: Window, shown: ShownPage) -> None:
+def test_page_asks_every_few_seconds_and_hidden_it_asks_nothing(window: Window, shown: ShownPage) -> None:
+    window.page.clock.install()
     page = opened(window, shown)
+
+    def asked() -> int:
+        return len([url for url in window.requests if url.endswith("api/state")])
+
+    before = asked()
+    with page.expect_response("**/api/state"):
+        page.clock.run_for(3000)
+    assert asked() == before + 1
     page.evaluate(
         """() => {
           Object.defineProperty(document, "hidden", { value: true, configurable: true });
           document.dispatchEvent(new Event("visibilitychange"));
         }"""
     )
-    before = len(window.requests)
-    page.wait_for_timeout(4000)
-    assert len(window.requests) == before
+    page.clock.run_for(60_000)
+    assert asked() == before + 1
 
 
 def test_lost_program_is_told(window: Window, person: MadeUpPerson, tmp_path: Path) -> None:
