@@ -57,7 +57,8 @@ export function open(main, page) {
   function experiment(changed) {
     if (changed !== digest || !store.details.has(digest)) return;
     detail = store.details.get(digest);
-    charts.update(seen());
+    if (charts.history.begun) charts.update(seen(), ["leakage"]);
+    else charts.begin(seen());
   }
 
   function close() {
@@ -68,6 +69,7 @@ export function open(main, page) {
 }
 
 function others(back, figure) {
-  const links = FIGURES.filter((one) => one !== figure).map((one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one])));
-  return el("ul", { class: "plain row" }, links);
+  const names = FIGURES.filter((one) => one !== figure);
+  const link = (one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one]));
+  return el("ul", { class: "plain row" }, names.map(link));
 }

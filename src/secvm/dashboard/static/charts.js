@@ -54,8 +54,9 @@ export class Charts {
     if (!this.closed) this.update(this.seen);
   }
 
-  /** Something is new: those in sight are drawn with the next frame, the others when they come into sight. */
-  update(seen = null) {
+  /** Something is new: those in sight are drawn with the next frames, the others when they come into sight. `names`:
+   * which figures it concerns. */
+  update(seen = null, names = [...this.places.keys()]) {
     if (seen) this.seen = { ...seen, history: this.history };
     if (!this.seen || !this.history.begun) return;
     this.choices();
@@ -66,7 +67,7 @@ export class Charts {
     }
     for (const [name, section] of this.places) {
       reveal(section, !empty && has(name, this.seen));
-      this.dirty.add(name);
+      if (names.includes(name)) this.dirty.add(name);
     }
     this.soon();
   }
@@ -75,9 +76,11 @@ export class Charts {
     if (this.frame || this.closed) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      for (const name of this.inSight) if (this.dirty.delete(name)) this.draw(name);
-      // The others once, one by one, so that they are there when somebody comes to them, or prints.
-      const next = [...this.dirty].find((name) => !this.drawn.has(name) && !this.places.get(name).hidden);
+      // One a frame: those in sight, then the others, so that they are there when somebody prints; of many rounds
+      // they are drawn once, and again when somebody comes to them.
+      const open = [...this.dirty].filter((name) => !this.places.get(name).hidden);
+      const many = this.history.columns.number.length > MANY;
+      const next = open.find((name) => this.inSight.has(name)) ?? open.find((name) => !many || !this.drawn.has(name));
       if (next === undefined) return;
       this.dirty.delete(next);
       this.draw(next);
@@ -129,8 +132,12 @@ export class Charts {
   moved(name, from, to, settled) {
     const all = from === null;
     this.stretch = all ? null : { from: Math.round(from), to: Math.round(to) };
-    for (const [other, chart] of this.drawn) if (other !== name && this.inSight.has(other)) this.range(chart);
-    if (!settled) return;
+    if (!settled) {
+      // With many rounds only the one under the hand moves at once.
+      if (this.history.columns.number.length > MANY) return;
+      for (const [other, chart] of this.drawn) if (other !== name && this.inSight.has(other)) this.range(chart);
+      return;
+    }
     this.page.setQuery(this.stretch ?? { from: null, to: null });
     for (const [other, chart] of this.drawn) if (other !== name) this.range(chart);
     this.choices();

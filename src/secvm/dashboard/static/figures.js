@@ -32,10 +32,16 @@ export function figure(name, seen) {
     log_across: false,
     bars: null,
     rules: [],
-    shades: seen.history.nights.map(([low, high]) => ({ low, high, name: "night" })),
+    shades: shades(seen.history),
     ...made,
     curves: made.curves.map((curve) => ({ low: null, high: null, dashed: false, ...curve, x })),
   };
+}
+
+/** Nights, where there are days between them: a shade over everything says nothing. */
+function shades({ nights, first, last }) {
+  if (nights.length === 1 && nights[0][0] <= first && nights[0][1] >= last) return [];
+  return nights.map(([low, high]) => ({ low, high, name: "night" }));
 }
 
 /** Whether there is anything to draw: a label that is a number has neither recall nor accuracy. */
@@ -74,8 +80,8 @@ function participants({ history, labels, floor, cover }) {
   if (curves.length > 1) curves.push({ name: "together", y: history.together(told, labels), colour: 7 });
   return {
     description:
-      `How many trained in every round${cover ? ", with the mean of the cover taken off" : ""}. A round in which fewer ` +
-      `than ${count(floor)} train is abandoned, and nothing of it is told: it is a gap.`,
+      `How many trained in every round${cover ? ", with the mean of the cover taken off" : ""}. A round in which ` +
+      `fewer than ${count(floor)} train is abandoned, and nothing of it is told: it is a gap.`,
     up: "participants",
     lowest: 0,
     curves,

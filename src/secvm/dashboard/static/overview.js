@@ -69,12 +69,14 @@ function summed(all) {
 
 function nothing(now) {
   // Nobody knows whether there is one.
-  if (!now.coordinator.reachable) return el("p", { class: "empty" }, "Nothing is known yet: the coordinator does not answer.");
+  const away = "Nothing is known yet: the coordinator does not answer.";
+  if (!now.coordinator.reachable) return el("p", { class: "empty" }, away);
+  const what = "An experiment is one question put to many devices. When the coordinator publishes one, it is here.";
   return el(
     "div",
     { class: "empty" },
     el("h2", {}, "No experiment yet"),
-    el("p", {}, "An experiment is one question put to many devices. When the coordinator publishes one, it appears here."),
+    el("p", {}, what),
     el("p", {}, el("a", { class: "button primary", href: "/new" }, "Plan the first one")),
   );
 }

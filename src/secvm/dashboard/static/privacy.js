@@ -1,6 +1,6 @@
 // What an experiment gives away: the meter, the statement in plain words with what it rests on, and what cover costs.
 
-import { el, fact, reveal, show, swap } from "./parts.js";
+import { el, fact, reveal, section, show, swap } from "./parts.js";
 import { meter } from "./meter.js";
 import { bytes, count, percent, power } from "./words.js";
 
@@ -16,10 +16,10 @@ export function privacyPart() {
   const statement = el("div", { class: "statement", "data-fact": "statement" });
   const cover = el("div", {});
   const curve = el("div", { class: "curve" });
-  const node = el(
-    "section",
-    { class: "privacy", "aria-labelledby": "privacy-title" },
-    el("h2", { id: "privacy-title" }, "What it gives away"),
+  const node = section(
+    "privacy",
+    "What it gives away",
+    { class: "privacy" },
     kind,
     el(
       "div",
@@ -32,10 +32,11 @@ export function privacyPart() {
   function update(summary, detail) {
     const { privacy = null, leakage } = detail;
     const guaranteed = Boolean(leakage?.formal_guarantee ?? (summary.privacy_kind === "cover"));
+    const delta = `δ\u00a0=\u00a0${power(privacy?.delta ?? leakage?.delta)}`;
     show(
       kind,
       guaranteed
-        ? `There is a guarantee, under assumptions: (ε, δ)-differential privacy with δ\u00a0=\u00a0${power(privacy?.delta ?? leakage?.delta)}.`
+        ? `There is a guarantee, under assumptions: (ε, δ)-differential privacy with ${delta}.`
         : "There is no formal guarantee. What the public tallies give away is measured instead.",
       summary.privacy_kind,
     );

@@ -1,6 +1,6 @@
 // The round that runs, and the last one that was counted: time left, enough people or not, how well it did.
 
-import { el, fact, reveal, show, tile, write } from "./parts.js";
+import { el, fact, reveal, section, show, tile, write } from "./parts.js";
 import { together } from "./overview.js";
 import { STATES, clock, count, duration, interval, percent, rate } from "./words.js";
 
@@ -24,24 +24,27 @@ export function runningPart() {
   const low = fact("accuracy_low", "span", { hidden: true });
   const high = fact("accuracy_high", "span", { hidden: true });
   const band = el("span", { class: "remark" });
-  const node = el(
-    "section",
-    { "aria-labelledby": "now-title" },
-    el("h2", { id: "now-title" }, "Now"),
-    el(
-      "dl",
-      { class: "tiles" },
-      tile("Round", el("b", {}, round, el("small", {}, " of ", planned)), state),
-      tile("Time left", el("b", {}, left), leftWhat, course),
-      tile("Packages per second", el("b", {}, speed), speedWhat),
-      tile("Sending in this round", el("b", {}, devices), devicesWhat, sofar.node),
-      tile("Trained in the last round", el("b", {}, people), enough, level.node),
-      tile("Accuracy", el("b", {}, accuracy), band, [low, high]),
-    ),
+  // What only a running experiment has.
+  const live = [
+    tile("Time left", el("b", {}, left), leftWhat, course),
+    tile("Packages per second", el("b", {}, speed), speedWhat),
+    tile("Sending in this round", el("b", {}, devices), devicesWhat, sofar.node),
+  ];
+  const tiles = el(
+    "dl",
+    { class: "tiles" },
+    tile("Round", el("b", {}, round, el("small", {}, " of ", planned)), state),
+    ...live,
+    tile("Trained in the last round", el("b", {}, people), enough, level.node),
+    tile("Accuracy", el("b", {}, accuracy), band, [low, high]),
   );
+  const node = section("now", "Now", {}, tiles);
 
   function update(store, summary, detail) {
     const { running, last } = summary;
+    const over = !running && (summary.standing === "finished" || summary.standing === "stopped");
+    write(node.firstChild, over ? "At the end" : "Now");
+    for (const one of live) reveal(one, !over);
     const number = running?.number ?? summary.rounds_told ?? 0;
     show(round, count(number), number);
     show(planned, count(summary.rounds_planned), summary.rounds_planned);
@@ -65,7 +68,8 @@ export function runningPart() {
     show(low, "", right.low);
     show(high, "", right.high);
     const where = last ? `, round ${count(last.number)}` : "";
-    write(band, right.value === null ? "nobody has tested yet" : `${interval(right)} (95\u00a0% interval)${where}`);
+    const none = summary.labels.length === 1 ? "none: the label is a number" : "nobody has tested yet";
+    write(band, right.value === null ? none : `${interval(right)} (95\u00a0% interval)${where}`);
   }
 
   function timeLeft(store, running) {
@@ -109,8 +113,8 @@ function ends(running) {
 }
 
 function idle(summary) {
-  if (summary.standing !== "running") return summary.rounds_told ? "the last that was counted or abandoned" : "none yet";
-  return "no round runs: the next waits for its hours, its salt or its witnesses";
+  if (summary.standing === "running") return "no round runs: the next waits for its hours, its salt or its witnesses";
+  return summary.rounds_told ? "the last one that was counted or abandoned" : "there was none";
 }
 
 /** A bar against a mark: how many there were, and how many there must be. */

@@ -1,15 +1,16 @@
 // How the coordinator itself is: what it takes in and refuses, its log and who cosigns it, and the last audit.
 
-import { el, fact, reveal, show, swap, tile, write } from "./parts.js";
+import { el, fact, reveal, section, show, swap, tile, write } from "./parts.js";
 import { keyState } from "./operate.js";
-import { clock, count, duration, many, rate, shortened } from "./words.js";
+import { clock, count, duration, many, rate, sentence, shortened } from "./words.js";
 
 export function open(main, page) {
   const { store } = page;
   const [ingest, log, audit] = [ingestPart(), logPart(), auditPart()];
   const reach = fact("reachable", "p", { class: "lead" });
   const waiting = el("p", { class: "soft" }, "Asking the server what there is …");
-  const sides = el("div", { class: "columns sides" }, log.node, el("div", { class: "stack" }, audit.node, ingest.refused));
+  const right = el("div", { class: "stack" }, audit.node, ingest.refused);
+  const sides = el("div", { class: "columns sides" }, log.node, right);
   const body = el("div", { hidden: true }, reach, ingest.node, sides);
   const key = keyState();
   main.append(el("h1", {}, "Server"), waiting, body, key.node);
@@ -37,10 +38,10 @@ function ingestPart() {
   const number = (name, ...rest) => el("b", {}, places[name], ...rest);
   const startedAt = el("span", { class: "remark" });
   const small = (text) => el("span", { class: "remark" }, text);
-  const section = el(
-    "section",
-    { "aria-labelledby": "ingest-title" },
-    el("h2", { id: "ingest-title" }, "What comes in"),
+  const all = section(
+    "ingest",
+    "What comes in",
+    {},
     el(
       "dl",
       { class: "tiles" },
@@ -53,7 +54,7 @@ function ingestPart() {
     ),
     node,
   );
-  const box = el("section", { class: "panel", "aria-labelledby": "refused-title" }, el("h2", { id: "refused-title" }, "Refused"), refused);
+  const box = section("refused", "Refused", { class: "panel" }, refused);
 
   function update(server, now) {
     show(places.packages_per_s, rate(server.packages_per_s), server.packages_per_s);
@@ -61,7 +62,7 @@ function ingestPart() {
     show(places.stored_total, count(server.stored_total), server.stored_total);
     show(places.backlog, count(server.backlog), server.backlog);
     const commit = server.commit_ms ?? null;
-    show(places.commit_ms, commit === null ? "–" : `${commit < 10 ? commit.toFixed(1) : count(commit)}\u00a0ms`, commit);
+    show(places.commit_ms, commit === null ? "–" : `${rate(commit)}\u00a0ms`, commit);
     const started = server.started_at ?? null;
     show(places.started_at, started === null ? "–" : duration(now - started), started);
     write(startedAt, started === null ? "not told" : `since ${clock(started, now)}`);
@@ -72,19 +73,21 @@ function ingestPart() {
     swap(refused, JSON.stringify([reasons, server.admin_refused_total]), () => refusals(reasons, server));
   }
 
-  return { node: section, refused: box, update };
+  return { node: all, refused: box, update };
 }
 
 function nodeWords({ name, role, term, lag_ms: lag }) {
   const drives = role === "driver" ? `drives (term ${count(term)})` : "follows";
-  return el("p", {}, `This is the node ${name}; it ${drives}${lag === null || lag < 1000 ? "" : `, and its view is ${duration(lag)} old`}.`);
+  const old = lag === null || lag < 1000 ? "" : `, and its view is ${duration(lag)} old`;
+  return el("p", {}, `This is the node ${name}; it ${drives}${old}.`);
 }
 
 function refusals(reasons, server) {
   const keys = server.admin_refused_total ?? 0;
+  const rows = reasons.map(([why, times]) => [why.replace(/[-_]/g, " "), count(times)]);
   return [
-    reasons.length
-      ? table("Refusals", ["Why", "Times"], reasons.map(([why, times]) => [why.replace(/[-_]/g, " "), count(times)]), { kind: "number" })
+    rows.length
+      ? table("Refusals", ["Why", "Times"], rows, { kind: "number" })
       : el("p", { class: "soft" }, "Nothing was refused."),
     keys > 0 && el("p", {}, `${many(keys, "request")} to the operator's side came without the right key.`),
   ];
@@ -92,9 +95,8 @@ function refusals(reasons, server) {
 
 function table(name, heads, rows, { kind = "", attributes = () => ({}) } = {}) {
   const top = el("tr", {}, heads.map((head, i) => el("th", { scope: "col", class: i ? kind : null }, head)));
-  const body = rows.map((row, at) =>
-    el("tr", attributes(at), row.map((cell, i) => (i ? el("td", { class: kind }, cell) : el("th", { scope: "row" }, cell)))),
-  );
+  const cell = (content, i) => (i ? el("td", { class: kind }, content) : el("th", { scope: "row" }, content));
+  const body = rows.map((row, at) => el("tr", attributes(at), row.map(cell)));
   // On a phone it is wider than the page: keys must reach it to move it.
   const reached = { class: "scroll", tabindex: "0", role: "group", "aria-label": name };
   return el("div", reached, el("table", {}, el("thead", {}, top), el("tbody", {}, body)));
@@ -118,18 +120,11 @@ function logPart() {
     row("Last cosigned", at),
     row("Logs of experiments", waiting),
   );
-  const none = el("p", { class: "soft" }, "There is no log to be seen: nobody can be held to having told everybody the same.");
+  const without = "There is no log to be seen: nobody can be held to having told everybody the same.";
+  const none = el("p", { class: "soft" }, without);
   const halted = el("div", { class: "notice bad", hidden: true }, el("p", {}));
   const witnesses = el("div", {});
-  const node = el(
-    "section",
-    { class: "panel", "aria-labelledby": "log-title" },
-    el("h2", { id: "log-title" }, "Log and witnesses"),
-    halted,
-    none,
-    facts,
-    witnesses,
-  );
+  const node = section("log", "Log and witnesses", { class: "panel" }, halted, none, facts, witnesses);
 
   function update(server, now) {
     const { log = null, logs = null } = server;
@@ -141,9 +136,11 @@ function logPart() {
     const enough = log?.quorum_reached === false ? "; not reached yet" : "";
     show(quorum, log?.quorum === undefined ? "–" : `${many(log.quorum, "witness", "witnesses")}${enough}`, log?.quorum);
     write(at, log?.at ? clock(log.at, now) : "–");
-    write(waiting, logs ? `${many(logs.cosigned, "entry", "entries")} cosigned, ${many(logs.waiting, "log")} waiting for a quorum` : "–");
+    const entries = logs && `${many(logs.cosigned, "entry", "entries")} cosigned`;
+    write(waiting, logs ? `${entries}, ${many(logs.waiting, "log")} waiting for a quorum` : "–");
     reveal(halted, Boolean(logs?.halted));
-    write(halted.firstChild, `Of ${many(logs?.halted ?? 0, "log")} a witness has seen something else. They do not go on.`);
+    const which = many(logs?.halted ?? 0, "log");
+    write(halted.firstChild, `Of ${which} a witness has seen something else. No round follows there.`);
     const all = server.witnesses ?? [];
     swap(witnesses, JSON.stringify([all, Math.floor(now / 60_000)]), () => seen(all, now));
   }
@@ -154,7 +151,8 @@ function logPart() {
 function seen(all, now) {
   if (!all.length) return [];
   const rows = all.map((one) => [one.name, agrees(one), one.last_seen ? clock(one.last_seen, now) : "not yet"]);
-  return [el("h3", {}, "Witnesses"), table("Witnesses", ["Witness", "Agrees", "Last seen"], rows, { attributes: (at) => ({ "data-witness": all[at].name }) })];
+  const attributes = (at) => ({ "data-witness": all[at].name });
+  return [el("h3", {}, "Witnesses"), table("Witnesses", ["Witness", "Agrees", "Last seen"], rows, { attributes })];
 }
 
 function agrees(one) {
@@ -168,7 +166,7 @@ function auditPart() {
   const at = fact("audit_at", "p", { class: "soft" });
   const faults = el("div", { "data-fact": "audit_faults" });
   const warned = el("div", { "data-fact": "audit_warnings" });
-  const node = el("section", { class: "panel", "aria-labelledby": "audit-title" }, el("h2", { id: "audit-title" }, "Last audit"), ok, at, faults, warned);
+  const node = section("audit", "Last audit", { class: "panel" }, ok, at, faults, warned);
 
   function update(audit, now) {
     faults.setAttribute("data-value", String(audit?.faults?.length ?? ""));
@@ -177,7 +175,6 @@ function auditPart() {
     show(ok, verdict(audit), audit?.ok);
     const steps = audit?.steps_replayed === undefined ? "" : `${many(audit.steps_replayed, "step")} taken again, `;
     show(at, audit ? `${steps}in ${duration(1000 * audit.seconds)}, at ${clock(audit.at, now)}.` : "", audit?.at);
-    const list = (name, all) => (all?.length ? [el("h3", {}, name), el("ul", {}, all.map((one) => el("li", {}, words(one))))] : []);
     swap(faults, JSON.stringify(audit?.faults ?? []), () => list("Faults", audit?.faults));
     swap(warned, JSON.stringify(audit?.warnings ?? []), () => list("Warnings", audit?.warnings));
   }
@@ -185,16 +182,21 @@ function auditPart() {
   return { node, update };
 }
 
+function list(name, all) {
+  if (!all?.length) return [];
+  return [el("h3", {}, name), el("ul", {}, all.map((one) => el("li", {}, words(one))))];
+}
+
 function verdict(audit) {
   if (!audit) return "Nothing was audited yet.";
-  if (audit.problem) return `No result: ${audit.problem}.`;
-  const faults = audit.faults?.length ?? 0;
-  return audit.ok ? "Everything that can be seen from outside follows from what was published." : `${many(faults, "fault")} found.`;
+  if (audit.problem) return `No result: ${sentence(audit.problem)}`;
+  if (audit.ok) return "Everything that can be seen from outside follows from what was published.";
+  return `${many(audit.faults?.length ?? 0, "fault")} found.`;
 }
 
 /** A fault as a sentence: which experiment and round, and what is wrong. */
 function words(one) {
-  if (typeof one === "string") return one;
+  if (typeof one === "string") return sentence(one);
   const where = [one.experiment && `experiment ${shortened(one.experiment)}`, one.round && `round ${count(one.round)}`];
   const said = one.what ?? one.detail ?? one.sentence ?? one.message ?? JSON.stringify(one);
   const place = where.filter(Boolean).join(", ");

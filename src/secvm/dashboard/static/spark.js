@@ -12,7 +12,8 @@ export function sparkline(place, history, stretch = 60) {
   const all = history?.columns.accuracy?.value ?? [];
   const values = all.slice(-stretch);
   const there = values.filter((value) => value !== null);
-  swap(place, `${history?.last} ${there.length} ${there[there.length - 1]}`, () => (there.length < 2 ? [] : draw(values, there)));
+  const shown = `${history?.last} ${there.length} ${there.at(-1)}`;
+  swap(place, shown, () => (there.length < 2 ? [] : draw(values, there)));
 }
 
 function draw(values, there) {
@@ -29,7 +30,8 @@ function draw(values, there) {
     drawn = value !== null;
   });
   const end = values.findLastIndex((value) => value !== null);
-  const said = `Accuracy of the last ${values.length} rounds: from ${percent(there[0])} to ${percent(there[there.length - 1])}`;
+  const ends = `from ${percent(there[0])} to ${percent(there.at(-1))}`;
+  const said = `Accuracy of the last ${values.length} rounds: ${ends}`;
   return svg(
     "svg",
     { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": said, preserveAspectRatio: "none" },

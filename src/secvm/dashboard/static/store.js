@@ -28,8 +28,8 @@ export async function ask(path, options = {}) {
     throw new Refusal(0, "The server of this page does not answer.");
   }
   const told = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
-  return told;
+  if (answer.ok) return told;
+  throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
 }
 
 /** Events: `now`, `link`, and with the digest as their detail `rounds` and `experiment`. */
@@ -56,10 +56,10 @@ export class Store extends EventTarget {
   start() {
     this.connect();
     ask("/api/now").then((now) => this.now === null && this.take(now)).catch(() => this.lose());
-    setInterval(() => this.link === "live" && performance.now() - this.heard > SILENCE_MS && this.again(), 2000);
+    setInterval(() => this.link !== "lost" && performance.now() - this.heard > SILENCE_MS && this.again(), 2000);
     // A laptop that wakes, or a network that is back, need not wait for the next try.
-    addEventListener("online", () => this.again());
-    document.addEventListener("visibilitychange", () => !document.hidden && this.link === "lost" && this.again());
+    addEventListener("online", () => this.hurry());
+    document.addEventListener("visibilitychange", () => !document.hidden && this.hurry());
   }
 
   connect() {
@@ -93,6 +93,12 @@ export class Store extends EventTarget {
     this.retry = Math.min(LAST_RETRY_MS, 2 * this.retry);
   }
 
+  hurry() {
+    if (this.link !== "lost") return;
+    this.retry = FIRST_RETRY_MS;
+    this.again();
+  }
+
   lose() {
     if (this.link === "lost") return;
     this.link = "lost";
@@ -124,13 +130,17 @@ export class Store extends EventTarget {
     if (fits) this.tell("rounds", told.digest);
     // Rounds between were missed, or it is not told whether a new one is of the night.
     if (fits && (history.last === before || told.nights)) return;
-    history.catchUp().then(() => this.tell("rounds", told.digest), () => null);
+    const nights = history.nights.length;
+    history.catchUp().then(() => {
+      if (!fits || history.nights.length !== nights) this.tell("rounds", told.digest);
+    }, () => null);
   }
 
   async takeChange(digest) {
     if (!this.details.has(digest)) return;
-    this.details.delete(digest);
-    await this.detail(digest).catch(() => null);
+    const told = await ask(`/api/experiments/${encodeURIComponent(digest)}`).catch(() => null);
+    if (told === null) return;
+    this.details.set(digest, told);
     this.tell("experiment", digest);
   }
 
@@ -155,7 +165,11 @@ export class Store extends EventTarget {
   /** All of one experiment but its rounds. */
   async detail(digest) {
     await this.ready;
-    if (!this.summary(digest)) throw new Refusal(404, "There is no experiment of this digest here.");
+    if (!this.summary(digest)) {
+      const away = !this.now.coordinator.reachable;
+      const what = "There is no experiment of this digest here.";
+      throw new Refusal(404, away ? "Nothing is known of it yet: the coordinator does not answer." : what);
+    }
     if (!this.details.has(digest)) {
       this.details.set(digest, await ask(`/api/experiments/${encodeURIComponent(digest)}`));
     }
