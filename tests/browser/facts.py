@@ -47,9 +47,15 @@ def facts(window: Window, root: str = "main") -> dict[str, str]:
     return values
 
 
-def await_fact(window: Window, name: str, value: object, root: str = "main") -> None:
+def await_fact(window: Window, name: str, value: str | float, root: str = "main") -> None:
     """Wait until a page shows a value."""
-    window.page.wait_for_selector(f'{root} [data-fact={name}][data-value="{value}"]', state="attached")
+    window.page.wait_for_function(
+        """([selector, value]) => {
+          const same = (one) => (typeof value === "number" ? Number(one) === value : one === value);
+          return [...document.querySelectorAll(selector)].some((one) => same(one.dataset.value));
+        }""",
+        arg=[f"{root} [data-fact={name}]", value],
+    )
 
 
 def same(shown: str, told: object) -> bool:
