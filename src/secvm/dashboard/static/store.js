@@ -126,7 +126,10 @@ export class Store extends EventTarget {
     const history = this.histories.get(told.digest);
     if (!history?.begun) return;
     const before = history.last;
+    const { behind } = history;
     const fits = history.take(told);
+    // What is new is no part of a stretch of the past.
+    if (!fits && behind) return;
     if (fits) this.tell("rounds", told.digest);
     // Rounds between were missed, or it is not told whether a new one is of the night.
     if (fits && (history.last === before || told.nights)) return;
@@ -147,6 +150,7 @@ export class Store extends EventTarget {
   async refresh() {
     for (const digest of [...this.details.keys()]) await this.takeChange(digest);
     for (const [digest, history] of this.histories) {
+      if (history.behind) continue;
       await history.catchUp().catch(() => null);
       this.tell("rounds", digest);
     }
