@@ -207,7 +207,8 @@ function barsOf(bars) {
 function stopsOf(all) {
   const longest = all.reduce((one, other) => (other.length > one.length ? other : one), new Float64Array());
   // Curves of one experiment stand at the same places: sorting all of them anew would be most of the work.
-  const same = (/** @type {Float64Array} */ x) => x.length === longest.length && x.every((place, i) => place === longest[i]);
+  const same = (/** @type {Float64Array} */ x) =>
+    x.length === longest.length && x.every((place, i) => place === longest[i]);
   if (rises(longest) && all.every(same)) return longest;
   return Float64Array.from(new Set(all.flatMap((x) => [...x]))).sort();
 }

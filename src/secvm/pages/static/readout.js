@@ -66,19 +66,22 @@ export function say(output, figure, place, idle) {
   const head = [`${figure.spec.across} ${where}`, ...new Set(shades.map((shade) => shade.name))].join(", ");
   /** @type {(Node|string)[]} */
   const parts = [element("b", {}, head)];
-  for (const { name, text } of at(figure, place)) parts.push(parts.length > 1 ? "; " : ": ", element("span", {}, `${name} ${text}`));
+  for (const { name, text } of at(figure, place)) {
+    parts.push(parts.length > 1 ? "; " : ": ", element("span", {}, `${name} ${text}`));
+  }
   output.replaceChildren(...parts);
 }
 
-/** A line through the place, and a dot on each curve. @param {Figure} figure @param {Box} box @param {number|null} place
- * @returns {import("./drawing.js").Shape[]} */
+/** A line through the place, and a dot on each curve. @param {Figure} figure @param {Box} box
+ * @param {number|null} place @returns {import("./drawing.js").Shape[]} */
 export function marks(figure, box, place) {
   if (place === null || place < box.across[0] || place > box.across[1]) return [];
   const x = box.x(place);
   /** @type {import("./drawing.js").Shape[]} */
   const shapes = [["line", { class: "cursor", x1: x, y1: box.top, x2: x, y2: box.bottom }]];
   for (const { value, colour } of at(figure, place)) {
-    if (Number.isFinite(value)) shapes.push(["circle", { class: `ring dot-${colour}`, cx: x, cy: box.y(value), r: 4.5 }]);
+    if (!Number.isFinite(value)) continue;
+    shapes.push(["circle", { class: `ring dot-${colour}`, cx: x, cy: box.y(value), r: 4.5 }]);
   }
   return shapes;
 }
