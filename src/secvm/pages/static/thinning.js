@@ -1,7 +1,7 @@
 // From the points of a curve to those that can be seen. A drawing has some hundred columns: of a curve with more points
 // than that, what it covers of each column is filled, from its lowest to its highest, so that no peak is lost and ten
-// thousand rounds cost what a thousand do (to stroke a line that goes up and down in every column costs a browser ten
-// times as much). Of a stretch, only its points are looked at, and curves are cut at its edges.
+// thousand rounds cost what a thousand do: to stroke a line that goes up and down in every column costs a browser much
+// more. Of a stretch, only its points are looked at, and curves are cut at its edges.
 // @ts-check
 
 import { tenth } from "./box.js";
