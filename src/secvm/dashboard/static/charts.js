@@ -3,7 +3,7 @@
 import { Chart } from "./chart.js";
 import { el, reveal, write } from "./parts.js";
 import { TITLES, figure, has } from "./figures.js";
-import { count } from "./words.js";
+import { count, sentence } from "./words.js";
 
 /** With more rounds than this a page begins with the newest. */
 const MANY = 600;
@@ -64,7 +64,8 @@ export class Charts {
       await this.history.reach(first, to);
       reveal(this.state, false);
     } catch (fault) {
-      write(this.state, `The rounds could not be loaded: ${fault.message}`);
+      write(this.state, `The rounds could not be loaded. ${sentence(fault.message)}`);
+      if (!this.history.begun) for (const made of this.places.values()) reveal(made, false);
     }
     this.busy = false;
     if (!this.closed) this.update(this.seen);

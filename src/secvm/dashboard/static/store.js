@@ -70,7 +70,7 @@ export class Store extends EventTarget {
         this.number = event.lastEventId;
         use.call(this, JSON.parse(event.data));
       });
-    hear("now", this.take);
+    hear("now", (now) => this.take(now, true));
     hear("rounds", this.takeRounds);
     hear("experiment", ({ digest }) => this.takeChange(digest));
     // Away for so long that what was missed is not kept: all is asked for anew.
@@ -105,7 +105,8 @@ export class Store extends EventTarget {
     this.tell("link");
   }
 
-  take(now) {
+  /** The latest word; `live`: it came as an event, so more will follow. */
+  take(now, live = false) {
     const heard = performance.now();
     if (this.now) {
       const pace = (now.now - this.now.now) / (heard - this.heard);
@@ -114,7 +115,7 @@ export class Store extends EventTarget {
     }
     this.now = now;
     this.heard = heard;
-    if (this.link !== "live" && this.source) {
+    if (live && this.link !== "live") {
       this.link = "live";
       this.retry = FIRST_RETRY_MS;
       this.tell("link");
