@@ -168,13 +168,14 @@ export function missing(state) {
   const found = [];
   if (!state.title.trim()) found.push(["title", "People see this first: give it a title."]);
   if (!state["features.source"].trim()) found.push(["features.source", "Say what devices look at."]);
-  if (state.test !== "yes") {
-    if (!/^https:\/\/\S+$/.test(state["relays.url"].trim())) {
-      found.push(["relays.url", "A relay's address begins with https; only a test may do without one."]);
-    }
-    if (!/^[0-9a-f]{64}$/i.test(state["relays.key"].trim())) {
-      found.push(["relays.key", "A relay's key has 64 hexadecimal digits: secvm relay key shows it."]);
-    }
+  const test = state.test === "yes";
+  const [url, key] = [state["relays.url"].trim(), state["relays.key"].trim()];
+  if (test && !url && !key) return found;
+  if (!(test ? /^https?:\/\/\S+$/ : /^https:\/\/\S+$/).test(url)) {
+    found.push(["relays.url", "A relay's address begins with https; only a test may do without one."]);
+  }
+  if (!/^[0-9a-f]{64}$/i.test(key)) {
+    found.push(["relays.key", "A relay's key has 64 hexadecimal digits: secvm relay key shows it."]);
   }
   return found;
 }
