@@ -141,9 +141,12 @@ class PackageRoutes:
         found = [hmac.compare_digest(digest, known) for known in self._tokens]
         return scheme.lower() == "bearer" and any(found)
 
-    def _refuse(self, problem: Problem) -> Response:
+    def _count(self, problem: Problem) -> None:
         if self._refused is not None:
             self._refused.add(problem=problem.name)
+
+    def _refuse(self, problem: Problem) -> Response:
+        self._count(problem)
         return problem_response(problem)
 
     def _accepted(self, problem: Problem | None) -> Response:
@@ -158,8 +161,7 @@ class PackageRoutes:
         if isinstance(opened, Refused):
             if not final and opened.problem.name in _PERHAPS_NEWS:
                 raise RefusedPackageError("a package that has no place here yet", problem=opened.problem.name)
-            if self._refused is not None:
-                self._refused.add(problem=opened.problem.name)
+            self._count(opened.problem)
             return Response(200, opened.answer, RESPONSE_MEDIA_TYPE)
 
         def reply(problem: Problem | None) -> Response:

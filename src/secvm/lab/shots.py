@@ -58,11 +58,10 @@ def _question(page: Page) -> None:
 
 
 def _nonsense(page: Page) -> None:
-    """A handful of participants, and a guarantee for them: the planner says why not."""
-    for label, value in (("Bins", "1"), ("Participants expected in a round", "3")):
-        field = page.get_by_label(label, exact=True)
-        field.fill(value)
-        field.press("Tab")
+    """One bin for everything: the planner says why not."""
+    field = page.locator("[data-field='binning.bins']")
+    field.fill("1")
+    field.press("Tab")
 
 
 def _offer(place: int) -> Callable[[Page], None]:

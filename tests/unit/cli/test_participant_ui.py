@@ -78,3 +78,10 @@ def test_locked_device_wants_its_passphrase(world: World, capsys: pytest.Capture
     assert ui(world, "--folder", str(world.folder)) == 2
     assert ui(world, "--folder", str(world.folder), "--passphrase-file", str(word)) == 0
     assert "long enough" not in "".join(capsys.readouterr())
+
+
+def test_settings_of_many_made_up_people_show_no_page(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    config = world.folder.with_name("device.toml")
+    config.write_text(config.read_text() + '[testing]\npeople = "people.jsonl"\n')
+    assert ui(world, "--config", str(config)) == 2
+    assert "--folder" in capsys.readouterr().err
