@@ -50,7 +50,7 @@ export class Chart {
     if (options.actions !== false) this.#act();
     this.#describe();
     container.append(this.root);
-    this.#watch = new ResizeObserver(() => this.redraw());
+    this.#watch = new ResizeObserver(() => this.#widthNow() !== this.#width && this.redraw());
     this.#watch.observe(this.plot);
     handle(this, this.plot, this.#ended.signal);
     this.redraw();
@@ -112,7 +112,7 @@ export class Chart {
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    this.#width = Math.max(240, Math.round(this.plot.clientWidth) || this.#width || 720);
+    this.#width = this.#widthNow();
     this.drawing = draw(this.figure, sizeFor(this.#width, this.options.height), this.view.across);
     const { width, height, box, shapes } = this.drawing;
     const { svg, under, over } = this.#parts;
@@ -121,9 +121,13 @@ export class Chart {
     fill(under, shapes);
     fill(over, marks(this.figure, box, this.place));
     this.plot.classList.toggle("zoomed", this.view.range !== null);
-    this.#say();
+    say(this.readout, this.figure, this.place);
     this.#buttons();
     if (this.numbers.open) this.#tabulate();
+  }
+
+  #widthNow() {
+    return Math.max(240, this.plot.clientWidth || this.#width || 720);
   }
 
   /** The stretch was moved by hand. */
@@ -199,10 +203,6 @@ export class Chart {
     const [out, , all] = this.#zooms;
     for (const one of this.#zooms) one.hidden = this.figure.stops.length < ZOOMED;
     for (const one of out ? [out, all] : []) one.toggleAttribute("disabled", this.view.range === null);
-  }
-
-  #say() {
-    say(this.readout, this.figure, this.place, "");
   }
 
   #tabulate() {

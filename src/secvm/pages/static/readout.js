@@ -54,10 +54,10 @@ export function at(figure, place) {
   return found;
 }
 
-/** Say it. @param {HTMLElement} output @param {Figure} figure @param {number|null} place @param {string} idle */
-export function say(output, figure, place, idle) {
+/** Say it, once. @param {HTMLElement} output @param {Figure} figure @param {number|null} place */
+export function say(output, figure, place) {
   if (place === null) {
-    output.textContent = idle;
+    if (output.textContent) output.textContent = "";
     return;
   }
   const named = figure.places.find((tick) => tick.value === place);
@@ -69,7 +69,9 @@ export function say(output, figure, place, idle) {
   for (const { name, text } of at(figure, place)) {
     parts.push(parts.length > 1 ? "; " : ": ", element("span", {}, `${name} ${text}`));
   }
-  output.replaceChildren(...parts);
+  const said = element("span", {}, ...parts);
+  // A screen reader reads what is put in: the same words need not be heard with every frame.
+  if (said.textContent !== output.textContent) output.replaceChildren(...said.childNodes);
 }
 
 /** A line through the place, and a dot on each curve. @param {Figure} figure @param {Box} box
