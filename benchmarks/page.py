@@ -183,6 +183,8 @@ def _tell(window: Window, history: LongHistory) -> None:
           && [...document.querySelectorAll("[data-fact=round]")].some((one) => Number(one.dataset.value) === number)""",
         arg=number + 1,
         timeout=1000 * PATIENCE_S,
+        # Seldom: asking with every frame would be most of what the page has to do.
+        polling=100,
     )
 
 

@@ -61,6 +61,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         names = archive.namelist()
     assert "secvm/py.typed" in names
     assert "secvm/cli/main.py" in names
+    assert {"secvm/pages/static/look.css", "secvm/pages/static/chart.js"} <= set(names)
     assert {name.partition("/")[0] for name in names} == {"secvm", wheel.name.rsplit("-", 3)[0] + ".dist-info"}
     assert not [name for name in names if "test_" in name or name.endswith((".nbi", ".nbc", ".pyc"))]
     assert [name for name in names if name.endswith("licenses/LICENSE")]

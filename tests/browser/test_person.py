@@ -90,7 +90,7 @@ def test_values_on_the_page_are_those_of_the_program(window: Window, shown: Show
             folded.locator("summary").click()
             assert folded.locator("li").all_inner_texts()[: len(sentences)] == sentences
     meters = {one.get_attribute("data-meter"): one.inner_text() for one in page.locator("[data-meter]").all()}
-    assert f"{state['budget']['auc']['spent']:.2f} of 0.55" in meters["auc"]
+    assert f"{state['budget']['auc']['spent']:.3f} of 0.550" in meters["auc"]
     assert "0.00 of 4.00" in meters["epsilon"]
     assert "of 50 MB" in meters["bytes"]
     rows = {row["name"]: row["features"] for row in state["vault"]["sources"]}

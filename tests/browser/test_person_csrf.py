@@ -159,7 +159,7 @@ def test_file_that_opens_the_browser_leads_to_the_page(window: Window, person: M
 
     tmp_path.chmod(0o700)
     with shown_page(person.folder, person=person) as shown:
-        OpeningFile(tmp_path).open(shown.address, lambda address: bool(window.page.goto(address)))
+        OpeningFile(tmp_path).lead(shown.address, lambda address: bool(window.page.goto(address)))
         expect(window.page.locator("[data-experiment]").first).to_be_visible()
         assert window.page.url == shown.address
 

@@ -59,6 +59,10 @@ def ui(
     if config is not None and folder is not None:
         raise BadInputError("--config and --folder exclude each other")
     settings = None if config is None else read_settings(config, ParticipantSettings)
+    if settings is not None and settings.testing is not None and settings.testing.people is not None:
+        raise BadInputError(
+            "these settings carry many made-up people", next_step="Name the folder of one of them with --folder."
+        )
     place = device_folder(folder) if settings is None else settings.device.folder
     if not place.is_dir():
         raise BadInputError(f"{place}: there is no device here", next_step="Name it with --config or --folder.")
@@ -74,7 +78,7 @@ def ui(
             try:
                 text = f"Your page: {page.address}\nKeep the address to yourself. Ctrl-C ends it."
                 emit({"page": page.address}, output_format, text=text)
-                if open_browser and not opening.open(page.address):
+                if open_browser and not opening.lead(page.address):
                     note("No browser was found: open the address yourself.")
                 try:
                     async with asyncio.timeout(None if minutes is None else 60 * minutes):

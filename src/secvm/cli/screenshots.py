@@ -50,7 +50,7 @@ def screenshots(
     pictures: Annotated[
         Path | None, typer.Option(help="Also write the pictures of README.md and docs/ here.", show_default=False)
     ] = None,
-    rounds: Annotated[int, typer.Option(min=2, max=29, help="Rounds that the federation plays first.")] = 12,
+    rounds: Annotated[int, typer.Option(min=2, max=29, help="Rounds that the federation plays first.")] = 16,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Take pictures of every page, in light and dark, phone and desktop.
@@ -112,7 +112,7 @@ def _operator(browser: Browser, out: Path, made: Path, rounds: int, pictures: Pa
     folder = made / "federation"
     folder.mkdir()
     note("secvm dev screenshots: starting a federation")
-    with Showcase(folder, participants=40, rounds=max(30, rounds + 1)) as showcase:
+    with Showcase(folder, participants=100, rounds=max(30, rounds + 1)) as showcase:
 
         def look() -> None:
             taken.extend(_noted(take(browser, OPERATOR, showcase.url, out, digest=showcase.digest)))

@@ -1,1 +1,1 @@
-"""One look for every report of the lab: figures, pages and the files they are written to."""
+"""One look for everything that people look at: figures, reports and their files, and what live pages load."""

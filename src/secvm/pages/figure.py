@@ -180,7 +180,7 @@ class Figure:
         if self.log_across:
             return log_ticks(*self.ends_across, count)
         # There is no round between two rounds.
-        places = [x for part in (*self.curves, *([self.bars] if self.bars else [])) for x in part.x]
+        places = [*(x for curve in self.curves for x in curve.x), *(self.bars.x if self.bars else ())]
         return linear_ticks(*self.ends_across, count, whole=bool(places) and all(x.is_integer() for x in places))
 
     def marks_across(self) -> list[float]:

@@ -153,7 +153,7 @@ def open_device(
     )
 
 
-def open_state(settings: ParticipantSettings, lock: DeviceLock | None) -> DeviceState:
+def state_of(settings: ParticipantSettings, lock: DeviceLock | None) -> DeviceState:
     """The state of the device in the settings' folder, to look at or to decide; see ``deciding``."""
     unsynced = settings.testing is not None and settings.testing.unsafe_unsynced
     return DeviceState(settings.device.folder, unsafe_unsynced=unsynced, lock=lock)
@@ -178,7 +178,7 @@ def join(
 ) -> None:
     """Let the device of these settings join, whether it runs meanwhile or not."""
     lock = open_lock(settings.device.folder, passphrase, os.urandom)
-    state = open_state(settings, lock)
+    state = state_of(settings, lock)
     try:
         with Vault(settings.device.folder, lock=lock) as vault:
             deciding.join(

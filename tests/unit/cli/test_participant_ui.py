@@ -43,7 +43,7 @@ def test_address_is_printed_once_and_is_new_each_time(world: World, capsys: pyte
 
 def test_open_gives_the_browser_a_file_and_removes_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("secvm.participant.ui.opening.webbrowser.open", lambda address: not opened.append(address))
+    monkeypatch.setattr("secvm.participant.ui.opening.webbrowser.open", opened.append)
     assert ui(world, "--folder", str(world.folder), "--open") == 0
     assert opened == [(world.folder / "open-page.html").as_uri()]
     assert not (world.folder / "open-page.html").exists()
@@ -78,3 +78,10 @@ def test_locked_device_wants_its_passphrase(world: World, capsys: pytest.Capture
     assert ui(world, "--folder", str(world.folder)) == 2
     assert ui(world, "--folder", str(world.folder), "--passphrase-file", str(word)) == 0
     assert "long enough" not in "".join(capsys.readouterr())
+
+
+def test_settings_of_many_made_up_people_show_no_page(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    config = world.folder.with_name("device.toml")
+    config.write_text(config.read_text() + '[testing]\npeople = "people.jsonl"\n')
+    assert ui(world, "--config", str(config)) == 2
+    assert "--folder" in capsys.readouterr().err

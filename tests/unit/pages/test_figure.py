@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 from itertools import pairwise
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.pages.drawing import LARGE, SMALL, draw
-from secvm.pages.figure import Curve, Figure, Rule, Shade
+from secvm.pages.figure import Bars, Curve, Figure, Rule, Shade, Stack
 from secvm.pages.legend import Entry, beside, laid_out, wide
+from secvm.pages.ticks import Tick
 
 _SHARES = st.lists(st.floats(0, 1) | st.just(math.nan), min_size=1, max_size=30)
 
@@ -111,6 +113,104 @@ def test_names_beside_curves_do_not_overlap(places: list[float]) -> None:
     assert len(named) in (0, len(places))
 
 
+def _bars(*values: list[float]) -> Figure:
+    stacks = [Stack(f"s{i}", heights, colour=i) for i, heights in enumerate(values)]
+    return Figure("f", "t", "d", "round", "people", bars=Bars(range(1, len(values[0]) + 1), stacks))
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6) | st.just(math.nan)), min_size=1, max_size=30))
+def test_bars_stand_on_the_axis_and_on_each_other_and_stay_inside(heights: list[tuple[float, float]]) -> None:
+    figure = _bars([lower for lower, _ in heights], [upper for _, upper in heights])
+    assert figure.ends_up[0] == 0
+    assert figure.ends_across == (0.5, len(heights) + 0.5)
+    for size in (LARGE, SMALL):
+        below, above = [part.get("d", "") for part in ET.fromstring(draw(figure, size)).iter("path")]
+        tops = dict(re.findall(r"M([\d.]+),([\d.]+)H", below))
+        for path in (below, above):
+            for left, top, right, bottom in re.findall(r"M([\d.]+),([\d.]+)H([\d.]+)V([\d.]+)H", path):
+                assert 0 <= float(left) < float(right) <= size.width
+                assert 0 <= float(top) <= float(bottom) <= size.height
+        for left, bottom in re.findall(r"M([\d.]+),[\d.]+H[\d.]+V([\d.]+)H", above):
+            assert bottom == tops.get(left, str(size.height - 46))
+        assert "nan" not in below + above
+
+
+def test_bars_are_rows_of_the_numbers_too_and_what_is_counted_has_whole_numbers_below() -> None:
+    figure = _bars([3, 4, 5], [1, math.nan, 2])
+    assert figure.csv() == "round,s0,s1\n1,3,1\n2,4,\n3,5,2\n"
+    assert [tick.label for tick in figure.ticks_across(10)] == ["1", "2", "3"]
+    assert [tick.label for tick in _figure(Curve("a", [1, 2.5], [0, 1])).ticks_across(4)] == [
+        "1.0",
+        "1.5",
+        "2.0",
+        "2.5",
+    ]
+
+
+def test_bars_of_nobody_have_an_axis() -> None:
+    assert _bars([0, 0]).ends_up == (0, 1)
+
+
+def test_places_with_names_carry_them_in_lines() -> None:
+    places = [Tick(1, "one\n\u22125"), Tick(2, "two\n\u22126"), Tick(9, "beyond")]
+    figure = Figure("f", "t", "d", "x", "y", [Curve("a", [1, 2], [0, 1])], places=places)
+    texts = _texts(draw(figure, LARGE))
+    assert [text for text in texts if text in {"one", "\u22125", "two", "\u22126", "beyond"}] == [
+        "one",
+        "\u22125",
+        "two",
+        "\u22126",
+    ]
+
+
+def test_a_spec_is_json_that_has_everything_a_page_needs() -> None:
+    figure = Figure(
+        "f",
+        "t",
+        "d",
+        "round",
+        "share",
+        [Curve("a", [1, 2], [0.5, math.nan], [0.4, math.inf], [0.6, 1], colour=3, dashed=True), Curve("b", [1], [1])],
+        [Rule("r", math.nan), Rule("q", 2)],
+        [Shade(1, 2, "night")],
+        percent=True,
+        lowest=0.0,
+        bars=Bars([1, 2], [Stack("s", [1, 2], 4)]),
+        places=[Tick(1.0, "one")],
+    )
+    assert json.loads(json.dumps(figure.spec(), allow_nan=False)) == {
+        "name": "f",
+        "title": "t",
+        "description": "d",
+        "across": "round",
+        "up": "share",
+        "percent": True,
+        "lowest": 0,
+        "highest": None,
+        "log_across": False,
+        "curves": [
+            {
+                "name": "a",
+                "x": [1, 2],
+                "y": [0.5, None],
+                "low": [0.4, None],
+                "high": [0.6, 1],
+                "colour": 3,
+                "dashed": True,
+            },
+            {"name": "b", "x": [1], "y": [1], "low": None, "high": None, "colour": 0, "dashed": False},
+        ],
+        "bars": {"x": [1, 2], "stacks": [{"name": "s", "values": [1, 2], "colour": 4}]},
+        "rules": [{"name": "r", "value": None}, {"name": "q", "value": 2}],
+        "shades": [{"low": 1, "high": 2, "name": "night"}],
+        "places": [{"value": 1, "label": "one"}],
+    }
+
+
+def test_repro_a_level_given_as_an_integer_is_written_like_any_other() -> None:
+    assert _figure(Curve("a", [1], [2]), rules=(Rule("floor", 120),)).csv() == "round,a,floor\n1,2,120\n"
+
+
 def test_the_band_of_a_point_alone_is_a_whisker() -> None:
     svg = draw(_figure(Curve("a", [1, 2, 3], [0.5, math.nan, 0.5], [0.4, math.nan, 0.4], [0.6, math.nan, 0.6])), LARGE)
     assert svg.count('class="whisker series-0"') == 2
@@ -160,6 +260,12 @@ def test_levels_beyond_an_axis_that_was_given_are_kept_at_its_edge() -> None:
         lambda: _figure(Curve("a", [1], [1]), Curve("a", [1], [1])),
         lambda: _figure(Curve("a", [0], [1]), log_across=True),
         lambda: Figure("../up", "t", "d", "x", "y", []),
+        lambda: Bars([1, 2], [Stack("a", [1])]),
+        lambda: Bars([1], [Stack("a", [-1])]),
+        lambda: Bars([1, 1], [Stack("a", [1, 2])]),
+        lambda: Bars([math.inf], [Stack("a", [1])]),
+        lambda: Figure("f", "t", "d", "x", "y", bars=Bars([1], [Stack("a", [1])]), log_across=True),
+        lambda: Figure("f", "t", "d", "x", "y", [Curve("a", [1], [1])], bars=Bars([1], [Stack("a", [1])])),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_in_a_sentence(wrong: object) -> None:

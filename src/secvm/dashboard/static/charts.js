@@ -3,11 +3,13 @@
 import { Chart } from "./chart.js";
 import { el, reveal, write } from "./parts.js";
 import { TITLES, figure, has } from "./figures.js";
-import { count } from "./words.js";
+import { count, sentence } from "./words.js";
 
 /** With more rounds than this a page begins with the newest. */
 const MANY = 600;
 const NEWEST = 500;
+/** So many rounds are fetched without much thought. */
+const ALL = 2000;
 const CHOICES = [100, 500, 2000];
 
 /** Figures by name, each appended to its element of `places`; the first of them also carries what concerns all. */
@@ -34,10 +36,24 @@ export class Charts {
   /** Fetch what the stretch needs, then draw. `seen`: labels, floor, leakage, cover. */
   async begin(seen) {
     this.seen = { ...seen, history: this.history };
-    const total = Math.max(this.page.store.summary(this.digest)?.rounds_told ?? 0, this.history.total);
-    const first = this.stretch?.from ?? (total > MANY ? total - NEWEST + 1 : 1);
+    const total = this.known();
     if (!this.stretch && total > MANY) this.stretch = { last: NEWEST };
-    await this.fetch(first, this.stretch?.to ?? null);
+    if (this.stretch?.from) await this.around(this.stretch.from, this.stretch.to ?? total);
+    else await this.fetch(this.stretch ? Math.max(1, total - NEWEST + 1) : 1);
+  }
+
+  /** How many rounds there are, as far as is known. */
+  known() {
+    return Math.max(this.page.store.summary(this.digest)?.rounds_told ?? 0, this.history.total);
+  }
+
+  /** A stretch, and as much again on both sides to move into. */
+  around(from, to) {
+    const more = Math.max(NEWEST / 2, to - from + 1);
+    const first = Math.max(1, from - more);
+    // To the end, if that is not far or the figure cannot do without.
+    const near = this.known() - first < ALL || (this.places.has("leakage") && this.places.size === 1);
+    return this.fetch(first, near ? null : to + more);
   }
 
   async fetch(first, to = null) {
@@ -48,7 +64,8 @@ export class Charts {
       await this.history.reach(first, to);
       reveal(this.state, false);
     } catch (fault) {
-      write(this.state, `The rounds could not be loaded: ${fault.message}`);
+      write(this.state, `The rounds could not be loaded. ${sentence(fault.message)}`);
+      if (!this.history.begun) for (const made of this.places.values()) reveal(made, false);
     }
     this.busy = false;
     if (!this.closed) this.update(this.seen);
@@ -100,7 +117,7 @@ export class Charts {
     }
     const made = new Chart(section, spec, {
       actions: true,
-      link: (from, to) => address(this.digest, name, from, to),
+      link: (from, to) => address(this.digest, name, from === null ? (this.stretch ?? {}) : { from, to }),
       onRange: (from, to, settled) => this.moved(name, from, to, settled),
     });
     this.drawn.set(name, made);
@@ -141,8 +158,10 @@ export class Charts {
     this.page.setQuery(this.stretch ?? { from: null, to: null });
     for (const [other, chart] of this.drawn) if (other !== name) this.range(chart);
     this.choices();
-    const { first } = this.history;
-    if (!this.busy && first > 1 && (all || from <= first)) this.fetch(all ? 1 : Math.max(1, Math.floor(from) - NEWEST));
+    const { first, last, total } = this.history;
+    if (this.busy) return;
+    if (all && (first > 1 || last < total)) this.fetch(1);
+    else if (!all && ((from <= first && first > 1) || (to >= last && last < total))) this.around(from, to);
   }
 
   async choose(last) {
@@ -183,8 +202,9 @@ export class Charts {
 }
 
 /** Where one figure is alone. */
-function address(digest, name, from, to) {
-  const stretch = from === null ? "" : `?from=${Math.round(from)}&to=${Math.round(to)}`;
+function address(digest, name, { from = null, to = null }) {
+  const ends = [from !== null && `from=${Math.round(from)}`, to !== null && `to=${Math.round(to)}`].filter(Boolean);
+  const stretch = ends.length ? `?${ends.join("&")}` : "";
   return `/experiment/${encodeURIComponent(digest)}/${name}${stretch}`;
 }
 

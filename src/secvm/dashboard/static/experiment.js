@@ -110,8 +110,14 @@ export function open(main, page) {
     write(says, STANDINGS[summary.standing]?.says ?? "");
     write(question, detail.question ?? "");
     running.update(store, summary, detail);
-    privacy.update(summary, detail);
-    asked.update(summary, detail);
+    // Of an experiment whose document cannot be read nothing is claimed.
+    const read = Boolean(detail.privacy);
+    reveal(privacy.node, read);
+    reveal(asked.node, read);
+    if (read) {
+      privacy.update(summary, detail);
+      asked.update(summary, detail);
+    }
     operate.update(summary);
     remarks(summary);
     speak(summary);

@@ -46,7 +46,10 @@ function shades({ nights, first, last }) {
 
 /** Whether there is anything to draw: a label that is a number has neither recall nor accuracy. */
 export function has(name, { history, labels, leakage: told }) {
-  if (name === "leakage") return told?.d_prime !== null && told?.d_prime !== undefined && !told.formal_guarantee;
+  if (name === "leakage") {
+    // All up to now is told; what it was before follows from there, so the newest rounds must be known.
+    return typeof told?.d_prime === "number" && !told.formal_guarantee && history.last >= told.rounds_told;
+  }
   if (name === "participants") return true;
   return labels.length > 1 && history.columns.accuracy !== undefined;
 }

@@ -54,6 +54,11 @@ export class History {
     return this.columns.number[this.columns.number.length - 1] ?? null;
   }
 
+  /** Whether it ends before the newest round that is known of: somebody looks at a stretch of the past. */
+  get behind() {
+    return this.last !== null && this.last < this.total;
+  }
+
   /** Rounds `from` to `to`, fetched where they are not here. Null: as far as there are any. */
   async reach(from = null, to = null) {
     if (!this.begun) {

@@ -2,7 +2,7 @@
 
 import { el, fact, show, swap, write } from "./parts.js";
 import { sparkline } from "./spark.js";
-import { STANDINGS, auc, count, epsilon, interval, many, percent } from "./words.js";
+import { STANDINGS, auc, count, epsilon, interval, many, percent, sentence } from "./words.js";
 
 /** So many of the last rounds are in the small curve; so many experiments have one. */
 const STRETCH = 60;
@@ -21,7 +21,7 @@ export function open(main, page) {
 
   function update() {
     const all = store.now.experiments;
-    write(lead, all.length ? summed(all) : "");
+    write(lead, all.length ? summed(all, store.now.coordinator.left_out ?? 0) : "");
     lead.hidden = !all.length;
     swap(empty, String(all.length === 0), () => (all.length ? [] : nothing(store.now)));
     for (const one of all) {
@@ -61,10 +61,11 @@ export function open(main, page) {
   return { title: "Experiments", update, rounds };
 }
 
-function summed(all) {
+function summed(all, leftOut) {
   const running = all.filter((one) => one.standing === "running").length;
   const others = all.length - running;
-  return `${many(running, "experiment")} running${others ? `, ${count(others)} not` : ""}.`;
+  const older = leftOut ? ` ${count(leftOut)} older ones are not shown.` : "";
+  return `${many(running, "experiment")} running${others ? `, ${count(others)} not` : ""}.${older}`;
 }
 
 function nothing(now) {
@@ -96,6 +97,7 @@ function row(one) {
   const guaranteed = fact("epsilon");
   const leakRemark = el("span", { class: "remark" });
   const curve = el("div", { class: "spark" });
+  const problem = el("p", { class: "problem", hidden: true });
   const cell = (name, ...content) => el("div", {}, el("dt", {}, name), el("dd", {}, ...content));
   const node = el(
     "li",
@@ -110,10 +112,13 @@ function row(one) {
       cell("Leakage", el("b", {}, leak, guaranteed), leakRemark),
     ),
     curve,
+    problem,
   );
 
   function update(now) {
     const last = now.last;
+    write(problem, now.problem ? sentence(now.problem) : "");
+    problem.hidden = !now.problem;
     show(title, now.title, now.title);
     stand(standing, now.standing);
     test.hidden = !now.test;

@@ -43,7 +43,7 @@ export function privacyPart() {
     reveal(formalBox, guaranteed);
     const planned = summary.auc_planned ?? null;
     reveal(labelBox, summary.auc !== null || planned !== null);
-    reveal(none, labelBox.hidden && !guaranteed);
+    reveal(none, labelBox.hidden && !guaranteed && summary.labels.length === 1);
     formal.update(summary.epsilon ?? null, summary.epsilon_planned ?? null);
     label.update(summary.auc ?? null, planned);
     const without = "If there were no cover, somebody who knows a person's features would tell the label like this.";

@@ -70,7 +70,7 @@ export class Store extends EventTarget {
         this.number = event.lastEventId;
         use.call(this, JSON.parse(event.data));
       });
-    hear("now", this.take);
+    hear("now", (now) => this.take(now, true));
     hear("rounds", this.takeRounds);
     hear("experiment", ({ digest }) => this.takeChange(digest));
     // Away for so long that what was missed is not kept: all is asked for anew.
@@ -105,7 +105,8 @@ export class Store extends EventTarget {
     this.tell("link");
   }
 
-  take(now) {
+  /** The latest word; `live`: it came as an event, so more will follow. */
+  take(now, live = false) {
     const heard = performance.now();
     if (this.now) {
       const pace = (now.now - this.now.now) / (heard - this.heard);
@@ -114,7 +115,7 @@ export class Store extends EventTarget {
     }
     this.now = now;
     this.heard = heard;
-    if (this.link !== "live" && this.source) {
+    if (live && this.link !== "live") {
       this.link = "live";
       this.retry = FIRST_RETRY_MS;
       this.tell("link");
@@ -126,7 +127,10 @@ export class Store extends EventTarget {
     const history = this.histories.get(told.digest);
     if (!history?.begun) return;
     const before = history.last;
+    const { behind } = history;
     const fits = history.take(told);
+    // What is new is no part of a stretch of the past.
+    if (!fits && behind) return;
     if (fits) this.tell("rounds", told.digest);
     // Rounds between were missed, or it is not told whether a new one is of the night.
     if (fits && (history.last === before || told.nights)) return;
@@ -147,6 +151,7 @@ export class Store extends EventTarget {
   async refresh() {
     for (const digest of [...this.details.keys()]) await this.takeChange(digest);
     for (const [digest, history] of this.histories) {
+      if (history.behind) continue;
       await history.catchUp().catch(() => null);
       this.tell("rounds", digest);
     }

@@ -39,14 +39,30 @@ export class Chart {
     this.view = new View(this.figure);
     /** The place under the cursor. @type {number|null} */
     this.place = null;
-    this.#build(container, `chart-${++made}`);
-    this.#watch = new ResizeObserver(() => this.redraw());
+    const parts = scaffold(`chart-${++made}`);
+    this.root = parts.root;
+    this.plot = parts.plot;
+    this.readout = parts.readout;
+    this.numbers = parts.numbers;
+    this.#parts = parts;
+    const { signal } = this.#ended;
+    this.numbers.addEventListener("toggle", () => this.numbers.open && this.#tabulate(), { signal });
+    if (options.actions !== false) this.#act();
+    this.#describe();
+    container.append(this.root);
+    this.#watch = new ResizeObserver(() => this.#widthNow() !== this.#width && this.redraw());
     this.#watch.observe(this.plot);
     handle(this, this.plot, this.#ended.signal);
     this.redraw();
   }
 
   #ended = new AbortController();
+  /** @type {ReturnType<typeof scaffold>} */
+  #parts;
+  /** @type {HTMLElement[]} */
+  #zooms = [];
+  /** @type {HTMLElement|null} */
+  #link = null;
   /** @type {ResizeObserver} */
   #watch;
   #frame = 0;
@@ -96,17 +112,22 @@ export class Chart {
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    this.#width = Math.max(240, Math.round(this.plot.clientWidth) || this.#width || 720);
+    this.#width = this.#widthNow();
     this.drawing = draw(this.figure, sizeFor(this.#width, this.options.height), this.view.across);
     const { width, height, box, shapes } = this.drawing;
-    this.svg.setAttribute("class", width < 560 ? "small" : "large");
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    fill(this.shapes, shapes);
-    fill(this.over, marks(this.figure, box, this.place));
+    const { svg, under, over } = this.#parts;
+    svg.setAttribute("class", width < 560 ? "small" : "large");
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    fill(under, shapes);
+    fill(over, marks(this.figure, box, this.place));
     this.plot.classList.toggle("zoomed", this.view.range !== null);
-    this.#say();
+    say(this.readout, this.figure, this.place);
     this.#buttons();
     if (this.numbers.open) this.#tabulate();
+  }
+
+  #widthNow() {
+    return Math.max(240, this.plot.clientWidth || this.#width || 720);
   }
 
   /** The stretch was moved by hand. */
@@ -141,53 +162,26 @@ export class Chart {
     this.redraw();
   }
 
-  /** @param {Element} container @param {string} id */
-  #build(container, id) {
-    this.title = element("figcaption", { id: `${id}-title` });
-    this.actions = element("div", { class: "chart-actions", role: "group", "aria-labelledby": `${id}-title` });
-    this.svg = svgElement("svg", { role: "img", "aria-labelledby": `${id}-name ${id}-told` });
-    this.name = svgElement("title", { id: `${id}-name` });
-    this.told = svgElement("desc", { id: `${id}-told` });
-    this.shapes = svgElement("g");
-    this.over = svgElement("g");
-    this.svg.append(this.name, this.told, this.shapes, this.over);
-    const keys = "Arrow keys read the values, plus and minus zoom, 0 shows everything.";
-    this.plot = element("div", {
-      class: "chart-plot", tabindex: "0", role: "application", "aria-roledescription": "chart",
-      "aria-labelledby": `${id}-title`, "aria-describedby": `${id}-keys`,
-    }, this.svg);
-    this.readout = element("output", { class: "readout", "aria-live": "polite" });
-    this.numbers = /** @type {HTMLDetailsElement} */ (element("details", {}, element("summary", {}, "The numbers")));
-    this.numbers.addEventListener("toggle", () => this.numbers.open && this.#tabulate(), { signal: this.#ended.signal });
-    this.root = element(
-      "figure", { class: "chart" },
-      element("div", { class: "chart-head" }, this.title, this.actions),
-      this.plot, element("p", { class: "visually-hidden", id: `${id}-keys` }, keys), this.readout, this.numbers,
-    );
-    if (this.options.actions !== false) this.#act();
-    this.#describe();
-    container.append(this.root);
-  }
-
   #describe() {
     const { name, title, description } = this.figure.spec;
     this.root.id = `figure-${name}`;
-    for (const part of [this.title, this.name]) if (part.textContent !== title) part.textContent = title;
-    if (this.told.textContent !== description) this.told.textContent = description;
+    const parts = this.#parts;
+    for (const part of [parts.title, parts.name]) if (part.textContent !== title) part.textContent = title;
+    if (parts.told.textContent !== description) parts.told.textContent = description;
   }
 
   #act() {
     const button = (/** @type {string} */ label, /** @type {string} */ says, /** @type {() => void} */ does) => {
       const made = element("button", { type: "button", class: "quiet little", "aria-label": says, title: says }, label);
       made.addEventListener("click", does, { signal: this.#ended.signal });
-      this.actions.append(made);
+      this.#parts.actions.append(made);
       return made;
     };
     const change = (/** @type {() => void} */ does) => () => {
       does();
       this.moved();
     };
-    this.zooms = [
+    this.#zooms = [
       button("−", "zoom out", change(() => this.view.zoom(2))),
       button("+", "zoom in", change(() => this.view.zoom(0.5))),
       button("All", "show all", change(() => this.view.all())),
@@ -197,23 +191,18 @@ export class Chart {
     button("CSV", "download the numbers as CSV", csv);
     button("PNG", "download the picture as PNG", async () => save(await this.png(), `${name}.png`));
     if (!this.options.link) return;
-    this.link = element("a", { class: "button quiet little", "aria-label": "link to this plot" }, "Link");
-    this.actions.append(this.link);
+    this.#link = element("a", { class: "button quiet little", "aria-label": "link to this plot" }, "Link");
+    this.#parts.actions.append(this.#link);
   }
 
   #buttons() {
     const { link } = this.options;
-    if (this.link && link) {
-      this.link.setAttribute("href", typeof link === "string" ? link : link(...this.view.shown));
+    if (this.#link && link) {
+      this.#link.setAttribute("href", typeof link === "string" ? link : link(...this.view.shown));
     }
-    const [out, into, all] = this.zooms ?? [];
-    if (!out) return;
-    for (const one of [out, into, all]) one.hidden = this.figure.stops.length < ZOOMED;
-    for (const one of [out, all]) one.toggleAttribute("disabled", this.view.range === null);
-  }
-
-  #say() {
-    say(this.readout, this.figure, this.place, "");
+    const [out, , all] = this.#zooms;
+    for (const one of this.#zooms) one.hidden = this.figure.stops.length < ZOOMED;
+    for (const one of out ? [out, all] : []) one.toggleAttribute("disabled", this.view.range === null);
   }
 
   #tabulate() {
@@ -222,6 +211,29 @@ export class Chart {
     this.numbers.querySelector(".scroll")?.remove();
     this.numbers.append(shown);
   }
+}
+
+/** The elements of a chart, empty. @param {string} id */
+function scaffold(id) {
+  const title = element("figcaption", { id: `${id}-title` });
+  const actions = element("div", { class: "chart-actions", role: "group", "aria-labelledby": `${id}-title` });
+  const svg = svgElement("svg", { role: "img", "aria-labelledby": `${id}-name ${id}-told` });
+  const name = svgElement("title", { id: `${id}-name` });
+  const told = svgElement("desc", { id: `${id}-told` });
+  const under = svgElement("g");
+  const over = svgElement("g");
+  svg.append(name, told, under, over);
+  const plot = element("div", {
+    class: "chart-plot", tabindex: "0", role: "application", "aria-roledescription": "chart",
+    "aria-labelledby": `${id}-title`, "aria-describedby": `${id}-keys`,
+  }, svg);
+  const says = "Arrow keys read the values, plus and minus zoom, 0 shows everything.";
+  const keys = element("p", { class: "visually-hidden", id: `${id}-keys` }, says);
+  const readout = element("output", { class: "readout", "aria-live": "polite" });
+  const numbers = /** @type {HTMLDetailsElement} */ (element("details", {}, element("summary", {}, "The numbers")));
+  const head = element("div", { class: "chart-head" }, title, actions);
+  const root = element("figure", { class: "chart" }, head, plot, keys, readout, numbers);
+  return { root, title, actions, svg, name, told, under, over, plot, readout, numbers };
 }
 
 /** One unit is one pixel: letters keep their size, and there is more room for numbers on a wide page.

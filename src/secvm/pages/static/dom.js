@@ -24,7 +24,8 @@ export function svgElement(tag, attributes = {}) {
 /** What was put in last, of each element that was filled. @type {WeakMap<Element, Shape[]>} */
 const filled = new WeakMap();
 
-/** Make these shapes the children, changing no more than what differs. @param {Element} parent @param {Shape[]} shapes */
+/** Make these shapes the children, changing no more than what differs. @param {Element} parent
+ * @param {Shape[]} shapes */
 export function fill(parent, shapes) {
   const old = filled.get(parent) ?? [];
   for (let i = 0; i < shapes.length; i++) {

@@ -1,5 +1,5 @@
-// A chart as files: its numbers as CSV, its drawing as PNG. The picture is painted on a canvas, shape by shape, with the
-// colours that the page's sheet gives them; nothing is fetched, and no address but a blob: is made.
+// A chart as files: its numbers as CSV, its drawing as PNG. The picture is painted on a canvas, shape by shape, with
+// the colours that the page's sheet gives them; nothing is fetched, and no address but a blob: is made.
 // @ts-check
 
 import { draw, LARGE } from "./drawing.js";

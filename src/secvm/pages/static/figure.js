@@ -122,6 +122,9 @@ export class Figure {
   /** Names of columns, and a row for every place: of each curve its value and its band, bars, then the rules.
    * @returns {{header: string[], rows: (number|undefined)[][]}} */
   rows() {
+    const all = [...this.curves, ...(this.bars ? [this.bars] : [])];
+    // Curves of one experiment stand at the same places: then nothing has to be looked up.
+    if (all.length && all.every((part) => part.rising && part.x.length === this.stops.length)) return this.#aligned();
     const header = [this.spec.across];
     /** @type {Map<string, {x: number, time: number, cells: (number|undefined)[]}>} */
     const places = new Map();
@@ -162,6 +165,22 @@ export class Figure {
         cells.length = filled;
         return [x, ...cells, ...this.rules.map((rule) => rule.value)];
       }),
+    };
+  }
+
+  /** @returns {{header: string[], rows: (number|undefined)[][]}} */
+  #aligned() {
+    /** @type {[string, ArrayLike<number>][]} */
+    const columns = [[this.spec.across, this.stops]];
+    for (const { name, y, low, high } of this.curves) {
+      columns.push([name, y]);
+      if (low?.length && high) columns.push([`${name} low`, low], [`${name} high`, high]);
+    }
+    for (const { name, values } of this.bars?.stacks ?? []) columns.push([name, values]);
+    const rules = this.rules.map((rule) => rule.value);
+    return {
+      header: [...columns.map(([name]) => name), ...this.rules.map((rule) => rule.name)],
+      rows: Array.from(this.stops, (_, i) => [...columns.map(([, values]) => values[i]), ...rules]),
     };
   }
 
@@ -207,7 +226,8 @@ function barsOf(bars) {
 function stopsOf(all) {
   const longest = all.reduce((one, other) => (other.length > one.length ? other : one), new Float64Array());
   // Curves of one experiment stand at the same places: sorting all of them anew would be most of the work.
-  const same = (/** @type {Float64Array} */ x) => x.length === longest.length && x.every((place, i) => place === longest[i]);
+  const same = (/** @type {Float64Array} */ x) =>
+    x.length === longest.length && x.every((place, i) => place === longest[i]);
   if (rises(longest) && all.every(same)) return longest;
   return Float64Array.from(new Set(all.flatMap((x) => [...x]))).sort();
 }

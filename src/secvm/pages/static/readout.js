@@ -54,10 +54,10 @@ export function at(figure, place) {
   return found;
 }
 
-/** Say it. @param {HTMLElement} output @param {Figure} figure @param {number|null} place @param {string} idle */
-export function say(output, figure, place, idle) {
+/** Say it, once. @param {HTMLElement} output @param {Figure} figure @param {number|null} place */
+export function say(output, figure, place) {
   if (place === null) {
-    output.textContent = idle;
+    if (output.textContent) output.textContent = "";
     return;
   }
   const named = figure.places.find((tick) => tick.value === place);
@@ -66,19 +66,24 @@ export function say(output, figure, place, idle) {
   const head = [`${figure.spec.across} ${where}`, ...new Set(shades.map((shade) => shade.name))].join(", ");
   /** @type {(Node|string)[]} */
   const parts = [element("b", {}, head)];
-  for (const { name, text } of at(figure, place)) parts.push(parts.length > 1 ? "; " : ": ", element("span", {}, `${name} ${text}`));
-  output.replaceChildren(...parts);
+  for (const { name, text } of at(figure, place)) {
+    parts.push(parts.length > 1 ? "; " : ": ", element("span", {}, `${name} ${text}`));
+  }
+  const said = element("span", {}, ...parts);
+  // A screen reader reads what is put in: the same words need not be heard with every frame.
+  if (said.textContent !== output.textContent) output.replaceChildren(...said.childNodes);
 }
 
-/** A line through the place, and a dot on each curve. @param {Figure} figure @param {Box} box @param {number|null} place
- * @returns {import("./drawing.js").Shape[]} */
+/** A line through the place, and a dot on each curve. @param {Figure} figure @param {Box} box
+ * @param {number|null} place @returns {import("./drawing.js").Shape[]} */
 export function marks(figure, box, place) {
   if (place === null || place < box.across[0] || place > box.across[1]) return [];
   const x = box.x(place);
   /** @type {import("./drawing.js").Shape[]} */
   const shapes = [["line", { class: "cursor", x1: x, y1: box.top, x2: x, y2: box.bottom }]];
   for (const { value, colour } of at(figure, place)) {
-    if (Number.isFinite(value)) shapes.push(["circle", { class: `ring dot-${colour}`, cx: x, cy: box.y(value), r: 4.5 }]);
+    if (!Number.isFinite(value)) continue;
+    shapes.push(["circle", { class: `ring dot-${colour}`, cx: x, cy: box.y(value), r: 4.5 }]);
   }
   return shapes;
 }

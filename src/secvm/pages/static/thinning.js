@@ -1,7 +1,7 @@
 // From the points of a curve to those that can be seen. A drawing has some hundred columns: of a curve with more points
 // than that, what it covers of each column is filled, from its lowest to its highest, so that no peak is lost and ten
-// thousand rounds cost what a thousand do (to stroke a line that goes up and down in every column costs a browser ten
-// times as much). Of a stretch, only its points are looked at, and curves are cut at its edges.
+// thousand rounds cost what a thousand do: to stroke a line that goes up and down in every column costs a browser much
+// more. Of a stretch, only its points are looked at, and curves are cut at its edges.
 // @ts-check
 
 import { tenth } from "./box.js";
@@ -49,7 +49,9 @@ export function lineOf(box, curve) {
   for (let i = start; i < stop; i++) {
     if (!Number.isFinite(y[i])) continue;
     /** @type {number[]} */
-    const [px, py] = [[], []];
+    const px = [];
+    /** @type {number[]} */
+    const py = [];
     for (; i < stop && Number.isFinite(y[i]); i++) {
       px.push(box.exactX(x[i]));
       py.push(box.exactY(y[i]));
@@ -76,7 +78,11 @@ function listed(x, y) {
  * @param {number[]} y */
 function covered(x, y) {
   /** @type {number[]} */
-  const [places, top, bottom] = [[], [], []];
+  const places = [];
+  /** @type {number[]} */
+  const top = [];
+  /** @type {number[]} */
+  const bottom = [];
   let last = y[0];
   for (let i = 0; i < x.length; ) {
     const column = Math.floor(x[i]);
@@ -133,7 +139,11 @@ export function bandOf(box, curve) {
   for (let i = start; i < stop; i++) {
     if (!(Number.isFinite(low[i]) && Number.isFinite(high[i]))) continue;
     /** @type {number[]} */
-    const [px, bottom, top] = [[], [], []];
+    const px = [];
+    /** @type {number[]} */
+    const bottom = [];
+    /** @type {number[]} */
+    const top = [];
     let column = NaN;
     for (; i < stop && Number.isFinite(low[i]) && Number.isFinite(high[i]); i++) {
       const at = box.exactX(x[i]);
@@ -186,8 +196,8 @@ export function barsOf(box) {
   });
 }
 
-/** Of every column the bar that is highest. @param {Box} box @param {NonNullable<import("./figure.js").Figure["bars"]>} bars
- * @param {number} start @param {number} stop */
+/** Of every column the bar that is highest. @param {Box} box
+ * @param {NonNullable<import("./figure.js").Figure["bars"]>} bars @param {number} start @param {number} stop */
 function tallest(box, bars, start, stop) {
   /** @type {number[]} */
   const kept = [];

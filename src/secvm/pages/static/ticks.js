@@ -11,6 +11,7 @@ const NARROW = 1e-9;
 const DECADES = 2.5;
 const SHORT = 0.75;
 const FINE = 6;
+/** @type {Record<string, string>} */
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
 /** A range that holds everything from low to high with a little room, and zero where that is near anyway.

@@ -144,7 +144,7 @@ class Desk:
         """Take part: the person has read what it means, and said yes. ``answer``: their label, if they gave it here."""
         way = self._needed_way()
         async with self._turn:
-            offer = self._offers.open(digest)
+            offer = self._offers.one(digest)
             # As the command does it: what cannot be joined fetches nothing.
             way.policy.check(offer.document)
             await asyncio.to_thread(self._consent.check, offer.document, accepted)
@@ -184,7 +184,7 @@ class Desk:
         """No; and it is remembered, so that nobody asks again."""
 
         def write() -> None:
-            offer = self._offers.open(digest)
+            offer = self._offers.one(digest)
             with self._state() as state:
                 deciding.decline(state, digest, offer.envelope)
             self._offers.drop(digest)

@@ -72,7 +72,7 @@ class Offers:
         if digest is None:
             data = await fetch("/v1/experiments")
             try:
-                wanted = [] if data is None else listed(data)
+                wanted = [] if data is None else read_list(data)
             except RemoteProtocolError as fault:
                 self.problem = f"What came back is no list of experiments: {fault}."
             if data is None:
@@ -100,14 +100,14 @@ class Offers:
         self.found.pop(digest, None)
         self.again.discard(digest)
 
-    def open(self, digest: str) -> Offer:
+    def one(self, digest: str) -> Offer:
         """One of them."""
         if digest not in self.found:
             raise BadInputError("this experiment was not looked at yet")
         return self.found[digest]
 
 
-def listed(data: bytes) -> list[str]:
+def read_list(data: bytes) -> list[str]:
     """Digests of experiments that go on, of a coordinator's list. Its titles are not taken: documents are signed."""
     try:
         found = [one["digest"] for one in json.loads(data)["experiments"] if one["standing"] in _OPEN]

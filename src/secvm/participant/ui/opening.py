@@ -31,7 +31,7 @@ class OpeningFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
-    def open(self, address: str, browser: Callable[[str], bool] | None = None) -> bool:
+    def lead(self, address: str, browser: Callable[[str], bool] | None = None) -> bool:
         """Write it, and let a browser open it; whether there was one."""
         self.remove()
         try:

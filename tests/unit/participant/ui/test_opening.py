@@ -14,8 +14,13 @@ ADDRESS = "http://127.0.0.1:8431/secret-secret/"
 
 def test_browser_is_given_a_file_that_its_person_alone_can_read(tmp_path: Path) -> None:
     asked: list[str] = []
+
+    def browser(address: str) -> bool:
+        asked.append(address)
+        return True
+
     opening = OpeningFile(tmp_path)
-    assert opening.open(ADDRESS, lambda address: not asked.append(address))
+    assert opening.lead(ADDRESS, browser)
     (argument,) = asked
     # What every account can see in the list of processes.
     assert "secret-secret" not in argument
@@ -32,11 +37,11 @@ def test_what_lies_there_is_not_written_through(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("theirs")
     (tmp_path / FILE).symlink_to(other)
-    OpeningFile(tmp_path).open(ADDRESS, lambda _: True)
+    OpeningFile(tmp_path).lead(ADDRESS, lambda _: True)
     assert other.read_text() == "theirs"
 
 
 def test_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="cannot be opened") as refusal:
-        OpeningFile(tmp_path / "nowhere").open(ADDRESS, lambda _: True)
+        OpeningFile(tmp_path / "nowhere").lead(ADDRESS, lambda _: True)
     assert "secret-secret" not in str(refusal.value)

@@ -13,7 +13,7 @@ from secvm.participant.evidence import evidence_of
 from secvm.participant.inspection import inspect
 from secvm.participant.ledger import read_ledger
 from secvm.participant.state import DeviceState
-from secvm.participant.ui.offers import listed
+from secvm.participant.ui.offers import read_list
 from secvm.participant.ui.view import QUARTER_MS, VaultLook, about, budget, in_short, view, what_it_means
 from secvm.privacy.statement import Assumption
 from tests.unit.participant.covered import covered_document
@@ -173,10 +173,10 @@ def test_what_would_have_to_be_accepted_is_then_accepted() -> None:
 )
 def test_list_that_is_none_is_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
-        listed(data)
+        read_list(data)
 
 
 def test_list_names_what_goes_on_once() -> None:
     ones = [("a" * 64, "running"), ("b" * 64, "finished"), ("a" * 64, "running"), ("c" * 64, "paused")]
     data = json.dumps({"experiments": [{"digest": digest, "standing": standing} for digest, standing in ones]})
-    assert listed(data.encode()) == ["a" * 64, "c" * 64]
+    assert read_list(data.encode()) == ["a" * 64, "c" * 64]

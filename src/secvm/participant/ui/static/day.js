@@ -3,7 +3,7 @@
 import { clock, counted, el } from "./parts.js";
 
 const HOUR = 3_600_000;
-const WIDE = 30, HIGH = 44, TOP = 18;
+const HIGH = 44, TOP = 18;
 
 /** @param {string} tag @param {Record<string, any>} given @param {string} [text] */
 function draw(tag, given, text) {
@@ -37,6 +37,9 @@ export function byHour(times) {
 /** @param {any} one an experiment @param {number} now */
 export function dayStrip(one, now) {
   const hours = byHour(one.times);
+  // Drawn for the width that there is, so that words keep their size.
+  const WIDE = window.matchMedia("(max-width: 40rem)").matches ? 14 : 30;
+  const edge = WIDE / 10;
   const most = Math.max(1, ...hours);
   const start = new Date(now).setHours(0, 0, 0, 0);
   const svg = draw("svg", { viewBox: `-2 0 ${24 * WIDE + 4} ${TOP + HIGH + 20}`, role: "img" });
@@ -44,11 +47,12 @@ export function dayStrip(one, now) {
     const there = hourIn(start + hour * HOUR, one.time_zone);
     const open = there !== null && one.hours.some((/** @type {number[]} */ [a, b]) => a <= there && there < b);
     const x = hour * WIDE;
-    svg.append(draw("rect", { x, y: TOP, width: WIDE - 2, height: HIGH, rx: 3, class: open ? "hour open" : "hour" }));
+    const kind = open ? "hour open" : "hour";
+    svg.append(draw("rect", { x, y: TOP, width: WIDE - 2, height: HIGH, rx: edge, class: kind }));
     if (hours[hour]) {
       const height = Math.max(4, (hours[hour] / most) * HIGH);
-      const bar = { x: x + 3, y: TOP + HIGH - height, width: WIDE - 8, height, rx: 2, class: "packages" };
-      svg.append(draw("rect", bar));
+      const bar = { x: x + edge, y: TOP + HIGH - height, width: WIDE - 2 - 2 * edge, height, rx: edge };
+      svg.append(draw("rect", { ...bar, class: "packages" }));
       svg.append(draw("text", { x: x + WIDE / 2 - 1, y: TOP - 5, "text-anchor": "middle", class: "count" },
         String(hours[hour])));
     }

@@ -97,7 +97,7 @@ function save(one, state) {
 /** @param {any} told */
 function budget(told) {
   return [
-    meter("auc", "Without a guarantee", told.auc, (spent) => spent.toFixed(2),
+    meter("auc", "Without a guarantee", told.auc, (spent) => spent.toFixed(3),
       "How well somebody who knows your features could guess your answers, from all that your device ever told: 0.50 is"
       + " a coin, 1 is certainty."),
     meter("epsilon", "Under guarantees", told.epsilon, (spent) => spent.toFixed(2),
