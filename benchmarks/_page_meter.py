@@ -1,15 +1,17 @@
 """What is measured inside a page: scripts that chromium runs beside the page's own.
 
 ``UPDATES`` is there before the page's first script. It stands in front of every listener for server-sent events and
-notes when an event came and when the frame after it was painted. A frame is painted when a message, sent while it was
-being drawn, is delivered: chromium does that after it has handed the frame over.
+notes when an event came and when the frame after it was painted; if a plot still changes soon after, the frame
+after that counts. A frame is painted when a message, sent while it was being drawn, is delivered: chromium does that
+after it has handed the frame over.
 """
 
 from __future__ import annotations
 
 UPDATES = """
 (() => {
-  const kept = { updates: [], bytes: 0 };
+  const LATE_MS = 400;
+  const kept = { updates: [], newest: null };
   window.__meter = kept;
   const seen = new WeakSet();
   const painted = (then) => requestAnimationFrame(() => {
@@ -24,15 +26,22 @@ UPDATES = """
       const began = performance.now();
       if (!seen.has(event)) {
         seen.add(event);
-        kept.bytes += event.data.length;
-        const one = { kind, bytes: event.data.length, began, script: null, painted: null };
+        const one = { kind, bytes: event.data.length, began, script: null, painted: null, drawn: false };
         kept.updates.push(one);
+        if (kind === "rounds") kept.newest = one;
         listener.call(this, event);
         one.script = performance.now() - began;
-        painted((when) => { one.painted = when - began; });
+        painted((when) => { one.painted = Math.max(one.painted ?? 0, when - began); });
       } else listener.call(this, event);
     }, options);
   };
+  new MutationObserver((changes) => {
+    const one = kept.newest;
+    if (!one || performance.now() - one.began > LATE_MS) return;
+    if (!changes.some(({ target }) => target.parentElement?.closest("[data-figure]"))) return;
+    one.drawn = true;
+    painted((when) => { one.painted = Math.max(one.painted ?? 0, when - one.began); });
+  }).observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
 })();
 """
 

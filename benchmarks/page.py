@@ -4,10 +4,12 @@ A dashboard process of its own reads a made-up coordinator (``testing.long_histo
 
 - ``first_paint_bytes``: everything that came over the network until something was painted, and until the page was
   loaded, whichever is more; of the overview and of the experiment's page the larger. Limit: 100 kB.
-- ``update_ms``: from the arrival of an event about a new round in the page to the painted frame, which waits for the
-  screen's next turn too. Limit: 50 ms.
-- ``pan_fps``: frames a second while a plot of all rounds is dragged; ``pan_fps_worst_tenth`` the pace that nine frames
-  in ten keep. Limit: 30. What an empty page reaches in the same chromium stands beside it.
+- ``update_ms``: from the arrival of an event about a new round in the page, with all rounds in its plots, to the
+  painted frame, which waits for the screen's next turn too. Limit: 50 ms, also for the 95th of a hundred.
+- ``pan_fps``: frames a second while a plot with all rounds in it, zoomed by two, is dragged to and fro;
+  ``pan_fps_worst_tenth`` is the pace that nine frames in ten keep. Limit: 30. What an empty page reaches in the same
+  chromium stands beside it: no page has more than the screen's 60.
+- ``update_cpu_ms`` and ``pan_cpu_ms_per_frame`` are the main thread's computing alone, whoever else uses the machine.
 - ``peak_rss_mb`` is the dashboard's; the page's own is ``page_heap_mb``.
 
     python benchmarks/page.py [--rounds 10000] [--updates 24] [--figure recall]
@@ -31,6 +33,8 @@ from secvm.testing.browser import Browser, Window
 from secvm.testing.long_history import LongHistory
 
 BYTES_LIMIT, UPDATE_LIMIT_MS, FPS_LIMIT = 100_000, 50.0, 30.0
+#: Nothing says any more that rounds are being loaded.
+_LOADED = "() => [...document.querySelectorAll('main [role=status]')].every((one) => !one.checkVisibility())"
 #: Every so often a person's hand moves a little further.
 _HAND_MS = 8
 
@@ -58,13 +62,16 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         with browser.window() as window:
             window.context.add_init_script(UPDATES)
             _open(window, experiment)
+            _show_all(window)
             updates, told = _updates(window, history, url, process, arguments.updates)
             heap = window.page.evaluate("performance.memory.usedJSHeapSize") / 2**20
             parsing = window.page.evaluate(PARSING, f"/api/experiments/{digest}/rounds")
         with browser.window() as window:
-            first = max(1, arguments.rounds // 4)
-            _open(window, f"{experiment}/{arguments.figure}?from={first}&to={3 * first}")
+            _open(window, f"{experiment}/{arguments.figure}")
+            _show_all(window)
+            cpu = _page_cpu_ms(window)
             frames = _drag(window, arguments.drag_s)
+            cpu = (_page_cpu_ms(window) - cpu) / len(frames)
             faults = window.faults()
         with browser.window() as window:
             empty = _idle_frames(window, arguments.drag_s)
@@ -81,12 +88,15 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "update_ok": _share(painted, 0.95) <= UPDATE_LIMIT_MS,
         "update_script_ms": round(statistics.median(one["script"] for one in updates), 1),
         "updates": len(updates),
-        "pan_fps": round(1000 / statistics.median(frames), 1),
+        "updates_drawn": sum(one["drawn"] for one in updates),
+        "pan_fps": round(1000 / statistics.mean(frames), 1),
+        "pan_fps_median": round(1000 / statistics.median(frames), 1),
         "pan_fps_worst_tenth": round(1000 / _share(frames, 0.9), 1),
-        "pan_ok": 1000 / _share(frames, 0.9) >= FPS_LIMIT,
+        "pan_ok": 1000 / statistics.mean(frames) >= FPS_LIMIT,
         "pan_frames": len(frames),
+        "pan_cpu_ms_per_frame": round(cpu, 1),
         "peer": "requestAnimationFrame on an empty page; JSON.parse of all rounds",
-        "empty_fps": round(1000 / statistics.median(empty), 1),
+        "empty_fps": round(1000 / statistics.mean(empty), 1),
         "empty_fps_worst_tenth": round(1000 / _share(empty, 0.9), 1),
         "parse_all_rounds_ms": round(parsing["ms"], 1),
         "all_rounds_bytes": parsing["bytes"],
@@ -113,6 +123,23 @@ def _open(window: Window, url: str) -> None:
     window.page.wait_for_selector("main[data-view]:not([aria-busy=true])", timeout=1000 * PATIENCE_S)
 
 
+def _page_cpu_ms(window: Window) -> float:
+    """What the page's main thread has computed: unlike frames, it does not depend on who else uses the machine."""
+    window.devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    told = window.devtools.send("Performance.getMetrics")["metrics"]
+    return 1000 * float(next(one["value"] for one in told if one["name"] == "TaskDuration"))
+
+
+def _show_all(window: Window) -> None:
+    """Every round in every plot; a long history begins with the newest ones. The first plot comes into sight."""
+    choice = window.page.locator("[data-last='0']")
+    if choice.count() and choice.first.is_visible():
+        choice.first.click()
+        window.page.wait_for_selector("[data-last='0'][aria-pressed=true]", timeout=1000 * PATIENCE_S)
+        window.page.wait_for_function(_LOADED, timeout=1000 * PATIENCE_S)
+    window.page.locator("[data-figure]:visible").first.scroll_into_view_if_needed()
+
+
 def _first_sight(browser: Browser, url: str) -> dict[str, int]:
     """Bytes of a first visit, with nothing kept: until something is painted, all is loaded, all is shown."""
     with browser.window() as window:
@@ -130,16 +157,18 @@ def _updates(
         _tell(window, history)
         window.page.evaluate("window.__meter.updates.length = 0")
         listener.heard.clear()
-        cpu, delays = cpu_ms(process), []
+        cpu, page_cpu, delays = cpu_ms(process), _page_cpu_ms(window), []
         for _ in range(count):
             began = time.monotonic()
             _tell(window, history)
-            delays.append(1000 * (listener.moment_of(history.told) - began))
+            delays.append(1000 * (listener.moment_of(history.told + 1) - began))
         cpu = (cpu_ms(process) - cpu) / count
+        page_cpu = (_page_cpu_ms(window) - page_cpu) / count
         # What was told now and then without a new round is not counted as an update's.
         sizes = [size for kind, size, _, _ in listener.heard if kind == "rounds"]
     updates = [one for one in window.page.evaluate("window.__meter.updates") if one["kind"] == "rounds"]
     return updates, {
+        "update_cpu_ms": round(page_cpu, 1),
         "update_bytes": round(statistics.median(sizes)),
         "server_told_ms": round(statistics.median(delays), 1),
         "server_cpu_ms_per_update": round(cpu, 1),
@@ -147,18 +176,24 @@ def _updates(
 
 
 def _tell(window: Window, history: LongHistory) -> None:
+    window.page.evaluate("window.__meter.newest = null")
     number = history.tell_next()
     window.page.wait_for_function(
-        """(number) => window.__meter.updates.some((one) => one.kind === "rounds" && one.painted !== null)
-          && [...document.querySelectorAll("[data-fact=round]")].some((one) => Number(one.dataset.value) >= number)""",
-        arg=number,
+        """(number) => window.__meter.newest?.painted
+          && [...document.querySelectorAll("[data-fact=round]")].some((one) => Number(one.dataset.value) === number)""",
+        arg=number + 1,
         timeout=1000 * PATIENCE_S,
+        # Seldom: asking with every frame would be most of what the page has to do.
+        polling=100,
     )
 
 
 def _drag(window: Window, seconds: float) -> list[float]:
-    """Drag the plot to and fro; the lengths of the frames meanwhile, in ms."""
-    box = window.page.locator("[data-figure] svg").first.bounding_box()
+    """Zoom in and drag the plot to and fro; the lengths of the frames meanwhile, in ms."""
+    plot = window.page.locator("[data-figure] svg").first
+    plot.locator("xpath=ancestor-or-self::*[@tabindex='0'][1]").press("+")
+    window.page.wait_for_function("() => location.search.includes('from=')", timeout=1000 * PATIENCE_S)
+    box, before = plot.bounding_box(), window.page.url
     assert box is not None
     middle, wide = box["y"] + box["height"] / 2, box["width"] / 3
     mouse = window.page.mouse
@@ -171,8 +206,11 @@ def _drag(window: Window, seconds: float) -> list[float]:
         way = -way if abs(place) > wide else way
         mouse.move(box["x"] + box["width"] / 2 + place, middle)
         window.page.wait_for_timeout(_HAND_MS)
+    lengths = _lengths(window.page.evaluate(STOP_FRAMES))
     mouse.up()
-    return _lengths(window.page.evaluate(STOP_FRAMES))
+    # The address follows when the hand rests.
+    window.page.wait_for_function("(before) => location.href !== before", arg=before, timeout=1000 * PATIENCE_S)
+    return lengths
 
 
 def _idle_frames(window: Window, seconds: float) -> list[float]:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from secvm.lab.shots import PLANNED, READY
 from secvm.lab.showcase import Showcase
 from secvm.testing.browser import Window
 
 #: Shown as text, or the page's title is no longer its own.
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script> & \"it's\" <b>bold</b>"
-READY = "main[data-view]:not([aria-busy=true])"
 #: Path, by the name of the page.
 PAGES: Mapping[str, Callable[[Showcase], str]] = {
     "overview": lambda _: "/",
@@ -28,6 +28,9 @@ def open_page(window: Window, showcase: Showcase, name: str, query: str = "") ->
     """Open a page and wait until it has its data and hears what is new."""
     window.page.goto(showcase.url + PAGES[name](showcase) + query)
     settle(window)
+    if name == "new":
+        # Whoever comes while a plan is being made is asked to wait: each test lets its own be made.
+        window.page.wait_for_selector(PLANNED)
 
 
 def settle(window: Window) -> None:
@@ -47,9 +50,15 @@ def facts(window: Window, root: str = "main") -> dict[str, str]:
     return values
 
 
-def await_fact(window: Window, name: str, value: object, root: str = "main") -> None:
+def await_fact(window: Window, name: str, value: str | float, root: str = "main") -> None:
     """Wait until a page shows a value."""
-    window.page.wait_for_selector(f'{root} [data-fact={name}][data-value="{value}"]', state="attached")
+    window.page.wait_for_function(
+        """([selector, value]) => {
+          const same = (one) => (typeof value === "number" ? Number(one) === value : one === value);
+          return [...document.querySelectorAll(selector)].some((one) => same(one.dataset.value));
+        }""",
+        arg=[f"{root} [data-fact={name}]", value],
+    )
 
 
 def same(shown: str, told: object) -> bool:

@@ -17,6 +17,7 @@ from secvm.crypto.tokens import TokenBatch, TokenKey
 from secvm.learning.individual.features import KeptOnDevice
 from secvm.participant.device_lock import DeviceLock
 from secvm.participant.state import DeviceState
+from secvm.participant.ui.guard import Guard
 from secvm.participant.vault import Vault
 from secvm.relay.settings import RelaySettings
 from secvm.runtime.passphrases import Passphrase
@@ -71,6 +72,7 @@ HOLDERS: dict[str, Callable[[Path], object]] = {
     "a redeemer": lambda _: Redeemer(SECRET),
     "a kept key": lambda _: KeptKey(SECRET),
     "a device's lock": lambda _: DeviceLock(KeptKey(SECRET), os.urandom),
+    "the guard of a person's page": lambda _: Guard(TEXT, ("127.0.0.1:1",)),
     "a passphrase": asked,
     "features": lambda _: KeptOnDevice({TEXT: 1}),
     "a vault": vault,

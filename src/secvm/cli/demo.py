@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import signal
 import sys
+import threading
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -53,6 +56,13 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option(help="Keep settings, logs and states of all processes in this new folder.")
     ] = None,
+    *,
+    page: Annotated[
+        bool, typer.Option("--page/--no-page", help="Run the operator's page beside it; its address is told.")
+    ] = True,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open that page in a browser, and let it stay at the end until Ctrl-C.")
+    ] = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Train over a relay with hundreds of devices on this machine, in a minute or two.
@@ -60,10 +70,12 @@ def demo(
     Coordinator, relay, witnesses and hosts are processes of their own and speak over loopback sockets; every package is
     a request. At the end the coordinator is audited from outside, and everything is compared with the offline
     estimator, byte for byte. With --epsilon every device adds cover packages; a few hundred devices are too few for
-    that to protect anybody well and teach anything, so it shows that the plumbing works. Examples:
+    that to protect anybody well and teach anything, so it shows that the plumbing works. Meanwhile a page shows the
+    rounds as they happen. Examples:
 
     \b
         ./secvm demo
+        ./secvm demo --open
         ./secvm demo --epsilon 4
     """
     from secvm.files import write_atomically
@@ -83,13 +95,27 @@ def demo(
         data=data,
         report=report,
         keep=keep,
+        page=_page_there(wanted=page, needed=open_page),
     )
     if not report.parent.is_dir() or report.is_dir():
         raise BadInputError(f"the page cannot be written to {report}")
-    with _ended_by_sigterm(), _shown() as show:
-        result = run_demo(plan, show)
-    write_atomically(report, report_page(result).encode())
-    emit(result.summary(), output_format, text=_as_text(result))
+
+    def tell(result: DemoResult) -> None:
+        write_atomically(report, report_page(result).encode())
+        emit(result.summary(), output_format, text=_as_text(result))
+
+    def stay(result: DemoResult) -> None:
+        bar.close()
+        tell(result)
+        note(f"the page stays at {result.page} until Ctrl-C")
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+    with _ended_by_sigterm(), contextlib.ExitStack() as bar:
+        show = _opening(bar.enter_context(_shown()), webbrowser.open if open_page else None)
+        result = run_demo(plan, show, stay if open_page else None)
+    if not open_page:
+        tell(result)
     if not result.checks.as_they_should_be:
         note("secvm: this is not as it should be; the page tells more")
         raise typer.Exit(EXIT_NOT_AS_IT_SHOULD_BE)
@@ -100,6 +126,30 @@ def _given(name: str, value: int | None) -> int:
     if value == 0:
         raise BadInputError(f"{name} must be at least 1")
     return value or 0
+
+
+def _page_there(*, wanted: bool, needed: bool) -> bool:
+    """Whether the page can be shown; a demonstration without it is one, too."""
+    if needed and not wanted:
+        raise BadInputError("--open opens the page, and --no-page leaves it out")
+    missing = [name for name in ("starlette", "uvicorn", "httptools") if importlib.util.find_spec(name) is None]
+    if wanted and missing:
+        sentence = f"the page needs {missing[0]}, which is not installed"
+        if needed:
+            raise BadInputError(sentence, next_step="pip install 'secvm[dashboard]'")
+        note(f"secvm: {sentence}: pip install 'secvm[dashboard]'")
+    return wanted and not missing
+
+
+def _opening(show: Callable[[Progress], None], open_url: Callable[[str], object] | None) -> Callable[[Progress], None]:
+    """Opens the page in a browser as soon as it is there."""
+
+    def shown(progress: Progress) -> None:
+        show(progress)
+        if progress.page and open_url is not None and not open_url(progress.page):
+            note("secvm: there is no browser that could be opened from here; its address is above")
+
+    return shown
 
 
 @contextlib.contextmanager
@@ -134,6 +184,9 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
 
         def show(progress: Progress) -> None:
             nonlocal begun
+            if progress.page:
+                console.print(_line(progress), highlight=False)
+                return
             left = ""
             if progress.stage == "training":
                 begun = time.monotonic() if begun is None else begun
@@ -153,6 +206,8 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
 
 
 def _line(progress: Progress) -> str:
+    if progress.page:
+        return f"the page is at {progress.page}"
     if progress.stage != "training":
         return progress.stage
     return (

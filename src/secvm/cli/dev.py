@@ -20,6 +20,7 @@ from secvm.cli.chaos import chaos
 from secvm.cli.fuzz import fuzz
 from secvm.cli.mutations import mutate
 from secvm.cli.output import Format, FormatOption, note
+from secvm.cli.screenshots import screenshots
 from secvm.cli.simulate import simulate
 from secvm.cli.soak import soak
 from secvm.cli.trials import trials
@@ -228,6 +229,7 @@ def mutations(
     mutate(checkout(), only or (), output_format)
 
 
+app.command()(screenshots)
 app.command()(simulate)
 app.command()(soak)
 app.command()(fuzz)

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from secvm.cli import participant_evidence, participant_lock, participant_vault
+from secvm.cli import participant_evidence, participant_lock, participant_ui, participant_vault
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.cli.participant_state import MaybeConfigOption, consent_of, known_digest, open_state
 from secvm.cli.participant_vault import FolderOption, open_vault
@@ -74,9 +74,11 @@ def join(
     \b
         ./secvm participant join 3fa9… --config device.toml
     """
+    from secvm.participant import deciding
     from secvm.participant.consent import Accepted
     from secvm.participant.inspection import what_leaves
-    from secvm.participant.main import make_clock, open_device
+    from secvm.participant.main import join as join_device
+    from secvm.participant.main import make_clock
     from secvm.participant.salting import fetch_salt
     from secvm.participant.settings import ParticipantSettings
     from secvm.participant.transport import Transport
@@ -102,23 +104,20 @@ def join(
             salt = await fetch_salt(document, transport, policy, now=clock.now())
             agreed = yes or _agrees(document, what_leaves(document, consent.statement(document, curve=True)))
             if agreed:
-                device = open_device(settings, transport, clock, passphrase=passphrase)
-                try:
-                    with open_vault(settings.device.folder, passphrase) as vault:
-                        device.join(
-                            experiment,
-                            envelope,
-                            vault,
-                            source=source,
-                            vocabulary=words,
-                            salt=salt,
-                            accepted=accepted,
-                        )
-                finally:
-                    device.close()
+                join_device(
+                    settings,
+                    transport,
+                    experiment,
+                    envelope,
+                    passphrase=passphrase,
+                    source=source,
+                    vocabulary=words,
+                    salt=salt,
+                    accepted=accepted,
+                )
             else:
                 state = DeviceState(settings.device.folder)
-                state.decline(experiment, envelope)
+                deciding.decline(state, experiment, envelope)
                 state.close()
             return agreed
         finally:
@@ -248,7 +247,14 @@ def pause(
     \b
         ./secvm participant pause 3fa9… --config device.toml
     """
-    experiment = _set(experiment, Status.PAUSED, config, folder)
+    from secvm.participant import deciding
+
+    state = open_state(config, folder)
+    try:
+        experiment = known_digest(state, experiment)
+        deciding.pause(state, experiment)
+    finally:
+        state.close()
     emit(
         {"experiment": experiment, "status": Status.PAUSED.value},
         output_format,
@@ -271,11 +277,15 @@ def resume(
     \b
         ./secvm participant resume 3fa9… --config device.toml
     """
-    experiment = _set(experiment, Status.JOINED, config, folder)
+    from secvm.participant import deciding
+
     state = open_state(config, folder)
-    held = state.evidence(experiment)
-    state.close()
-    text = "Resumed." if not held else "Your device holds evidence against the server, and goes on sending nothing."
+    try:
+        experiment = known_digest(state, experiment)
+        goes_on = deciding.resume(state, experiment)
+    finally:
+        state.close()
+    text = "Resumed." if goes_on else "Your device holds evidence against the server, and goes on sending nothing."
     emit({"experiment": experiment, "status": Status.JOINED.value}, output_format, text=text)
 
 
@@ -297,12 +307,13 @@ def forget(
     \b
         ./secvm participant forget 3fa9… --config device.toml
     """
+    from secvm.participant import deciding
+
     state = open_state(config, folder)
     try:
         experiment = known_digest(state, experiment)
-        state.forget(experiment)
-        with open_vault(state.folder, passphrase_of(passphrase_file, passphrase_fd)) as vault:
-            vault.forget_label(experiment)
+        passphrase = passphrase_of(passphrase_file, passphrase_fd)
+        deciding.forget(state, experiment, lambda: open_vault(state.folder, passphrase))
     finally:
         state.close()
     emit(
@@ -315,17 +326,7 @@ def forget(
 participant_vault.register(app)
 participant_evidence.register(app)
 participant_lock.register(app)
-
-
-def _set(experiment: str, status: Status, config: Path | None, folder: Path | None) -> str:
-    """The whole digest."""
-    state = open_state(config, folder)
-    try:
-        experiment = known_digest(state, experiment)
-        state.set_status(experiment, status)
-    finally:
-        state.close()
-    return experiment
+participant_ui.register(app)
 
 
 def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:

@@ -120,7 +120,8 @@ class Book:
     def public_state(self, one: LiveRound) -> str:
         """Where a round stands, as everybody may know: how it ended is told together with its counts."""
         state = one.stored.state if one.is_live else RoundState.CLOSING
-        if one in self.told:
+        # All but the newest are; asked of each of many rounds.
+        if self.is_over or one.stored.number < self.rounds[-1].stored.number:
             state = RoundState.ABANDONED if one.stored.tally is None else RoundState.PUBLISHED
         return str(state.value)
 

@@ -61,6 +61,8 @@ class Held:
     newest_pulse: Callable[[], NewestPulse | None]
     #: To open capsules with; None: one by one.
     lanes: Lanes | None = None
+    #: That nobody sets: commits are timed by it, where there is one.
+    steady: Clock | None = None
 
 
 def ingest_limits(settings: CoordinatorSettings) -> IngestLimits:
@@ -100,7 +102,9 @@ class Doors:
             lanes=held.lanes,
             look_s=look_s,
             fresh=refresh,
+            steady=held.steady,
         )
+        held.metrics.gauge("start_time_seconds", "When this process began, since 1970.").set(held.clock.now() / 1000)
         gateway = Gateway(
             dice=held.dice, public=self.publisher.public, date=http_date(held.clock), redeemer=self.redeemer
         )
@@ -112,6 +116,7 @@ class Doors:
             anybody=settings.gateway.anybody,
             tests=settings.testing is not None,
             refresh=refresh,
+            metrics=held.metrics,
         )
         admin = None
         if held.admin_sha256 is not None:

@@ -67,6 +67,8 @@ class _Item:
     #: Packed capsules, by epoch.
     groups: Sequence[tuple[int, bytes]] = ()
     deposit: Deposit | None = None
+    #: How many packages it holds, as far as a seal lets it be known: so many capsules.
+    packages: int = 1
     #: Whether it was stored, once that is known.
     took: bool = False
 
@@ -86,8 +88,12 @@ class Ingest:
         lanes: Lanes | None = None,
         look_s: float | None = None,
         fresh: Callable[[], Awaitable[None]] | None = None,
+        steady: Clock | None = None,
     ) -> None:
-        """``look_s`` and ``fresh`` are for the opener, where there are other nodes."""
+        """``look_s`` and ``fresh`` are for the opener, where there are other nodes. ``steady``: a clock that nobody
+        sets, by which commits are timed; without one they are not.
+        """
+        self._steady = steady
         self._log = log
         self._store = store
         self._clock = clock
@@ -107,6 +113,11 @@ class Ingest:
             settled=self._settled,
         )
         self._stored = metrics.counter("stored_requests", "Requests whose content was made durable.")
+        self._packages = metrics.counter(
+            "packages", "Packages made durable, as they came: sealed, or opened.", {"how": ("sealed", "opened")}
+        )
+        self._commit_count = metrics.counter("commits", "Commits of what came within a moment.")
+        self._commit_ms = metrics.counter("commit_milliseconds", "How long all of those took together.")
         self._commit_faults = metrics.counter("commit_faults", "Requests whose content could not be stored.")
 
     def update(self, present: Present) -> None:
@@ -154,7 +165,7 @@ class Ingest:
         if len(key_ids) > GROUP:
             capsules = unpack(packed)
             groups = [(epoch, pack(capsules[i : i + GROUP])) for i in range(0, len(capsules), GROUP)]
-        return self._add(_Item(reply, len(packed), epoch, groups=groups))
+        return self._add(_Item(reply, len(packed), epoch, groups=groups, packages=len(key_ids)))
 
     def take_record(self, epoch: int, record: bytes, reply: Reply, spent: bytes = b"") -> asyncio.Future[Response]:
         """A package that the gateway has opened and admitted; ``spent`` as it says there."""
@@ -164,12 +175,14 @@ class Ingest:
             return known
         return self._add(_Item(reply, len(record), epoch, record=record, spent=spent))
 
-    def take_deposit(self, deposit: Deposit, packed: Sequence[bytes], reply: Reply) -> asyncio.Future[Response]:
-        """A relay's whole epoch."""
+    def take_deposit(
+        self, deposit: Deposit, packed: Sequence[bytes], reply: Reply, *, packages: int
+    ) -> asyncio.Future[Response]:
+        """A relay's whole epoch, of so many capsules."""
         self._present.check_epoch(deposit.epoch, self._clock.now())
         groups = [(deposit.epoch, group) for group in packed]
         size = sum(len(group) for group in packed)
-        return self._add(_Item(reply, size, deposit.epoch, groups=groups, deposit=deposit))
+        return self._add(_Item(reply, size, deposit.epoch, groups=groups, deposit=deposit, packages=packages))
 
     def _epoch(self, key_id: int) -> int:
         epoch = self._present.epoch_of(key_id)
@@ -184,6 +197,14 @@ class Ingest:
     # ── committing, in a thread ──────────────────────────────────────────────────────────────────────────────────────
 
     def _commit(self, items: list[_Item]) -> list[Response]:
+        begun = None if self._steady is None else self._steady.now()
+        answers = self._commit_all(items)
+        if self._steady is not None and begun is not None:
+            self._commit_count.add()
+            self._commit_ms.add(self._steady.now() - begun)
+        return answers
+
+    def _commit_all(self, items: list[_Item]) -> list[Response]:
         singles: defaultdict[int, list[bytes]] = defaultdict(list)
         sealed: defaultdict[int, list[bytes]] = defaultdict(list)
         records: defaultdict[int, list[bytes]] = defaultdict(list)
@@ -227,6 +248,9 @@ class Ingest:
         self._waiting_bytes -= sum(item.size for item in items)
         if durable:
             self._stored.add(len(items))
+            for how, opened in (("sealed", False), ("opened", True)):
+                took = sum(item.packages for item in items if item.took and bool(item.record) is opened)
+                self._packages.add(took, how=how)
             self._remembered.update((item.record[:DIGEST_BYTES], None) for item in items if item.record and item.took)
             while len(self._remembered) > self._limits.remembered:
                 del self._remembered[next(iter(self._remembered))]

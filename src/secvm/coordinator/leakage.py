@@ -8,12 +8,14 @@ the abandoned ones too, under the experiment's own assumption. A device reckons 
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from secvm.learning.aggregate.tally import Tally
-from secvm.privacy.experiment_leak import measured_leak, planned_leak
+from secvm.privacy.experiment_leak import PlannedLeak, measured_leak, planned_leak
 from secvm.privacy.label_leakage import auc_of
 from secvm.privacy.statement import Assumption, Terms, epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -27,19 +29,28 @@ class LeakageMeter:
     document: ExperimentDocument
     #: d'² of each tallied round; None where there is no law for the label.
     rounds: dict[int, float | None] = field(default_factory=dict)
+    #: The same as text, made once.
+    _pieces: dict[int, str] = field(default_factory=dict, repr=False)
 
     def watch(self, number: int, tally: Tally) -> None:
         """Take note of a tally."""
         self.rounds[number] = measured_leak(self.document.experiment, tally, hashes=terms_of(self.document).hashes)
 
+    @cached_property
+    def _planned(self) -> PlannedLeak | None:
+        terms = terms_of(self.document)
+        return planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
+
     def content(self, *, told: int) -> dict[str, Any]:
         """For the public status: stable keys, null where there is no number. The ends of ``told`` rounds are public."""
-        terms = terms_of(self.document)
+        found: dict[str, Any] = json.loads(self.text(told=told))
+        return found
+
+    def text(self, *, told: int) -> str:
+        """The same, as it stands in the status."""
+        terms, planned = terms_of(self.document), self._planned
         rounds = {number: one for number, one in self.rounds.items() if number <= told and one is not None}
         formal = terms.why_no_guarantee(Assumption()) is None
-        planned = planned_leak(
-            terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes
-        )
         so_far = None if planned is None else math.fsum(rounds.values())
         found: dict[str, Any] = {
             "formal_guarantee": formal,
@@ -48,11 +59,20 @@ class LeakageMeter:
             "planned_auc": None if planned is None else planned.auc,
             "d_prime": None if so_far is None else math.sqrt(so_far),
             "auc": None if so_far is None else auc_of(so_far),
-            "per_round": [
-                {"round": number, "d_prime": math.sqrt(one), "auc": auc_of(one)} for number, one in rounds.items()
-            ],
         }
-        return {**found, **(_guaranteed(terms, told) if formal else {})}
+        pieces = ",".join(self._piece(number, one) for number, one in rounds.items())
+        guaranteed = "," + as_text(_guaranteed(terms, told))[1:-1] if formal else ""
+        return f'{as_text(found)[:-1]},"per_round":[{pieces}]{guaranteed}}}'
+
+    def _piece(self, number: int, leak: float) -> str:
+        if number not in self._pieces:
+            self._pieces[number] = as_text({"round": number, "d_prime": math.sqrt(leak), "auc": auc_of(leak)})
+        return self._pieces[number]
+
+
+def as_text(content: object) -> str:
+    """JSON as the status is written in."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _guaranteed(terms: Terms, opened: int) -> dict[str, Any]:

@@ -205,6 +205,7 @@ class Coordinator:
             admin_sha256=self._admin_sha256,
             newest_pulse=self._newest_pulse,
             lanes=self._lanes(),
+            steady=SteadyClock(),
         )
         try:
             if self._settings.node is None:

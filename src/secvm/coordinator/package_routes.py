@@ -41,6 +41,7 @@ from secvm.protocol.manifest import RelayCount, read_relay_count
 from secvm.protocol.problems import PROBLEMS, Problem, problem_of
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Handler, Request, Response
+from secvm.runtime.metrics import Metrics
 
 #: For ``HttpServer``: these take more than one capsule. A batch of 1,000 has 133 kB; a deposit's limit is the
 #: operator's choice, and this one is for 500,000 packages.
@@ -67,12 +68,18 @@ class PackageRoutes:
         anybody: bool = False,
         tests: bool = False,
         refresh: Callable[[], Awaitable[None]] | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here. ``anybody``: single
         capsules are taken without one. ``tests``: devices may come directly. ``refresh`` makes what runs as new as the
         moment of the call; it raises ``StoreError``. Without it that is always so.
         """
         self._refresh = refresh
+        self._refused = None
+        if metrics is not None:
+            self._refused = metrics.counter(
+                "refused", "Requests with packages that were refused, by what was wrong.", {"problem": tuple(PROBLEMS)}
+            )
         self._gateway = gateway
         self._ingest = ingest
         self._clock = clock
@@ -108,21 +115,20 @@ class PackageRoutes:
             except RemoteProtocolError as error:
                 if self._refresh is not None and error.problem in _PERHAPS_NEWS:
                     return self._look_again(self._refresh, handler, request.body)
-                return problem_response(problem_of(error))
+                return self._refuse(problem_of(error))
 
         return guarded
 
-    @staticmethod
-    async def _look_again(refresh: Callable[[], Awaitable[None]], handler: _Route, body: bytes) -> Response:
+    async def _look_again(self, refresh: Callable[[], Awaitable[None]], handler: _Route, body: bytes) -> Response:
         try:
             await refresh()
             answer = handler(body, True)
             return await answer if isinstance(answer, Awaitable) else answer
         except RemoteProtocolError as error:
-            return problem_response(problem_of(error))
+            return self._refuse(problem_of(error))
         except StoreError:
             # Nobody knows whether it has a place: it may come again.
-            return problem_response(PROBLEMS["try-later"])
+            return self._refuse(PROBLEMS["try-later"])
 
     def before_body(self, path: str, headers: Mapping[str, str]) -> Response | None:
         """For ``HttpServer``: who has no token need not send a large body, and shall not fill our memory with one."""
@@ -135,6 +141,17 @@ class PackageRoutes:
         found = [hmac.compare_digest(digest, known) for known in self._tokens]
         return scheme.lower() == "bearer" and any(found)
 
+    def _count(self, problem: Problem) -> None:
+        if self._refused is not None:
+            self._refused.add(problem=problem.name)
+
+    def _refuse(self, problem: Problem) -> Response:
+        self._count(problem)
+        return problem_response(problem)
+
+    def _accepted(self, problem: Problem | None) -> Response:
+        return ACCEPTED if problem is None else self._refuse(problem)
+
     # ── from devices, by whatever way ────────────────────────────────────────────────────────────────────────────────
 
     def _forwarded(self, capsule: bytes, final: bool) -> Response | Awaitable[Response]:
@@ -144,13 +161,14 @@ class PackageRoutes:
         if isinstance(opened, Refused):
             if not final and opened.problem.name in _PERHAPS_NEWS:
                 raise RefusedPackageError("a package that has no place here yet", problem=opened.problem.name)
+            self._count(opened.problem)
             return Response(200, opened.answer, RESPONSE_MEDIA_TYPE)
 
         def reply(problem: Problem | None) -> Response:
             if problem is not None:
                 # In clear: the epoch was closed meanwhile, which its key's id tells too. Devices open no answers, and
                 # would take what is under the seal for an acknowledgement.
-                return problem_response(problem)
+                return self._refuse(problem)
             return Response(200, opened.answer(None), RESPONSE_MEDIA_TYPE)
 
         return self._ingest.take_record(opened.epoch, opened.record, reply, opened.spent)
@@ -169,18 +187,18 @@ class PackageRoutes:
             await self._refresh()
             answer = await asyncio.to_thread(self._gateway.fetch, capsule)
         except RemoteProtocolError as error:
-            return problem_response(problem_of(error))
+            return self._refuse(problem_of(error))
         except StoreError:
-            return problem_response(PROBLEMS["try-later"])
+            return self._refuse(PROBLEMS["try-later"])
         return Response(200, answer, RESPONSE_MEDIA_TYPE)
 
     def _capsule(self, capsule: bytes, _final: bool) -> Awaitable[Response]:
-        return self._ingest.take_capsule(capsule, _accepted)
+        return self._ingest.take_capsule(capsule, self._accepted)
 
     # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _batch(self, packed: bytes, _final: bool) -> Awaitable[Response]:
-        return self._ingest.take_batch(packed, _accepted)
+        return self._ingest.take_batch(packed, self._accepted)
 
     async def _deposit(self, body: bytes, _final: bool) -> Response:
         try:
@@ -200,11 +218,13 @@ class PackageRoutes:
                 await asyncio.sleep(0)
             if found != count.capsules:
                 raise MalformedMessageError("a deposit of which the count is not true")
-            return await self._ingest.take_deposit(Deposit(count.epoch, relay, envelope), groups, _accepted)
+            return await self._ingest.take_deposit(
+                Deposit(count.epoch, relay, envelope), groups, self._accepted, packages=found
+            )
         except RemoteProtocolError as error:
-            return problem_response(problem_of(error))
+            return self._refuse(problem_of(error))
         except StoreError:
-            return problem_response(PROBLEMS["try-later"])
+            return self._refuse(PROBLEMS["try-later"])
 
     def _counted(self, envelope: bytes) -> tuple[str, RelayCount]:
         relay, count = self._relay_count(envelope)
@@ -223,10 +243,6 @@ class PackageRoutes:
 
 def _is_of(media_type: str, told: str) -> bool:
     return told == media_type or told.partition(";")[0].strip().lower() == media_type
-
-
-def _accepted(problem: Problem | None) -> Response:
-    return ACCEPTED if problem is None else problem_response(problem)
 
 
 def _split(body: bytes) -> tuple[bytes, bytes]:

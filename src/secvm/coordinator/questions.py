@@ -8,14 +8,7 @@ filled in here:
 are taken (``coordinator.chosen_beacons``). Else it comes from dice that are handed in. Nobody else can check that the
 coordinator did not choose it, so the experiment says so in words (``gateway_note``).
 
-**The budget** B, where none is given. A participant sends exactly B packages in every round, whatever it has to say:
-one tells that it takes part, and the others must hold its update in nearly every round. With F features of H hashes
-each a person fills at most n = F · H + 1 bins, and takes part in m models. Then, on average, at most
-
-    m · n units are sent without thinning,   m · q · n with q,   m · ρ · √n with ρ        (Σ|x| / ‖x‖ ≤ √n, always)
-
-and B leaves room for four standard deviations more: of a person's rounds about one in 30,000 is cut. Without F, or for
-values that are no presence and not thinned by ρ, there is no such bound, and the budget must be given. With cover
+**The budget** B, where none is given: so many packages that nearly every update fits (``privacy.budgets``). With cover
 (``[privacy]``, ``coordinator.cover_question``) B is what its caps need.
 """
 
@@ -23,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import Annotated, Literal
 
 import pydantic
@@ -39,7 +31,7 @@ from secvm.learning.aggregate.robust import Robust
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
-from secvm.learning.thinning import Thinning
+from secvm.privacy import budgets
 from secvm.protocol.experiment_document import (
     ExperimentDocument,
     FeaturesWanted,
@@ -56,15 +48,10 @@ from secvm.protocol.tokens import TokenTerms
 from secvm.runtime.settings import Settings
 
 SALT_BYTES = 16
-#: ρ, rounds and train share where nothing is said of them. The paper's share; the others are secvm train's.
-DEFAULT_RHO = Fraction(3)
-DEFAULT_ROUNDS = {"swift": 30, "pegasos": 200}
 #: Every manifest has the test counts of every pair of labels; a count of eight bytes leaves room for ten million.
 MOST_LABELS = math.isqrt((MAX_MANIFEST_BYTES - 2**16) // 8)
 #: Its first round is announced at once and holds a key until it is over: a later opening is a slip of the pen.
 _FARTHEST_MS = 366 * 86_400_000
-#: Standard deviations of the number of units for which a default budget leaves room.
-_ROOM = 4
 SALT_NOTE = "The salt was drawn by the coordinator's own dice; no public beacon vouches for it."
 
 #: A number as TOML or JSON writes it, or exactly, as text such as "7/10".
@@ -109,6 +96,8 @@ class DescentPart(Settings):
     #: Of swift.
     decay: Number | None = None
     step_size: Number | None = None
+    #: Of the popularity, in shares of its mean: under cover a larger one loses less (``privacy.noise_settings``).
+    floor: Number | None = None
 
 
 class RobustPart(Settings):
@@ -242,7 +231,7 @@ def ask(
         windows=windows,
         floor=told.floor,
         train_share=exact(told.train_share),
-        rounds=DEFAULT_ROUNDS[told.descent.rule] if told.rounds is None else told.rounds,
+        rounds=budgets.DEFAULT_ROUNDS[told.descent.rule] if told.rounds is None else told.rounds,
         coordinator_keys=(key,),
         relays=tuple(Relay(url=relay.url, key=_relay_key(relay), mode=relay.mode) for relay in told.relays),
         privacy=None if cover is None else cover.terms,
@@ -304,7 +293,7 @@ def _learning(told: Specification) -> Experiment:
         labels=told.labels,
         rule=_rule(told.descent),
         loss=Loss(told.loss, None if told.loss_parameter is None else exact(told.loss_parameter)),
-        thinning=_thinning(told.descent),
+        thinning=budgets.thinning_of(told.descent.thinning, rule=told.descent.rule),
         class_weights=weights,
         multiclass=told.multiclass,
         features_per_person=told.features.per_participant,
@@ -316,36 +305,18 @@ def _learning(told: Specification) -> Experiment:
 
 
 def default_budget(experiment: Experiment, *, hashes: int, presence: bool) -> int:
-    """B that holds nearly every update; see above."""
-    if experiment.features_per_person is None:
-        raise BadExperimentError("give a budget, or features.per_participant, from which one is computed")
-    if not presence and experiment.thinning.rho is None:
-        raise BadExperimentError("give a budget: values that are no presence have no bound without thinning by rho")
-    bins = experiment.features_per_person * hashes + 1
-    models = experiment.models.most_per_person
-    most = models * bins
-    if experiment.thinning.active:
-        share = float(experiment.thinning.divisor)
-        mean = models * share * (bins if experiment.thinning.rho is None else math.sqrt(bins))
-        needed = math.ceil(mean + _ROOM * math.sqrt(mean))
-        # Presence also bounds the units themselves.
-        most = min(most, needed) if presence else needed
-    budget = most + 1
-    if budget > MAX_BUDGET:
-        raise BadExperimentError(
-            f"{budget} packages would be needed in every round, and {MAX_BUDGET} are the most: thin, or ask for less"
-        )
-    return max(2, budget)
+    """B that holds nearly every update (``privacy.budgets``), and that can be published."""
+    return budgets.default_budget(experiment, hashes=hashes, presence=presence, most=MAX_BUDGET)
 
 
 def _rule(told: DescentPart) -> DescentRule:
     if told.rule == "swift":
         if not told.lambda_ is told.averaging is told.step_cap is None:
             raise BadExperimentError("descent.lambda, averaging and step_cap belong to pegasos, not to swift")
-        given = {name: getattr(told, name) for name in ("decay", "step_size")}
+        given = {name: getattr(told, name) for name in ("decay", "step_size", "floor")}
         return Swift(**{name: exact(value) for name, value in given.items() if value is not None})
-    if not told.decay is told.step_size is None:
-        raise BadExperimentError("descent.decay and step_size belong to swift, not to pegasos")
+    if not told.decay is told.step_size is told.floor is None:
+        raise BadExperimentError("descent.decay, step_size and floor belong to swift, not to pegasos")
     given = {
         "lambda_": None if told.lambda_ is None else exact(told.lambda_),
         "averaging": told.averaging,
@@ -358,18 +329,6 @@ def _robust(told: RobustPart | None) -> Robust | None:
     if told is None:
         return None
     return Robust(clip=None if told.clip is None else exact(told.clip), trim=told.trim)
-
-
-def _thinning(told: DescentPart) -> Thinning:
-    if told.thinning is None:
-        return Thinning(rho=DEFAULT_RHO) if told.rule == "swift" else Thinning()
-    if told.thinning == "none":
-        if told.rule == "swift":
-            raise BadExperimentError("swift over devices needs thinning: its rows are no packages otherwise")
-        return Thinning()
-    if isinstance(told.thinning, str) and told.thinning.startswith("q="):
-        return Thinning(q=exact(told.thinning[2:]))
-    return Thinning(rho=exact(told.thinning))
 
 
 def _binning(

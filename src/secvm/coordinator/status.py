@@ -4,11 +4,13 @@ Nothing here is more than what signed documents already tell: counts of a round 
 the ending) is public, and of an abandoned round nothing does. Shares come with 95 % intervals, and with the marginal
 baseline that a guess would reach. ``participants`` and ``cells`` are the counts as published. Where there is cover they
 hold it; ``people`` and the shares do not, and its noise is in the intervals.
+
+The document has all rounds and is made anew whenever something changes. How a round ended never changes: its piece is
+made once and kept (``Watchers.pieces``), so that a round more costs a round, and not all of them.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from secvm.coordinator.leakage import LeakageMeter
+from secvm.coordinator.leakage import LeakageMeter, as_text
 from secvm.coordinator.store.port import Standing
 from secvm.learning.aggregate.convergence import Plateau, TwoCycle
 from secvm.learning.aggregate.scoring import Share
@@ -38,6 +40,8 @@ class Watchers:
     leakage: LeakageMeter | None = None
     #: The last round that was looked at.
     seen: int = 0
+    #: Rounds whose end is told, as they stand in the status: how it ended, and the text, by number.
+    pieces: dict[int, tuple[LastRound, str]] = field(default_factory=dict, repr=False)
     stop: bool = False
 
     def watch(self, number: int, tally: Tally | None) -> None:
@@ -84,13 +88,21 @@ def status(
         "budget": document.budget,
         "privacy": privacy_told(document),
         "test": document.test,
-        "rounds": [_told(one, document) for one in rounds],
-        "leakage": (watchers.leakage or LeakageMeter(document)).content(
-            told=sum(one.last is not None for one in rounds)
-        ),
-        "notes": _notes(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds),
     }
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    leakage = (watchers.leakage or LeakageMeter(document)).text(told=sum(one.last is not None for one in rounds))
+    notes = _notes(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds)
+    pieces = ",".join(_piece(one, document, watchers.pieces) for one in rounds)
+    return f'{as_text(content)[:-1]},"rounds":[{pieces}],"leakage":{leakage},"notes":{as_text(notes)}}}'.encode()
+
+
+def _piece(one: TellableRound, document: ExperimentDocument, pieces: dict[int, tuple[LastRound, str]]) -> str:
+    kept = pieces.get(one.number)
+    if kept is not None and kept[0] is one.last:
+        return kept[1]
+    text = as_text(_told(one, document))
+    if one.last is not None:
+        pieces[one.number] = one.last, text
+    return text
 
 
 def _told(one: TellableRound, document: ExperimentDocument) -> dict[str, Any]:

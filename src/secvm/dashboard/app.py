@@ -161,16 +161,16 @@ class _Events:
         except TooManyListenersError:
             await problem(503, "too many are listening already")(scope, receive, send)
             return
-        now = self._hub.frame("now", orjson.dumps(self._watcher.now()))
-        listener.queue.put_nowait(now)
+        listener.put(self._hub.frame("now", orjson.dumps(self._watcher.now())))
         listener.task = asyncio.current_task()
         leaving = asyncio.ensure_future(_until_left(receive, listener))
         try:
             headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             while not listener.gone.is_set():
-                frame = await listener.queue.get()
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
+                frame = await listener.next()
+                if frame:
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         except asyncio.CancelledError:
             # Let go because it was too slow, or because all is over; anybody else's wish to end us is passed on.

@@ -31,8 +31,9 @@ class Limits:
     """How much the hub holds."""
 
     listeners: int = 100
-    #: Events that one listener may be behind.
-    waiting: int = 100
+    #: Events that one listener may be behind, and their bytes. Many come at once where there are many experiments.
+    waiting: int = 2000
+    waiting_bytes: int = 2**22
     #: Events that are kept for those who come again, and their bytes.
     kept: int = 1000
     kept_bytes: int = 2**23
@@ -43,10 +44,23 @@ class Listener:
     """Somebody who listens."""
 
     queue: asyncio.Queue[bytes]
+    #: Bytes in the queue.
+    waiting_bytes: int = 0
     #: Whoever writes to them; cancelled when they are let go.
     task: asyncio.Task[Any] | None = None
     #: Set when there will be no more: they were too slow, or the hub is closed.
     gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, frame: bytes) -> None:
+        """One more that is to be written; nothing in it: look whether all is over."""
+        self.waiting_bytes += len(frame)
+        self.queue.put_nowait(frame)
+
+    async def next(self) -> bytes:
+        """What is to be written next."""
+        frame = await self.queue.get()
+        self.waiting_bytes -= len(frame)
+        return frame
 
 
 class Hub:
@@ -89,11 +103,9 @@ class Hub:
         """Listen from now on, or from after the event of this number."""
         if self._closed or len(self._listeners) >= self._limits.listeners:
             raise TooManyListenersError
-        listener = Listener(asyncio.Queue(self._limits.waiting + self._limits.kept + 2))
-        listener.queue.put_nowait(b"retry: %d\n\n" % RETRY_MS)
-        if last_id:
-            for frame in self._since(last_id):
-                listener.queue.put_nowait(frame)
+        listener = Listener(asyncio.Queue())
+        for frame in (b"retry: %d\n\n" % RETRY_MS, *(self._since(last_id) if last_id else ())):
+            listener.put(frame)
         self._listeners.add(listener)
         return listener
 
@@ -106,7 +118,9 @@ class Hub:
         """No more events, no more listeners."""
         self._closed = True
         for listener in tuple(self._listeners):
-            self._let_go(listener)
+            self.leave(listener)
+            # Wakes whoever writes to them; who is stuck in writing is ended with the process.
+            listener.put(b"")
 
     def _since(self, last_id: str) -> list[bytes]:
         match = _ID.fullmatch(last_id)
@@ -122,10 +136,12 @@ class Hub:
 
     def _send(self, frame: bytes) -> None:
         for listener in tuple(self._listeners):
-            if listener.queue.qsize() >= self._limits.waiting and listener.task is not None:
+            # Before its first event is written nobody can be slow.
+            late = listener.queue.qsize() >= self._limits.waiting or listener.waiting_bytes > self._limits.waiting_bytes
+            if late and listener.task is not None:
                 self._let_go(listener)
             else:
-                listener.queue.put_nowait(frame)
+                listener.put(frame)
 
     def _let_go(self, listener: Listener) -> None:
         self.leave(listener)

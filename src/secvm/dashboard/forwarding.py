@@ -40,7 +40,9 @@ class Forwarding:
 
     async def answer(self, request: Request) -> Response:
         """Pass one request on."""
-        rest = request.url.path.removeprefix(PREFIX)
+        # As it was sent: what is written in another way is another path.
+        sent: bytes = request.scope.get("raw_path") or b""
+        rest = sent.decode("latin-1").removeprefix(PREFIX)
         methods = next((methods for path, methods in _ROUTES if path.fullmatch(rest)), None)
         if methods is None:
             return problem(404, "there is nothing here")

@@ -18,6 +18,7 @@ import urllib.parse
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secvm.dashboard.answers import problem
@@ -100,9 +101,6 @@ class Guard:
             return
         try:
             await self._app(scope, _Bounded(receive), say)
-        except _TooLongError:
-            if not begun:
-                await problem(413, "this is too long")(scope, receive, say)
         except Exception:
             # What it is stays here: it may hold anything.
             if begun:
@@ -148,10 +146,6 @@ class Guard:
         return host[1] is None or (found[1] or default) == host[1]
 
 
-class _TooLongError(Exception):
-    """More was sent than was said, or than may be."""
-
-
 class _Bounded:
     """Receives a body up to the limit."""
 
@@ -163,5 +157,5 @@ class _Bounded:
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
             if self._size > MOST_BODY_BYTES:
-                raise _TooLongError
+                raise HTTPException(413, "this is too long")
         return message

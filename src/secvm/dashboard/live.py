@@ -31,7 +31,7 @@ class _Seen:
     now: int
     packages: float | None
     commits: float
-    commit_s: float
+    commit_ms: float
 
 
 @dataclass
@@ -56,8 +56,8 @@ class Live:
                 steady,
                 now,
                 packages,
-                figures.get(("commit_seconds_count",), 0.0),
-                figures.get(("commit_seconds_sum",), 0.0),
+                figures.get(("commits_total",), 0.0),
+                figures.get(("commit_milliseconds_total",), 0.0),
             )
         )
         # One older than the span stays, so that the rate is over all of it.
@@ -89,7 +89,7 @@ class Live:
             if first.packages is not None and last.packages is not None:
                 rate = 1000 * (last.packages - first.packages) / (last.steady - first.steady)
             if last.commits > first.commits:
-                commit_ms = 1000 * (last.commit_s - first.commit_s) / (last.commits - first.commits)
+                commit_ms = (last.commit_ms - first.commit_ms) / (last.commits - first.commits)
         return {"packages_per_s": rate, "commit_ms": commit_ms}
 
     def round_so_far(
@@ -138,14 +138,15 @@ def totals(figures: Figures) -> dict[str, Any]:
     backlog = None
     if sealed is not None and opened is not None:
         backlog = max(0, int(sealed) - opened - (dropped or 0))
+    started = figures.get(("start_time_seconds",))
     return {
+        "started_at": None if started is None else int(1000 * started),
         "packages_total": one("packages_total"),
         "refused_total": refused,
         "stored_total": one("stored_requests_total"),
         "commit_faults_total": one("commit_faults_total"),
         "opened_total": opened,
         "opener_faults_total": one("opener_faults_total"),
-        "waiting": one("commits_waiting"),
         "backlog": backlog,
         "admin_refused_total": one("admin_refused_total"),
         "opening_lanes": one("opening_lanes"),

@@ -20,6 +20,7 @@ from secvm.dashboard.events import Hub
 from secvm.dashboard.forwarding import Forwarding
 from secvm.dashboard.guard import names_of
 from secvm.dashboard.nights import time_zone
+from secvm.dashboard.plan import Planner
 from secvm.dashboard.reading import Reader, checked_url
 from secvm.dashboard.settings import DashboardSettings
 from secvm.dashboard.shell import Shell
@@ -45,7 +46,7 @@ def serve(settings: DashboardSettings, *, audit: AuditOnce | None, listening: Ca
     told = settings.testing.clock
     clock: Clock = SystemClock() if told is None else SteeredClock(told)
     log = Log(sys.stderr, clock, "dashboard")
-    dashboard = Dashboard(settings, clock=clock, steady=SteadyClock(), audit=audit)
+    dashboard = Dashboard(settings, clock=clock, steady=SteadyClock(), audit=audit, plan=Planner())
     run_service(lambda stop: dashboard.run(stop, listening), log=log)
 
 

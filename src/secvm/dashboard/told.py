@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import orjson
 import pydantic
+import pydantic.dataclasses
 
 from secvm.errors import MalformedMessageError
 
@@ -45,10 +46,11 @@ OVER = ("stopped", "finished")
 LIVE = ("announced", "open", "closing")
 
 
+_STRICTLY = pydantic.ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True, allow_inf_nan=False)
+
+
 class _Told(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(
-        extra="ignore", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
-    )
+    model_config = pydantic.ConfigDict(**_STRICTLY, frozen=True)
 
 
 class Listed(_Told):
@@ -59,7 +61,11 @@ class Listed(_Told):
     standing: Standing
 
 
-class Share(_Told):
+# There are very many of these: without a dictionary in each, ten thousand rounds fit in a few megabytes.
+
+
+@pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
+class Share:
     """A share with its interval; no value where nobody was counted."""
 
     value: Number | None
@@ -67,7 +73,8 @@ class Share(_Told):
     high: Number
 
 
-class ToldRound(_Told):
+@pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
+class ToldRound:
     """One round, as far as it is public."""
 
     number: Annotated[int, pydantic.Field(ge=1, le=_MOST_ROUNDS)]
@@ -84,7 +91,8 @@ class ToldRound(_Told):
     baseline: dict[Label, Share] | None = None
 
 
-class RoundLeak(_Told):
+@pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
+class RoundLeak:
     """What one round's tally gave away."""
 
     round: Annotated[int, pydantic.Field(ge=1, le=_MOST_ROUNDS)]
@@ -126,7 +134,7 @@ class Status:
         head: _Head,
         rounds: list[ToldRound],
         leaks: dict[int, RoundLeak],
-        raw: tuple[list[Any], list[Any]],
+        marks: tuple[list[int], list[int]],
         changed: list[int],
     ) -> None:
         self.experiment, self.standing, self.labels = head.experiment, head.standing, tuple(head.labels)
@@ -136,8 +144,8 @@ class Status:
         self.leaks = leaks
         #: Numbers of rounds that are not as they were in the status before.
         self.changed = changed
-        #: As it stood there, to be compared.
-        self.raw = raw
+        #: Hashes of every round and leak as they stood there, to be compared.
+        self.marks = marks
 
     def facts(self) -> tuple[object, ...]:
         """All but the rounds, to be compared."""
@@ -147,31 +155,35 @@ class Status:
     def read(cls, data: bytes, *, digest: str, before: Status | None = None) -> Status:
         """Out of the bytes that were served for this experiment."""
         content = _object(data, "the status")
+        rounds_told = content.pop("rounds", None)
+        leakage = content.get("leakage")
+        leaks_told = leakage.pop("per_round", []) if isinstance(leakage, dict) else None
         head = _checked(_HEAD, content, "the status")
         if head.experiment != digest:
             raise MalformedMessageError("the status is that of another experiment")
-        raw_rounds = _list(content.get("rounds"), "the status", _MOST_ROUNDS)
-        raw_leaks = _list(content["leakage"].get("per_round", []), "the status", _MOST_ROUNDS)
-        same = before is not None and before.labels == tuple(head.labels)
-        old_rounds, old_leaks = before.raw if before is not None and same else ([], [])
+        pieces = [orjson.dumps(one) for one in _list(rounds_told, "the status", _MOST_ROUNDS)]
+        leaked = [orjson.dumps(one) for one in _list(leaks_told, "the status", _MOST_ROUNDS)]
+        marks = [hash(piece) for piece in pieces], [hash(piece) for piece in leaked]
+        if before is not None and before.labels != tuple(head.labels):
+            before = None
+        old_rounds, old_leaks = ([], []) if before is None else before.marks
         rounds, changed = [], set()
-        for place, raw in enumerate(raw_rounds):
-            if place < len(old_rounds) and raw == old_rounds[place]:
-                assert before is not None
+        for place, piece in enumerate(pieces):
+            if before is not None and place < len(old_rounds) and marks[0][place] == old_rounds[place]:
                 rounds.append(before.rounds[place])
                 continue
-            one = _checked(_ROUND, raw, "a round")
+            one = _checked_text(_ROUND, piece, "a round")
             if one.number != place + 1:
                 raise MalformedMessageError("the rounds of the status are not in order")
             _check_labels(one, head.labels)
             rounds.append(one)
             changed.add(one.number)
-        leaks = dict(before.leaks) if before is not None and raw_leaks[: len(old_leaks)] == old_leaks else {}
-        for raw in raw_leaks[len(leaks) :]:
-            leak = _checked(_LEAK, raw, "the leakage meter")
+        leaks = dict(before.leaks) if before is not None and marks[1][: len(old_leaks)] == old_leaks else {}
+        for piece in leaked[len(leaks) :]:
+            leak = _checked_text(_LEAK, piece, "the leakage meter")
             leaks[leak.round] = leak
             changed.add(leak.round)
-        return cls(head, rounds, leaks, (raw_rounds, raw_leaks), sorted(n for n in changed if n <= len(rounds)))
+        return cls(head, rounds, leaks, marks, sorted(n for n in changed if n <= len(rounds)))
 
 
 def _check_labels(one: ToldRound, labels: Sequence[str]) -> None:
@@ -180,7 +192,9 @@ def _check_labels(one: ToldRound, labels: Sequence[str]) -> None:
             raise MalformedMessageError("a round of the status has other labels than its experiment")
 
 
-_HEAD, _ROUND, _LEAK = (pydantic.TypeAdapter(kind) for kind in (_Head, ToldRound, RoundLeak))
+_HEAD: pydantic.TypeAdapter[_Head] = pydantic.TypeAdapter(_Head)
+_ROUND: pydantic.TypeAdapter[ToldRound] = pydantic.TypeAdapter(ToldRound)
+_LEAK: pydantic.TypeAdapter[RoundLeak] = pydantic.TypeAdapter(RoundLeak)
 _LISTED: pydantic.TypeAdapter[Listed] = pydantic.TypeAdapter(Listed)
 
 
@@ -216,7 +230,6 @@ class Health(_Told):
     """``/health``."""
 
     status: Annotated[str, pydantic.Field(max_length=40)]
-    started_at: Instant | None = None
     node: Node | None = None
     log: LogHealth | None = None
 
@@ -271,8 +284,12 @@ def _list(found: object, what: str, longest: int) -> list[Any]:
 
 
 def _checked(kind: pydantic.TypeAdapter[Any], raw: object, what: str) -> Any:
+    return _checked_text(kind, orjson.dumps(raw), what)
+
+
+def _checked_text(kind: pydantic.TypeAdapter[Any], data: bytes, what: str) -> Any:
     try:
-        return kind.validate_python(raw)
+        return kind.validate_json(data)
     except (pydantic.ValidationError, RecursionError):
         # Not which value, nor where: it may be anything.
         raise MalformedMessageError(f"{what} is not written as it should be") from None

@@ -296,7 +296,6 @@ class Watcher:
             **self._live.rates(),
             **totals(self._live.figures),
             "node": None if health is None or health.node is None else health.node.model_dump(),
-            "started_at": None if health is None else health.started_at,
             "logs": None if health is None or health.log is None else health.log.model_dump(),
             "log": None if self._directory is None else self._directory.content(),
             "witnesses": logs.witnesses(seen),

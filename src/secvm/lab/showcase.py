@@ -10,6 +10,7 @@ Between two calls of ``play`` nothing moves but what somebody does on a page.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -91,13 +92,17 @@ class Showcase:
         """What an operator types."""
         return self.federation.admin_key
 
-    def play(self, rounds: int = 1) -> None:
-        """So many rounds from opening to publication."""
-        for _ in range(rounds):
+    def play(self, rounds: int = 1, *, midway: Callable[[], None] | None = None) -> None:
+        """So many rounds from opening to publication. ``midway``: called in the last one, while half of its window is
+        over and time stands still.
+        """
+        for left in reversed(range(rounds)):
+            number = self.played + 1
+            look = None if midway is None or left else _Once(self.federation, number, midway)
             self.federation.play_round(
-                self.played + 1, attending=self._plan.participants, budget=self._experiment.budget or 0
+                number, attending=self.participants, budget=self._experiment.budget or 0, look=look
             )
-            self.played += 1
+            self.played = number
 
     def status(self) -> dict[str, Any]:
         """The coordinator's own public word on the experiment."""
@@ -109,3 +114,21 @@ class Showcase:
     def operate(self, what: str) -> None:
         """Pause, resume or stop, as an operator with the key and without a page."""
         self.federation.ask(COORDINATOR, "POST", f"/admin/experiments/{self.digest}/{what}", admin=True)
+
+
+class _Once:
+    """Looks at the clock of an open round, and does something when it is in the middle of it."""
+
+    def __init__(self, federation: Federation, number: int, do: Callable[[], None]) -> None:
+        self._clock, self._do = federation.clock, do
+        self._at: int | None = federation.opens_at(number) + 500 * federation.pace.length_s
+
+    def __call__(self, now: int) -> None:
+        if self._at is None or now < self._at:
+            return
+        self._at = None
+        resume = self._clock.freeze()
+        try:
+            self._do()
+        finally:
+            resume()

@@ -74,9 +74,8 @@ class MostLeakage:
                 "this experiment has no formal guarantee, and for a label that is a number nobody knows the risk",
                 next_step=_how("--accept-leakage", "auc", "1"),
             )
-        # Towards what would be accepted: a limit rounded down would refuse again.
-        needed = math.ceil(1000 * statement.leak.auc) / 1000
         if statement.leak.auc > limit:
+            needed = _rounded_up(statement.leak.auc, 1000)
             raise ConsentRefusedError(
                 "this experiment has no formal guarantee, and would let whoever knows your features tell your label"
                 f" with an AUC of {needed:.3f}; this device agrees to {limit:g} at most",
@@ -99,7 +98,7 @@ class MostEpsilon:
                 f"this experiment guarantees nothing if only {own.honest:,} devices are honest, as this device assumes",
                 next_step="What it assumes: honest_share and participants under [consent] in the settings.",
             )
-        needed = math.ceil(100 * own.epsilon) / 100
+        needed = _rounded_up(own.epsilon, 100)
         raise ConsentRefusedError(
             f"this experiment's guarantee is ε = {needed:.2f} if {own.honest:,} devices are honest, as this device"
             f" assumes; it agrees to {limit:g} at most",
@@ -171,6 +170,19 @@ class UnsafeAcceptAnything:
 
     def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
         pass
+
+
+def needed_for(statement: PrivacyStatement) -> Accepted | None:
+    """What the person would have to accept for this experiment; None: no number helps."""
+    if statement.own is not None:
+        own = statement.own.epsilon
+        return None if math.isinf(own) else Accepted(epsilon=_rounded_up(own, 100))
+    return Accepted(auc=1.0 if statement.leak is None else _rounded_up(statement.leak.auc, 1000))
+
+
+def _rounded_up(number: float, parts: int) -> float:
+    """Towards what would be accepted: a limit rounded down would refuse again."""
+    return math.ceil(parts * number) / parts
 
 
 def default_policy(

@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secvm.errors import BadInputError, LocalProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
+from secvm.participant import deciding
 from secvm.participant.consent import NOTHING, Accepted, Consent
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
-from secvm.participant.joining import pin_person
-from secvm.participant.ledger import check_room
 from secvm.participant.membership import Due, Membership
 from secvm.participant.models import ModelShelf
 from secvm.participant.sealing import gateway_seal
@@ -29,7 +27,7 @@ from secvm.participant.surroundings import Surroundings, TrustPolicy
 from secvm.participant.traffic import Traffic
 from secvm.participant.transport import OVERHEAD_BYTES, Transport, relay_for
 from secvm.participant.vault import Vault
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.experiment_document import read_published
 from secvm.protocol.session_memory import NEVER
 
 #: About a hundred rounds of a hundred packages.
@@ -124,29 +122,23 @@ class Device:
         salt: bytes | None = None,
         accepted: Accepted = NOTHING,
     ) -> None:
-        """Take part: the person has agreed to the experiment of this digest.
-
-        ``salt`` is the one that its beacons fixed, where it names some (``salting.fetch_salt``). ``accepted`` is what
-        the person agrees to here beyond the device's own consent.
-        """
-        document = read_published(envelope, digest=digest)
-        self._check(document)
-        self._policy.check(document)
-        self._consent.check(document, accepted)
-        known = self.state.record(digest)
-        if known is not None and known.status is not Status.DECLINED:
-            # Before anything is drawn.
-            raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
-        check_room(self.state, document, self._consent, accepted)
-        dice = self._dice_for(document)
-        person = pin_person(document, vault, dice, source=source, vocabulary=vocabulary, salt=salt)
-        self.state.join(digest, envelope, person, salt=salt, accepted=accepted)
+        """Take part: the person has agreed to the experiment of this digest (``deciding.join``)."""
+        deciding.join(
+            self.state,
+            digest,
+            envelope,
+            vault,
+            transport=self._transport,
+            dice_for=self._dice_for,
+            policy=self._policy,
+            consent=self._consent,
+            only_tests=self._only_tests,
+            source=source,
+            vocabulary=vocabulary,
+            salt=salt,
+            accepted=accepted,
+        )
         self._look()
-
-    def _check(self, document: ExperimentDocument) -> None:
-        self._transport.check(document)
-        if self._only_tests and not document.test:
-            raise LocalProtocolError("with a clock for tests, only experiments that are marked as a test can be joined")
 
     # ── what the host asks ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -221,6 +213,6 @@ class Device:
 
     def _take_up(self, record: Record, now: int) -> None:
         document = read_published(record.envelope, digest=record.digest)
-        self._check(document)
+        deciding.check_way(document, self._transport, only_tests=self._only_tests)
         dice = self._dice_for(document)
         self.memberships[record.digest] = Membership(self._around, record, document, dice, now=now)

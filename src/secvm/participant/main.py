@@ -14,8 +14,11 @@ import sys
 from pathlib import Path
 
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
+from secvm.learning.individual.binning import VocabularyBinning
+from secvm.participant import deciding
+from secvm.participant.consent import NOTHING, Accepted
 from secvm.participant.device import Device, Limits
-from secvm.participant.device_lock import open_lock
+from secvm.participant.device_lock import DeviceLock, open_lock
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.models import ModelShelf
@@ -148,6 +151,53 @@ def open_device(
         limits=Limits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
         only_tests=testing is not None,
     )
+
+
+def state_of(settings: ParticipantSettings, lock: DeviceLock | None) -> DeviceState:
+    """The state of the device in the settings' folder, to look at or to decide; see ``deciding``."""
+    unsynced = settings.testing is not None and settings.testing.unsafe_unsynced
+    return DeviceState(settings.device.folder, unsafe_unsynced=unsynced, lock=lock)
+
+
+def dice_of(settings: ParticipantSettings) -> DiceFor:
+    """What decides which of a person's features take part."""
+    return _dice(settings.testing, 0)
+
+
+def join(
+    settings: ParticipantSettings,
+    transport: Transport,
+    digest: str,
+    envelope: bytes,
+    *,
+    passphrase: Passphrase | None = None,
+    source: str | None = None,
+    vocabulary: VocabularyBinning | None = None,
+    salt: bytes | None = None,
+    accepted: Accepted = NOTHING,
+) -> None:
+    """Let the device of these settings join, whether it runs meanwhile or not."""
+    lock = open_lock(settings.device.folder, passphrase, os.urandom)
+    state = state_of(settings, lock)
+    try:
+        with Vault(settings.device.folder, lock=lock) as vault:
+            deciding.join(
+                state,
+                digest,
+                envelope,
+                vault,
+                transport=transport,
+                dice_for=dice_of(settings),
+                policy=settings.policy(),
+                consent=settings.consent.consent(without_log=settings.trust.without_log),
+                only_tests=settings.testing is not None,
+                source=source,
+                vocabulary=vocabulary,
+                salt=salt,
+                accepted=accepted,
+            )
+    finally:
+        state.close()
 
 
 async def open_devices(

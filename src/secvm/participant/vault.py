@@ -34,6 +34,7 @@ from secvm.participant.device_lock import DeviceLock, refuse_locked
 from secvm.participant.locked_vault import LockedVault, remove_plain
 from secvm.people.person import MAX_VALUE
 
+FILE = "vault.db"
 #: "SecV", in the header of the file: another program's database is not taken for a vault.
 _APPLICATION = 0x53656356
 _VERSION = 1
@@ -59,7 +60,7 @@ class Vault:
         self, folder: str | os.PathLike[str], *, unsafe_unsynced: bool = False, lock: DeviceLock | None = None
     ) -> None:
         """``lock``: of a device with a passphrase. Without one, a device that has a lock is refused."""
-        self._path = Path(folder) / "vault.db"
+        self._path = Path(folder) / FILE
         self._locked: LockedVault | None = None
         if lock is not None:
             self._locked = LockedVault(self._path.parent, lock)
@@ -157,6 +158,11 @@ class Vault:
         """How many questions the person has answered."""
         with _told(self._path):
             return int(self._db.execute("SELECT count(*) FROM labels").fetchone()[0])
+
+    def answered(self) -> list[str]:
+        """Names of the questions that the person has answered, and not what."""
+        with _told(self._path):
+            return [str(name) for (name,) in self._db.execute("SELECT name FROM labels ORDER BY name").fetchall()]
 
     # ── forgetting ───────────────────────────────────────────────────────────────────────────────────────────────────
 

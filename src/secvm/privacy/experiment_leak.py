@@ -8,8 +8,9 @@ stand adds q · bins / V, with V the people who send on that side:
 
 Two labels have one model and two sides: the law as it is printed. The pair that is easiest to tell apart counts.
 
-- **Planned**: everybody who trains sends, and labels are equally frequent. In later rounds fewer send, and so each of
-  them is easier to find; thinning's q is that of a person with F features, of whom there are as many as F says.
+- **Planned**: everybody who trains sends, and labels are equally frequent, unless their shares are told. In later
+  rounds fewer send, and so each of them is easier to find; thinning's q is that of a person with F features, of whom
+  there are as many as F says.
 - **Measured**: every violator has a unit of the bias, sent with the same q as the others. So a side's bias count is
   about q V, and q · bins / V is q² · bins over that count. Counts are public: anybody can do this.
 
@@ -55,15 +56,23 @@ class PlannedLeak:
 
 @lru_cache(maxsize=256)
 def planned_leak(
-    experiment: Experiment, *, train_participants: float, rounds: int, hashes: int = 1
+    experiment: Experiment,
+    *,
+    train_participants: float,
+    rounds: int,
+    hashes: int = 1,
+    shares: tuple[float, ...] | None = None,
 ) -> PlannedLeak | None:
-    """At so many train participants in a round, of all labels together; None: the label is a number, and has no law."""
+    """At so many train participants in a round, of all labels together; None: the label is a number, and has no law.
+
+    ``shares``: of each label, where they are known; equal, unless told.
+    """
     if experiment.loss.regression:
         return None
     labels = len(experiment.labels)
-    people = [train_participants / labels] * labels
+    people = [train_participants * share for share in shares or (1 / labels,) * labels]
     signs = experiment.models.signs
-    senders = np.array([(signs == side).sum(axis=0) * people[0] for side in (1, -1)])
+    senders = np.array([np.array(people) @ (signs == side) for side in (1, -1)])
     once = keep_share(experiment, hashes=hashes) * experiment.n_bins * _easiest(signs, senders)
     return PlannedLeak(
         participants=train_participants,

@@ -90,10 +90,15 @@ def noise_settings(
     if rho is None:
         wanted = 1 / (1 / length + THINNING * noise**2 * people * length)
         rho = Fraction(round(_PARTS * max(wanted, 1.0)), _PARTS)
-    floor = Fraction(round(_PARTS * FLOOR * noise * (bins + 1) / length), _PARTS)
     return NoiseSettings(
         rounds=rounds,
         rho=rho,
-        floor=max(Swift().floor, floor),
+        floor=floor_for(noise, bins=bins, cells=cells),
         noise_to_signal=noise * math.sqrt(bins + 1),
     )
+
+
+def floor_for(noise: float, *, bins: int, cells: int) -> Fraction:
+    """Swift's floor under this noise in each bin of a round's mean direction; ``cells``: of a person, with the bias."""
+    floor = Fraction(round(_PARTS * FLOOR * noise * (bins + 1) / math.sqrt(cells)), _PARTS)
+    return max(Swift().floor, floor)

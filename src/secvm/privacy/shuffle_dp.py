@@ -28,7 +28,7 @@ from secvm.privacy.accountant import Adjacency, Contribution, Mechanism, Sight, 
 from secvm.privacy.cover_loss import smallest_cap
 
 #: Of δ: for caps on cover, and for the cap on a person's own units. The noise has the rest.
-_OVERFLOW_SHARE, _CUT_SHARE = 0.1, 0.02
+OVERFLOW_SHARE, CUT_SHARE = 0.1, 0.02
 #: Odds are planned in these steps: of train cells, and of the others, whose odds are small.
 _ODDS_STEPS, _FINE_ODDS_STEPS = 64, 4096
 #: Participation cells alone keep this share of ε.
@@ -36,7 +36,7 @@ PARTICIPATION = 0.2
 #: Shapes that ``plan`` tries when it may choose: it takes the one with the smallest budget.
 SHAPES = (15, 20, 30, 45, 60, 90, 120, 180, 240)
 #: Shares of a device that are tried for cells that are few.
-_SHARES = (Fraction(1, 8), Fraction(1), Fraction(8))
+FEW_CELL_SHARES = (Fraction(1, 8), Fraction(1), Fraction(8))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +127,47 @@ def plan(
     than assumed. ``labels`` is the number of labels, 1 for numbers; without it the plan is about train cells alone,
     and no experiment can be made of it.
     """
+    asked = asked_for(
+        epsilon=epsilon,
+        delta=delta,
+        rounds=rounds,
+        features=features,
+        models=models,
+        hashes=hashes,
+        bins=bins,
+        thinning=thinning,
+        participants=participants,
+        gamma=gamma,
+        violable=violable,
+        labels=labels,
+        train_share=train_share,
+    )
+    made = partial(_plan, asked, asked.few_cells())
+    if shape is not None:
+        return made(shape)
+    found = [one for one in map(partial(_or_none, made), SHAPES) if one is not None]
+    if not found:
+        raise BadExperimentError("no cover that a device could send keeps this ε and δ")
+    return min(found, key=lambda one: one.budget)
+
+
+def asked_for(
+    *,
+    epsilon: float,
+    delta: float,
+    rounds: int,
+    features: int,
+    models: int = 1,
+    hashes: int = 1,
+    bins: int,
+    thinning: Thinning | None = None,
+    participants: int,
+    gamma: Fraction | float = 1.0,
+    violable: int | None = None,
+    labels: int | None = None,
+    train_share: Fraction | float = 1.0,
+) -> Asked:
+    """What ``plan`` plans for, refused where it makes no sense."""
     share = exact(gamma)
     if not (0 < epsilon <= 32 and 0 < delta < 1 and 0 < share <= 1):
         raise BadExperimentError("ε must lie above 0 and at most at 32, δ between 0 and 1, γ above 0 and at most at 1")
@@ -138,7 +179,7 @@ def plan(
         cells=min(hashes * (features + 1), bins + 1),
         thinning=thinning or Thinning(),
     )
-    asked = _Asked(
+    return Asked(
         epsilon=epsilon,
         delta=delta,
         told=told,
@@ -148,13 +189,6 @@ def plan(
         labels=labels,
         train_share=exact(train_share),
     )
-    made = partial(_plan, asked, asked.few_cells())
-    if shape is not None:
-        return made(shape)
-    found = [one for one in map(partial(_or_none, made), SHAPES) if one is not None]
-    if not found:
-        raise BadExperimentError("no cover that a device could send keeps this ε and δ")
-    return min(found, key=lambda one: one.budget)
 
 
 def epsilon_of(
@@ -205,7 +239,7 @@ def smallest_odds(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class Asked:
     """What a plan is for."""
 
     epsilon: float
@@ -236,9 +270,9 @@ class _Asked:
         return here, self._few(self.labels**2, self.epsilon, (sight(here, self.honest, 1.0, self.told.rounds),))
 
     def _few(self, cells: int, epsilon: float, besides: tuple[Sight, ...]) -> CoverNoise:
-        rounds, for_noise = self.told.rounds, self.delta * (1 - _OVERFLOW_SHARE - _CUT_SHARE)
+        rounds, for_noise = self.told.rounds, self.delta * (1 - OVERFLOW_SHARE - CUT_SHARE)
         found: list[CoverNoise] = []
-        for share in _SHARES:
+        for share in FEW_CELL_SHARES:
             shape = float(self.honest * share)
 
             def shown(p: float, shape: float = shape) -> tuple[Sight, ...]:
@@ -259,7 +293,7 @@ class _Asked:
             raise BadExperimentError(f"a device would send more than {MAX_MEAN} cover packages in a round")
         sized = CoverNoise(cells=cells, share=share, odds=odds, cap=0)
         both, devices = 1 + math.exp(self.epsilon), self.honest * self.told.rounds
-        log_chance = math.log(self.delta * _OVERFLOW_SHARE / (both * devices * self.kinds))
+        log_chance = math.log(self.delta * OVERFLOW_SHARE / (both * devices * self.kinds))
         return replace(sized, cap=smallest_cap(float(cells * share), float(sized.p), log_chance))
 
 
@@ -270,7 +304,7 @@ def _or_none(made: Callable[[int], CoverPlan], shape: int) -> CoverPlan | None:
         return None
 
 
-def _plan(asked: _Asked, few: tuple[CoverNoise | None, CoverNoise | None], shape: int) -> CoverPlan:
+def _plan(asked: Asked, few: tuple[CoverNoise | None, CoverNoise | None], shape: int) -> CoverPlan:
     told, honest, epsilon, delta = asked.told, asked.honest, asked.epsilon, asked.delta
     participation, test = few
     both = 1 + math.exp(epsilon)
@@ -280,9 +314,9 @@ def _plan(asked: _Asked, few: tuple[CoverNoise | None, CoverNoise | None], shape
         return (Sight(float(shape), p, q, looks), *besides)
 
     everybody = [partial(shown, q=q, looks=looks) for q, looks in told.looks()]
-    odds = smallest_odds(everybody, epsilon, delta * (1 - _OVERFLOW_SHARE - _CUT_SHARE))
+    odds = smallest_odds(everybody, epsilon, delta * (1 - OVERFLOW_SHARE - CUT_SHARE))
     real_cap = math.ceil(told.mean_units)
-    while both * told.rounds * math.exp(told.log_cut(real_cap)) > delta * _CUT_SHARE:
+    while both * told.rounds * math.exp(told.log_cut(real_cap)) > delta * CUT_SHARE:
         real_cap += 1
     mechanism = Mechanism(
         contribution=told,

@@ -223,7 +223,7 @@ def guarantee(mechanism: Mechanism, honest: int, delta: float, *, curve: bool = 
         epsilon_flip=epsilon_flip,
         epsilon_flip_round=epsilon_after(mechanism, 1, honest, delta, flip),
         auc=auc_at_most(points),
-        auc_curve=auc_of_curve(mechanism, honest, also=points) if curve and points else None,
+        auc_curve=auc_of_curve(mechanism, honest, also=points) if curve else None,
     )
 
 

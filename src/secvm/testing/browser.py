@@ -55,7 +55,7 @@ def find_chromium(which: Callable[[str], str | None] = shutil.which) -> str:
 def stays_here(url: str) -> bool:
     """Whether asking for this leaves the machine in peace: a loopback address, or no network at all."""
     parts = urlsplit(url)
-    return parts.scheme in {"about", "blob", "data", "chrome-error"} or parts.hostname in _LOOPBACK
+    return parts.scheme in {"about", "blob", "data", "file", "chrome-error"} or parts.hostname in _LOOPBACK
 
 
 class Browser:

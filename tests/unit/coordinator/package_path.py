@@ -20,6 +20,7 @@ from secvm.learning.package import NullPackage, Package, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.sealed_requests import Answer, package_request, read_answer
+from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http_server import HttpServer, Request, Response
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
@@ -127,6 +128,7 @@ async def running(
     tests: bool = True,
     redeemer: Redeemer | None = None,
     refresh: Callable[[], Awaitable[None]] | None = None,
+    metrics: Metrics | None = None,
 ) -> AsyncIterator[Running]:
     """Serve the routes on a free port."""
     store = store or MemoryStore()
@@ -139,7 +141,8 @@ async def running(
         fetched.append(path)
         return (b"the keys of now", "application/ohttp-keys") if path == "/v1/keys" else None
 
-    ingest = Ingest(store, clock, metrics=Metrics("coordinator"), limits=limits, redeemer=redeemer)
+    metrics = metrics or Metrics("coordinator")
+    ingest = Ingest(store, clock, metrics=metrics, limits=limits, redeemer=redeemer, steady=SteadyClock())
     gateway = Gateway(dice=DICE, public=public, date=lambda: DATE, redeemer=redeemer)
     routes = PackageRoutes(
         gateway,
@@ -149,6 +152,7 @@ async def running(
         anybody=anybody,
         tests=tests,
         refresh=refresh,
+        metrics=metrics,
     )
     routes.update(present)
 

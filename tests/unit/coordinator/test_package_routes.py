@@ -18,6 +18,7 @@ from secvm.learning.package import TestPackage
 from secvm.protocol.manifest import RelayCount
 from secvm.protocol.problems import read_problem
 from secvm.protocol.sealed_requests import fetch_request, package_request, read_answer
+from secvm.runtime.metrics import Metrics
 from tests.unit.coordinator.package_path import (
     ACCEPT_UNTIL,
     DATE,
@@ -472,5 +473,28 @@ def test_repro_one_capsule_sent_again_and_again_does_not_fill_the_disk() -> None
             for one in (*sealed[1:], sealed[0]):
                 assert (await path.forward(one)).status == 202
             assert (len(path.opened()), len(set(path.opened()))) == (4, 3)
+
+    asyncio.run(check())
+
+
+def test_packages_and_refusals_are_counted_in_sums_and_commits_are_timed() -> None:
+    async def check() -> None:
+        metrics = Metrics("coordinator")
+        async with running(metrics=metrics) as path:
+            capsules = [sealed_package(train(bin_index)).capsule for bin_index in range(4)]
+            assert (await path.batch(capsules[:3])).status == 202
+            assert (await path.post("/v1/capsule", capsules[3])).status == 202
+            await path.forward(sealed_package(train(9)))
+            assert problem(await path.post("/v1/capsule", b"")) == "wrong-size"
+            # One that is told under its seal what is wrong.
+            assert (await path.forward(sealed_package(train(5), number=ROUND + 1))).status != 202
+        page = metrics.page()[0].decode()
+        assert 'secvm_coordinator_packages_total{how="sealed"} 4.0' in page
+        assert 'secvm_coordinator_packages_total{how="opened"} 1.0' in page
+        assert 'secvm_coordinator_refused_total{problem="wrong-size"} 1.0' in page
+        assert 'secvm_coordinator_refused_total{problem="wrong-round"} 1.0' in page
+        commits = next(line for line in page.splitlines() if line.startswith("secvm_coordinator_commits_total"))
+        assert float(commits.split()[1]) >= 1
+        assert "secvm_coordinator_commit_milliseconds_total" in page
 
     asyncio.run(check())

@@ -86,6 +86,12 @@ def test_the_smallest_specification_gets_the_defaults() -> None:
     assert own == OwnSettings()
 
 
+def test_the_floor_of_the_popularity_can_be_chosen_for_swift_alone() -> None:
+    assert asked(("descent.floor", "9/8"))[0].experiment.rule == Swift(floor=Fraction(9, 8))
+    with pytest.raises(BadInputError, match="belong to swift"):
+        asked(("descent.rule", "pegasos"), ("descent.floor", 1))
+
+
 def test_bins_are_clipped_and_rounds_trimmed_where_the_specification_says_so() -> None:
     document, _ = asked(("robust.clip", "1/4"), ("robust.trim", 3))
     assert document.experiment.robust == Robust(clip=Fraction(1, 4), trim=3)

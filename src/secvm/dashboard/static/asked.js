@@ -1,7 +1,7 @@
 // What an experiment asks of devices, as its signed document has it.
 
-import { el, swap } from "./dom.js";
-import { bytes, clock, count, duration, percent } from "./words.js";
+import { el, section, swap } from "./parts.js";
+import { bytes, clock, count, duration, many, percent, shortened } from "./words.js";
 
 const MODES = {
   round: "shuffles each round as a whole",
@@ -11,12 +11,7 @@ const MODES = {
 
 export function askedPart() {
   const body = el("div", {});
-  const node = el(
-    "section",
-    { "aria-labelledby": "asked-title" },
-    el("h2", { id: "asked-title" }, "What is asked"),
-    body,
-  );
+  const node = section("asked", "What is asked", {}, body);
   return { node, update: (summary, detail) => swap(body, JSON.stringify(detail), () => facts(summary, detail)) };
 }
 
@@ -25,12 +20,13 @@ function told(name, value, text = String(value)) {
 }
 
 function facts(summary, one) {
+  const most = one.features_per_person ?? null;
   const rows = [
     ["Features", one.features?.description ?? one.features?.source ?? null],
     ["Labels", told("labels", (one.labels ?? []).join(","), (one.labels ?? []).join(" · "))],
-    ["Bins", told("bins", one.bins, count(one.bins)), one.hashes ? el("span", {}, ", ", told("hashes", one.hashes), one.hashes === 1 ? " hash" : " hashes") : ", from a public list of words"],
-    ["Features per person", one.features_per_person === null ? "all" : told("features_per_person", one.features_per_person, `at most ${count(one.features_per_person)}`)],
-    ["Packages per round", told("budget", one.budget ?? summary.budget, count(one.budget ?? summary.budget)), size(one)],
+    ["Bins", told("bins", one.bins, count(one.bins)), hashes(one.hashes)],
+    ["Features per person", told("features_per_person", most, most === null ? "all" : `at most ${count(most)}`)],
+    ["Packages per round", told("budget", summary.budget, count(summary.budget)), size(one)],
     ["Floor", `${count(one.floor ?? summary.floor)} who train`],
     ["Who trains", one.train_share ? `${percent(one.train_share)} of devices; the others test` : null],
     ["Windows", one.windows ? windows(one.windows) : null],
@@ -47,6 +43,11 @@ function facts(summary, one) {
   return list;
 }
 
+function hashes(number) {
+  if (!number) return ", from a public list of words";
+  return el("span", {}, ", ", told("hashes", number), number === 1 ? " hash" : " hashes");
+}
+
 function size(one) {
   const all = one.privacy?.bytes_per_round ?? one.privacy?.cover?.bytes_per_round;
   return all ? `, ${bytes(all)}` : null;
@@ -57,16 +58,33 @@ function windows(told) {
   const always = (told.hours ?? []).every(([from, to]) => from === 0 && to === 24);
   const hours = (told.hours ?? []).map(([from, to]) => `${from} to ${to} o'clock`).join(", ");
   const when = always ? "at any hour" : `opening from ${hours} (${told.time_zone})`;
-  return `${long} each, ${when}; late packages are taken for ${duration(1000 * (told.grace_s ?? 0))}; the first not before ${clock(told.first_opening)}`;
+  const late = `late packages are taken for ${duration(1000 * (told.grace_s ?? 0))}`;
+  return `${long} each, ${when}; ${late}; the first not before ${clock(told.first_opening)}`;
 }
 
 function relays(all) {
   if (!all.length) return "none: devices send unsafely, direct";
-  return el("ul", { class: "plain" }, all.map((one) => el("li", {}, el("code", {}, one.url), one.mode ? `, ${MODES[one.mode] ?? one.mode}` : "")));
+  const line = ({ url, mode }) => el("li", {}, el("code", {}, url), mode ? `, ${MODES[mode] ?? mode}` : "");
+  return el("ul", { class: "lines" }, all.map(line));
 }
 
-function log(told) {
-  const names = (told.witnesses ?? []).map((one) => one.name ?? one).join(", ");
-  const quorum = told.quorum ? `; ${count(told.quorum)} of ${count((told.witnesses ?? []).length)} witnesses must cosign` : "";
-  return `${told.name ?? ""}${quorum}${names ? `: ${names}` : ""}`;
+function log(one) {
+  const asked = many((one.witnesses ?? []).length, "witness", "witnesses");
+  const quorum = one.quorum ? `, ${count(one.quorum)} of ${asked} must cosign` : "";
+  const names = one.cosigned ?? [];
+  return el(
+    "div",
+    {},
+    el("div", {}, `${one.name ?? ""}${quorum}`),
+    one.size !== undefined &&
+      el(
+        "div",
+        {},
+        told("log_size", one.size, many(one.size, "entry", "entries")),
+        ", cosigned by ",
+        told("cosigned", names.join(","), names.join(", ") || "nobody yet"),
+        ", root ",
+        el("code", {}, told("log_root", one.root, shortened(one.root, 16))),
+      ),
+  );
 }

@@ -1,41 +1,59 @@
 // The charts of one experiment: they share one stretch of rounds, and only those in sight are drawn anew.
 
 import { Chart } from "./chart.js";
-import { el, reveal, write } from "./dom.js";
-import { figure, has } from "./figures.js";
-import { count } from "./words.js";
+import { el, reveal, write } from "./parts.js";
+import { TITLES, figure, has } from "./figures.js";
+import { count, sentence } from "./words.js";
 
 /** With more rounds than this a page begins with the newest. */
 const MANY = 600;
 const NEWEST = 500;
+/** So many rounds are fetched without much thought. */
+const ALL = 2000;
 const CHOICES = [100, 500, 2000];
 
-/** `names` of figures in `place`, for the experiment of `page`. */
+/** Figures by name, each appended to its element of `places`; the first of them also carries what concerns all. */
 export class Charts {
-  constructor(page, digest, names, place) {
+  constructor(page, digest, places) {
     this.page = page;
     this.digest = digest;
     this.history = page.store.history(digest);
     this.drawn = new Map();
     this.seen = null;
-    this.places = new Map(names.map((name) => [name, el("section", { "data-figure": name, class: "figure" })]));
+    const section = (name) => el("section", { "data-figure": name, class: "figure", "aria-label": TITLES[name] });
+    this.places = new Map(Object.keys(places).map((name) => [name, section(name)]));
     this.state = el("p", { class: "soft", role: "status" }, "Loading the rounds …");
     this.choice = el("div", { class: "row stretch", role: "group", "aria-label": "Rounds shown" });
-    place.append(this.choice, this.state, ...this.places.values());
+    Object.values(places)[0].append(this.choice, this.state);
+    for (const [name, made] of this.places) places[name].append(made);
     this.stretch = asked(page.query());
     this.watcher = new IntersectionObserver((entries) => this.sight(entries), { rootMargin: "200px" });
     this.inSight = new Set();
     this.dirty = new Set();
-    for (const section of this.places.values()) this.watcher.observe(section);
+    for (const made of this.places.values()) this.watcher.observe(made);
   }
 
   /** Fetch what the stretch needs, then draw. `seen`: labels, floor, leakage, cover. */
   async begin(seen) {
     this.seen = { ...seen, history: this.history };
-    const total = Math.max(this.page.store.summary(this.digest)?.rounds_told ?? 0, this.history.total);
-    const first = this.stretch?.from ?? (total > MANY ? total - NEWEST + 1 : 1);
+    const total = this.known();
     if (!this.stretch && total > MANY) this.stretch = { last: NEWEST };
-    await this.fetch(first, this.stretch?.to ?? null);
+    if (this.stretch?.from) await this.around(this.stretch.from, this.stretch.to ?? total);
+    else await this.fetch(this.stretch ? Math.max(1, total - NEWEST + 1) : 1);
+  }
+
+  /** How many rounds there are, as far as is known. */
+  known() {
+    return Math.max(this.page.store.summary(this.digest)?.rounds_told ?? 0, this.history.total);
+  }
+
+  /** A stretch, and as much again on both sides to move into. */
+  around(from, to) {
+    const more = Math.max(NEWEST / 2, to - from + 1);
+    const first = Math.max(1, from - more);
+    // To the end, if that is not far or the figure cannot do without.
+    const near = this.known() - first < ALL || (this.places.has("leakage") && this.places.size === 1);
+    return this.fetch(first, near ? null : to + more);
   }
 
   async fetch(first, to = null) {
@@ -46,14 +64,16 @@ export class Charts {
       await this.history.reach(first, to);
       reveal(this.state, false);
     } catch (fault) {
-      write(this.state, `The rounds could not be loaded: ${fault.message}`);
+      write(this.state, `The rounds could not be loaded. ${sentence(fault.message)}`);
+      if (!this.history.begun) for (const made of this.places.values()) reveal(made, false);
     }
     this.busy = false;
     if (!this.closed) this.update(this.seen);
   }
 
-  /** Something is new: those in sight are drawn with the next frame, the others when they come into sight. */
-  update(seen = null) {
+  /** Something is new: those in sight are drawn with the next frames, the others when they come into sight. `names`:
+   * which figures it concerns. */
+  update(seen = null, names = [...this.places.keys()]) {
     if (seen) this.seen = { ...seen, history: this.history };
     if (!this.seen || !this.history.begun) return;
     this.choices();
@@ -64,7 +84,7 @@ export class Charts {
     }
     for (const [name, section] of this.places) {
       reveal(section, !empty && has(name, this.seen));
-      this.dirty.add(name);
+      if (names.includes(name)) this.dirty.add(name);
     }
     this.soon();
   }
@@ -73,7 +93,15 @@ export class Charts {
     if (this.frame || this.closed) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      for (const name of this.inSight) if (this.dirty.delete(name)) this.draw(name);
+      // One a frame: those in sight, then the others, so that they are there when somebody prints; of many rounds
+      // they are drawn once, and again when somebody comes to them.
+      const open = [...this.dirty].filter((name) => !this.places.get(name).hidden);
+      const many = this.history.columns.number.length > MANY;
+      const next = open.find((name) => this.inSight.has(name)) ?? open.find((name) => !many || !this.drawn.has(name));
+      if (next === undefined) return;
+      this.dirty.delete(next);
+      this.draw(next);
+      this.soon();
     });
   }
 
@@ -89,8 +117,8 @@ export class Charts {
     }
     const made = new Chart(section, spec, {
       actions: true,
-      link: `/experiment/${encodeURIComponent(this.digest)}/${name}`,
-      onRange: (from, to) => this.moved(name, from, to),
+      link: (from, to) => address(this.digest, name, from === null ? (this.stretch ?? {}) : { from, to }),
+      onRange: (from, to, settled) => this.moved(name, from, to, settled),
     });
     this.drawn.set(name, made);
     if (this.stretch) this.range(made);
@@ -113,22 +141,27 @@ export class Charts {
   }
 
   range(chart) {
-    const [from, to] = this.ends();
-    this.telling = true;
-    chart.setRange(from, to);
-    this.telling = false;
+    chart.setRange(...this.ends());
   }
 
-  /** Somebody has moved one chart: the others follow, the address says where, and what is missing is fetched. */
-  moved(name, from, to) {
-    if (this.telling) return;
-    const all = from === null || from === undefined;
+  /** Somebody has moved one chart: the others follow; where it rests, the address says so and what is missing is
+   * fetched. */
+  moved(name, from, to, settled) {
+    const all = from === null;
     this.stretch = all ? null : { from: Math.round(from), to: Math.round(to) };
+    if (!settled) {
+      // With many rounds only the one under the hand moves at once.
+      if (this.history.columns.number.length > MANY) return;
+      for (const [other, chart] of this.drawn) if (other !== name && this.inSight.has(other)) this.range(chart);
+      return;
+    }
     this.page.setQuery(this.stretch ?? { from: null, to: null });
     for (const [other, chart] of this.drawn) if (other !== name) this.range(chart);
     this.choices();
-    const { first } = this.history;
-    if (!this.busy && first > 1 && (all || from <= first)) this.fetch(all ? 1 : Math.max(1, Math.floor(from) - NEWEST));
+    const { first, last, total } = this.history;
+    if (this.busy) return;
+    if (all && (first > 1 || last < total)) this.fetch(1);
+    else if (!all && ((from <= first && first > 1) || (to >= last && last < total))) this.around(from, to);
   }
 
   async choose(last) {
@@ -166,6 +199,13 @@ export class Charts {
     this.watcher.disconnect();
     for (const chart of this.drawn.values()) chart.destroy();
   }
+}
+
+/** Where one figure is alone. */
+function address(digest, name, { from = null, to = null }) {
+  const ends = [from !== null && `from=${Math.round(from)}`, to !== null && `to=${Math.round(to)}`].filter(Boolean);
+  const stretch = ends.length ? `?${ends.join("&")}` : "";
+  return `/experiment/${encodeURIComponent(digest)}/${name}${stretch}`;
 }
 
 /** The stretch that an address asks for; null: none. */

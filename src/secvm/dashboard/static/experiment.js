@@ -2,7 +2,7 @@
 
 import { askedPart } from "./asked.js";
 import { Charts } from "./charts.js";
-import { el, fact, reveal, show, swap, write } from "./dom.js";
+import { el, fact, reveal, section, show, swap, write } from "./parts.js";
 import { FIGURES } from "./figures.js";
 import { operatePart } from "./operate.js";
 import { stand, together } from "./overview.js";
@@ -10,6 +10,9 @@ import { privacyPart } from "./privacy.js";
 import { runningPart } from "./running.js";
 import { abandoned, abandonedWords, warnings } from "./watch.js";
 import { STANDINGS, count, many, percent } from "./words.js";
+
+/** When to ask again for what is still being reckoned. */
+const LATER_MS = 8000;
 
 export function open(main, page) {
   const { store } = page;
@@ -31,21 +34,23 @@ export function open(main, page) {
     question,
     notes,
     running.node,
-    el("section", { "aria-labelledby": "curves-title" }, el("h2", { id: "curves-title" }, "How well it does"), curves, lost),
+    section("curves", "How well it does", {}, curves, lost),
     privacy.node,
     asked.node,
   );
   const waiting = el("p", { class: "soft" }, "Loading the experiment …");
-  main.append(el("p", { class: "back" }, el("a", { href: "/" }, "← All experiments")), el("h1", {}, title), waiting, body);
-  main.classList.add("wide");
-  const charts = new Charts(page, digest, FIGURES, curves);
+  const back = el("p", { class: "back" }, el("a", { href: "/" }, "← All experiments"));
+  main.append(back, el("h1", {}, title), waiting, body);
+  const places = Object.fromEntries(FIGURES.map((name) => [name, name === "leakage" ? privacy.curve : curves]));
+  const charts = new Charts(page, digest, places);
   const view = { title: "Experiment", waits: true, update, rounds, experiment, close };
   let detail = null;
+  let failed = false;
   let before = null;
   let gone = false;
   const ticking = setInterval(() => {
     const summary = store.summary(digest);
-    if (summary && !document.hidden) running.tick(store, summary.running, summary);
+    if (summary && !document.hidden) running.tick(store, summary.running);
   }, 1000);
   load();
 
@@ -53,17 +58,27 @@ export function open(main, page) {
     try {
       detail = await store.detail(digest);
     } catch (fault) {
-      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+      if (gone) return;
+      failed = true;
+      write(waiting, fault.message);
+      write(title, "Not here");
       main.removeAttribute("aria-busy");
       return;
     }
     if (gone) return;
+    reckoned();
     update();
     await charts.begin(seen());
     if (gone) return;
     view.waits = false;
     main.removeAttribute("aria-busy");
     update();
+  }
+
+  /** A statement with cover takes its time; until it is there it is asked for again. */
+  function reckoned() {
+    if (detail.privacy?.kind || !detail.bins) return;
+    setTimeout(() => gone || store.takeChange(digest), LATER_MS);
   }
 
   function seen() {
@@ -78,18 +93,31 @@ export function open(main, page) {
 
   function update() {
     const summary = store.summary(digest) ?? detail?.summary;
-    if (!summary || !detail) return;
+    if (!summary) return;
+    view.title = summary.title;
+    page.retitle();
+    show(title, summary.title, summary.title);
+    if (failed) {
+      // It was not known when this page was opened, and is now.
+      failed = false;
+      load();
+    }
+    if (!detail) return;
     reveal(waiting, false);
     reveal(body, true);
-    view.title = summary.title;
-    show(title, summary.title, summary.title);
     stand(standing, summary.standing);
     reveal(test, Boolean(summary.test));
     write(says, STANDINGS[summary.standing]?.says ?? "");
     write(question, detail.question ?? "");
-    running.update(store, summary);
-    privacy.update(summary, detail);
-    asked.update(summary, detail);
+    running.update(store, summary, detail);
+    // Of an experiment whose document cannot be read nothing is claimed.
+    const read = Boolean(detail.privacy);
+    reveal(privacy.node, read);
+    reveal(asked.node, read);
+    if (read) {
+      privacy.update(summary, detail);
+      asked.update(summary, detail);
+    }
     operate.update(summary);
     remarks(summary);
     speak(summary);
@@ -97,11 +125,11 @@ export function open(main, page) {
 
   function remarks(summary) {
     const found = warnings(summary, charts.history);
-    const words = { bad: "Warning: ", fair: "Note: ", plain: "" };
+    const words = { bad: "Warning: ", fair: "Note: ", "": "" };
     notes.setAttribute("data-value", String(found.length));
     swap(notes, JSON.stringify(found), () =>
       found.map(({ weight, says: said }) =>
-        el("div", { class: `notice ${weight === "plain" ? "" : weight}` }, el("p", {}, el("strong", {}, words[weight]), said)),
+        el("div", { class: `notice ${weight}` }, el("p", {}, el("strong", {}, words[weight]), said)),
       ),
     );
     show(lost, abandonedWords(charts.history, summary.floor), abandoned(charts.history).length);
@@ -129,7 +157,9 @@ export function open(main, page) {
   function experiment(changed) {
     if (changed !== digest || !store.details.has(digest)) return;
     detail = store.details.get(digest);
-    charts.update(seen());
+    reckoned();
+    if (charts.history.begun) charts.update(seen(), ["leakage"]);
+    else charts.begin(seen());
     update();
   }
 
@@ -138,7 +168,6 @@ export function open(main, page) {
     clearInterval(ticking);
     charts.close();
     operate.close();
-    main.classList.remove("wide");
   }
 
   return view;

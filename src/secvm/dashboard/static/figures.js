@@ -2,7 +2,7 @@
 
 import { count } from "./words.js";
 
-/** Names as they stand in addresses, in the order in which they are shown. */
+/** Names as they stand in addresses. */
 export const FIGURES = ["recall", "precision", "participants", "accuracy", "leakage"];
 
 export const TITLES = {
@@ -32,15 +32,24 @@ export function figure(name, seen) {
     log_across: false,
     bars: null,
     rules: [],
-    shades: seen.history.nights.map(([low, high]) => ({ low, high, name: "night" })),
+    shades: shades(seen.history),
     ...made,
     curves: made.curves.map((curve) => ({ low: null, high: null, dashed: false, ...curve, x })),
   };
 }
 
+/** Nights, where there are days between them: a shade over everything says nothing. */
+function shades({ nights, first, last }) {
+  if (nights.length === 1 && nights[0][0] <= first && nights[0][1] >= last) return [];
+  return nights.map(([low, high]) => ({ low, high, name: "night" }));
+}
+
 /** Whether there is anything to draw: a label that is a number has neither recall nor accuracy. */
 export function has(name, { history, labels, leakage: told }) {
-  if (name === "leakage") return told?.d_prime !== null && told?.d_prime !== undefined && !told.formal_guarantee;
+  if (name === "leakage") {
+    // All up to now is told; what it was before follows from there, so the newest rounds must be known.
+    return typeof told?.d_prime === "number" && !told.formal_guarantee && history.last >= told.rounds_told;
+  }
   if (name === "participants") return true;
   return labels.length > 1 && history.columns.accuracy !== undefined;
 }
@@ -54,12 +63,12 @@ function perClass({ history, labels }, name) {
   });
   const guesses = labels.flatMap((label, colour) => {
     const found = columns.baseline?.[label];
-    return found ? [{ name: `${label}, guessed`, y: found.value, colour, dashed: true }] : [];
+    return found ? [{ name: `${label}, baseline`, y: found.value, colour, dashed: true }] : [];
   });
   return {
     description:
-      `${KINDS[name]}, in every round, with 95 % intervals as bands. Dashed: what a guess by the labels' shares alone ` +
-      "would reach. A gap is a round that was abandoned or is not counted yet.",
+      `${KINDS[name]}, in every round, with 95 % intervals as bands. Dashed: the marginal baseline, what a guess by ` +
+      "the labels' shares alone would reach. A gap is a round that was abandoned or is not counted yet.",
     up: name,
     percent: true,
     lowest: 0,
@@ -74,8 +83,8 @@ function participants({ history, labels, floor, cover }) {
   if (curves.length > 1) curves.push({ name: "together", y: history.together(told, labels), colour: 7 });
   return {
     description:
-      `How many trained in every round${cover ? ", with the mean of the cover taken off" : ""}. A round in which fewer ` +
-      `than ${count(floor)} train is abandoned, and nothing of it is told: it is a gap.`,
+      `How many trained in every round${cover ? ", with the mean of the cover taken off" : ""}. A round in which ` +
+      `fewer than ${count(floor)} train is abandoned, and nothing of it is told: it is a gap.`,
     up: "participants",
     lowest: 0,
     curves,

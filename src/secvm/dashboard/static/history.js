@@ -54,6 +54,11 @@ export class History {
     return this.columns.number[this.columns.number.length - 1] ?? null;
   }
 
+  /** Whether it ends before the newest round that is known of: somebody looks at a stretch of the past. */
+  get behind() {
+    return this.last !== null && this.last < this.total;
+  }
+
   /** Rounds `from` to `to`, fetched where they are not here. Null: as far as there are any. */
   async reach(from = null, to = null) {
     if (!this.begun) {
@@ -127,13 +132,18 @@ export class History {
     const numbers = columns?.number ?? [];
     if (total !== null) this.total = total;
     if (!numbers.length) return false;
-    if (this.last !== null && (numbers[0] > this.last + 1 || numbers[0] < this.first)) return false;
     const start = this.first ?? numbers[0];
     const length = this.columns.number.length;
+    let next = start + length;
+    for (const number of numbers) {
+      if (number > next) return false;
+      if (number === next) next += 1;
+    }
     for (const path of paths(columns)) {
       const ours = made(this.columns, path, length);
       const theirs = at(columns, path);
-      for (let i = 0; i < numbers.length; i += 1) ours[numbers[i] - start] = theirs[i];
+      // What lies before the stretch that is here was not asked for.
+      for (let i = 0; i < numbers.length; i += 1) if (numbers[i] >= start) ours[numbers[i] - start] = theirs[i];
     }
     // A column that these rounds do not have grows all the same.
     for (const path of paths(this.columns)) {

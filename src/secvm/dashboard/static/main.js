@@ -1,47 +1,57 @@
 // The operator's page: which view belongs to which address, what is told when something changes, and where focus goes.
 //
 // Addresses: /, /experiment/DIGEST[?from=N&to=M], /experiment/DIGEST/FIGURE, /new, /server. Each view is a module with
-// `open(main, page)` that builds its elements once and returns { title, update(), close() }; `page` is the object below.
+// `open(main, page)` that builds its elements once and returns { title, update(), close() }; `page` is below.
 //
 // Hooks for tests and other programs. `data-fact="NAME"` marks an element that shows a value of the API, `data-value`
 // holds the value as the API has it ("" where it is null); `data-view` on <main> names the view; `aria-busy` is on
-// <main> until the view has its data.
+// <main> until the view has its data. `participants` is last.people over all labels together; `round` is the running
+// one, else rounds_told.
 //   every page   connection (connecting, live, lost)
 //   /            inside <li data-digest>: title, standing, round, rounds_planned, participants, floor, accuracy, auc,
 //                epsilon
-//   experiment   title, standing, round, rounds_planned, round_state, time_left, participants, floor, packages_per_s,
-//                accuracy, accuracy_low, accuracy_high, notes, abandoned, auc, auc_planned, epsilon, epsilon_planned,
-//                d_prime, privacy_kind, statement, cover_mean, budget, bins, hashes, features_per_person, labels,
-//                relays, log_size, log_root, cosigned; charts are <section data-figure="recall|precision|accuracy|
-//                participants|leakage">; [data-action="pause|resume|stop"] open dialog#confirm, whose buttons are
-//                [data-action="confirm"] and [data-action="cancel"]
+//   experiment   title, standing, round, rounds_planned, round_state, time_left, devices, participants, floor,
+//                packages_per_s, accuracy, accuracy_low, accuracy_high, notes, abandoned, auc, auc_planned, epsilon,
+//                epsilon_planned, privacy_kind, statement, cover_mean, budget, bins, hashes, features_per_person,
+//                labels, relays, log_size, log_root, cosigned; charts are <section data-figure="NAME"> with NAME one of
+//                recall, precision, participants, accuracy, leakage; [data-action="pause|resume|stop"] open
+//                dialog#confirm, whose buttons are [data-action="confirm"] and [data-action="cancel"]; [data-last="N"]
+//                show the last N rounds, 0: all
 //   figure       one <section data-figure>
 //   /server      reachable, packages_per_s, packages_total, stored_total, refused_total, log_size, log_root, cosigned,
-//                quorum, audit_ok, audit_at, audit_faults, audit_warnings; each witness is <tr data-witness>
-//   operating    #admin-key (input), [data-action="use-key"], [data-action="forget-key"], data-fact key_held,
-//                data-fact refusal (the server's sentence)
+//                quorum, audit_ok, audit_at, audit_faults, audit_warnings; each witness is <tr data-witness>,
+//                backlog, commit_ms, started_at
+//   operating    #admin-key (input), [data-action="forget-key"], data-fact key_held, data-fact refusal (the server's
+//                sentence, with the status as its value)
 
-import { el, reveal, show, swap, write } from "./dom.js";
+import { el, reveal, show, swap, write } from "./parts.js";
 import { Store } from "./store.js";
-import { clock } from "./words.js";
+import { clock, sentence } from "./words.js";
 
 /** What is said aloud is said at most so often. */
 const SPEAK_EVERY_MS = 8000;
 
 const ROUTES = [
-  [/^\/$/, () => import("./overview.js"), "overview", []],
-  [/^\/experiment\/([^/]+)\/?$/, () => import("./experiment.js"), "experiment", ["digest"]],
-  [/^\/experiment\/([^/]+)\/([^/]+)$/, () => import("./figure.js"), "figure", ["digest", "figure"]],
-  [/^\/server\/?$/, () => import("./server.js"), "server", []],
-  [/^\/new\/?$/, () => import("./new.js"), "new", []],
+  { name: "overview", path: /^\/$/, load: () => import("./overview.js") },
+  { name: "experiment", path: /^\/experiment\/([^/]+)$/, load: () => import("./experiment.js"), parts: ["digest"] },
+  {
+    name: "figure",
+    path: /^\/experiment\/([^/]+)\/([^/]+)$/,
+    load: () => import("./alone.js"),
+    parts: ["digest", "figure"],
+  },
+  { name: "server", path: /^\/server$/, load: () => import("./server.js") },
+  { name: "new", path: /^\/new$/, load: () => import("./new.js") },
 ];
 
 const main = document.getElementById("main");
 const store = new Store();
 let view = null;
 let turn = 0;
+/** What is drawn, as an address. */
+let place = "";
 
-const page = { store, go, announce, params: {}, query: () => new URLSearchParams(location.search), setQuery };
+const page = { store, go, announce, retitle, params: {}, query: () => new URLSearchParams(location.search), setQuery };
 
 /** Another address within this page. */
 function go(path) {
@@ -57,13 +67,14 @@ function setQuery(changes) {
     else query.set(name, String(value));
   }
   history.replaceState(history.state, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
+  place = location.pathname + location.search;
 }
 
 /** Draw what the address asks for. `moved`: by a person, who then hears and sees its heading first. */
 async function render(moved) {
   const mine = (turn += 1);
-  const found = ROUTES.map(([pattern, load, name, names]) => ({ match: pattern.exec(location.pathname), load, name, names }))
-    .find((one) => one.match);
+  place = location.pathname + location.search;
+  const found = ROUTES.map((one) => ({ ...one, match: one.path.exec(location.pathname) })).find((one) => one.match);
   markPlace();
   main.setAttribute("aria-busy", "true");
   let module;
@@ -77,7 +88,7 @@ async function render(moved) {
   main.replaceChildren();
   main.dataset.view = found?.name ?? "none";
   page.params = {};
-  found?.names.forEach((name, i) => (page.params[name] = decodeURIComponent(found.match[i + 1])));
+  found?.parts?.forEach((name, i) => (page.params[name] = decodeURIComponent(found.match[i + 1])));
   view = module ? module.open(main, page) : nothingHere(found);
   retitle();
   if (store.now) update();
@@ -90,7 +101,7 @@ async function render(moved) {
 }
 
 function nothingHere(found) {
-  const why = found ? "This part of the page could not be loaded from its server." : "There is nothing at this address.";
+  const why = found ? "This part of the page could not be loaded from its server." : "Nothing has this address.";
   main.append(el("h1", {}, "Not here"), el("p", {}, why), el("p", {}, el("a", { href: "/" }, "All experiments")));
   return { title: "Not here" };
 }
@@ -101,7 +112,7 @@ function retitle() {
 }
 
 function markPlace() {
-  for (const link of document.querySelectorAll(".top nav a")) {
+  for (const link of document.querySelectorAll("header nav a")) {
     const here = new URL(link.href).pathname;
     const below = here === "/" && location.pathname.startsWith("/experiment/");
     if (here === location.pathname) link.setAttribute("aria-current", "page");
@@ -119,7 +130,7 @@ function update() {
 /** What is wrong between here and the coordinator, and of when the numbers are. */
 function trouble() {
   const { now, link } = store;
-  const place = document.getElementById("trouble");
+  const box = document.getElementById("trouble");
   const state = document.getElementById("link-state");
   const coordinator = now?.coordinator;
   let said = "";
@@ -129,16 +140,17 @@ function trouble() {
       : "This page's server does not answer. Trying again.";
   } else if (coordinator && !coordinator.reachable) {
     const since = coordinator.since === null ? "" : ` since ${clock(coordinator.since, now.now)}`;
-    const seen = coordinator.since === null ? "Nothing was read from it yet." : "What you see is of then.";
-    said = `The coordinator does not answer${since}. ${seen}`;
+    const seen = now.experiments.length ? "what you see is of then" : "nothing was read from it yet";
+    said = `The coordinator does not answer${since}; ${seen}.`;
   }
-  swap(place, said + (coordinator?.problem ?? ""), () =>
-    said ? [el("p", {}, said), !coordinator?.reachable && coordinator?.problem && el("p", {}, coordinator.problem)] : [],
+  swap(box, said + (coordinator?.problem ?? ""), () =>
+    [said, said && link !== "lost" && coordinator.problem].filter(Boolean).map((one) => el("p", {}, sentence(one))),
   );
-  reveal(place, Boolean(said));
+  reveal(box, Boolean(said));
   document.body.classList.toggle("stale", Boolean(said));
-  const words = { connecting: "Connecting", live: `Live · ${clock(now?.now, now?.now)}`, lost: "Not connected" };
+  const words = { connecting: "Connecting", live: said ? "Stale" : "Live", lost: "Not connected" };
   show(state, words[link], link);
+  state.dataset.time = link === "live" ? clock(now?.now, now?.now) : "";
   if (coordinator) write(document.getElementById("coordinator"), `Coordinator: ${coordinator.url}`);
 }
 
@@ -162,17 +174,21 @@ document.addEventListener("click", (event) => {
   if (!link || event.defaultPrevented || event.button !== 0) return;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
-  if (!ROUTES.some(([pattern]) => pattern.test(link.pathname))) return;
+  if (!ROUTES.some(({ path }) => path.test(link.pathname))) return;
   if (link.hash && link.pathname === location.pathname) return;
   event.preventDefault();
   go(link.pathname + link.search);
 });
-addEventListener("popstate", () => render(true));
+addEventListener("popstate", () => {
+  // Of a step to an anchor on the same page nothing is to be drawn.
+  if (location.pathname + location.search !== place) render(true);
+});
 store.addEventListener("now", update);
+let lost = false;
 store.addEventListener("link", () => {
   trouble();
-  if (store.link === "lost") announce("Connection lost.");
-  else if (store.link === "live") announce("Connected.");
+  if (lost && store.link === "live") announce("Connected again.");
+  lost ||= store.link === "lost";
 });
 for (const name of ["rounds", "experiment"]) {
   store.addEventListener(name, (event) => view?.[name]?.(event.detail));

@@ -1,6 +1,6 @@
 // The leakage meter: one scale, what was given away so far, what all rounds were planned for, and words for both ends.
 
-import { el, fact, show, write } from "./dom.js";
+import { el, fact, show, write } from "./parts.js";
 import { auc, aucWords, epsilon } from "./words.js";
 
 /** ε from which on a guarantee is one by name alone (docs/protocol.md, privacy statements). */
@@ -20,7 +20,7 @@ const SCALES = {
     low: 0,
     high: NO_PROTECTION,
     ticks: [0, 1, 2, 4, 6, 8],
-    write: (value) => `ε ${epsilon(value)}`,
+    write: (value) => `ε\u00a0${epsilon(value)}`,
     tick: (value) => String(value),
     ends: ["nothing is told", "no protection"],
     name: "ε",
@@ -30,7 +30,8 @@ const SCALES = {
 /** A meter on one of the two scales; `update(now, planned)`. */
 export function meter(kind, label) {
   const scale = SCALES[kind];
-  const place = (value) => `${(100 * (Math.min(scale.high, value) - scale.low)) / (scale.high - scale.low)}%`;
+  const { low, high } = scale;
+  const place = (value) => `${(100 * (Math.min(high, value) - low)) / (high - low)}%`;
   const value = fact(kind, "b");
   const verdict = el("span", { class: "remark" });
   const planned = fact(`${kind}_planned`, "b");
@@ -47,17 +48,32 @@ export function meter(kind, label) {
   }
   const gauge = el(
     "div",
-    { role: "meter", "aria-label": label, "aria-valuemin": scale.low, "aria-valuemax": scale.high, class: "meter-scale" },
+    {
+      class: "meter-scale",
+      role: "meter",
+      "aria-label": label,
+      "aria-valuemin": low,
+      "aria-valuemax": high,
+      "aria-valuenow": low,
+      "aria-valuetext": "no number yet",
+    },
     track,
     ticks,
     el("div", { class: "meter-ends", "aria-hidden": "true" }, ...scale.ends.map((end) => el("span", {}, end))),
   );
-  const legend = (sign, name, ...rest) =>
-    el("div", {}, el("dt", {}, el("span", { class: `meter-key ${sign}`, "aria-hidden": "true" }), name), el("dd", {}, ...rest));
+  const legend = (sign, name, ...rest) => {
+    const key = el("span", { class: `meter-key ${sign}`, "aria-hidden": "true" });
+    return el("div", {}, el("dt", {}, key, name), el("dd", {}, ...rest));
+  };
   const node = el(
     "div",
     { class: "meter", "data-meter": kind },
-    el("dl", { class: "meter-values" }, legend("now", "so far", value, verdict), legend("goal", "planned", planned, plannedVerdict)),
+    el(
+      "dl",
+      { class: "meter-values" },
+      legend("now", "so far", value, verdict),
+      legend("goal", "planned", planned, plannedVerdict),
+    ),
     gauge,
   );
 
@@ -72,7 +88,7 @@ export function meter(kind, label) {
     goal.hidden = !known(all);
     if (known(now)) needle.style.left = place(now);
     if (known(all)) goal.style.left = place(all);
-    gauge.setAttribute("aria-valuenow", String(known(now) ? Math.min(scale.high, now) : scale.low));
+    gauge.setAttribute("aria-valuenow", String(known(now) ? Math.min(high, now) : low));
     const said = known(now) ? `${scale.write(now)} so far, ${words(now)}` : "no number yet";
     gauge.setAttribute("aria-valuetext", known(all) ? `${said}; ${scale.write(all)} planned` : said);
   }

@@ -1,7 +1,8 @@
 // Pause, resume, stop: with the admin key, which stays in the memory of this tab, and after one plain question.
 
-import { el, fact, reveal, show, write } from "./dom.js";
+import { el, fact, reveal, show, write } from "./parts.js";
 import { Refusal, ask } from "./store.js";
+import { sentence } from "./words.js";
 
 /** The key. It is sent to this page's own server with a change, and written down nowhere. */
 let held = "";
@@ -51,7 +52,8 @@ export function keyField() {
 /** That a key is held, with a way to forget it; nothing while there is none. */
 export function keyState() {
   const said = fact("key_held", "span", { class: "soft" });
-  const forget = el("button", { type: "button", class: "quiet little", "data-action": "forget-key", onclick: () => holdKey("") }, "Forget it");
+  const little = { type: "button", class: "quiet little", "data-action": "forget-key" };
+  const forget = el("button", { ...little, onclick: () => holdKey("") }, "Forget it");
   const node = el("p", { class: "key-state row" }, said, forget);
   const update = () => {
     show(said, held ? "The admin key is held in this tab." : "", String(Boolean(held)));
@@ -77,8 +79,8 @@ const ACTIONS = {
     verb: "Stop",
     from: ["running", "paused"],
     happens:
-      "This is for good: it cannot be resumed. The coordinator signs and publishes its ending, and the last model stays " +
-      "public, as does everything told before.",
+      "This is for good: it cannot be resumed. The round that runs goes on to its end; then the coordinator signs " +
+      "and publishes the ending. The last model stays public, as does everything told before.",
     danger: true,
   },
 };
@@ -88,8 +90,8 @@ export function operatePart(page, digest) {
   const buttons = new Map();
   const row = el("div", { class: "row", role: "group", "aria-label": "Operate this experiment" });
   for (const [name, { verb, danger }] of Object.entries(ACTIONS)) {
-    const kind = danger ? "danger" : "";
-    const button = el("button", { type: "button", class: kind, "data-action": name, onclick: () => question(name) }, `${verb} …`);
+    const kind = { type: "button", class: danger ? "danger" : null, "data-action": name };
+    const button = el("button", { ...kind, onclick: () => question(name) }, `${verb} …`);
     buttons.set(name, button);
     row.append(button);
   }
@@ -103,8 +105,10 @@ export function operatePart(page, digest) {
     const key = keyField();
     const refused = fact("refusal", "p", { class: "error", role: "alert" });
     write(refused, "");
-    const confirm = el("button", { type: "submit", class: danger ? "danger primary" : "primary", "data-action": "confirm" }, verb);
-    const cancel = el("button", { type: "button", "data-action": "cancel", onclick: () => dialog.close() }, "Leave it as it is");
+    const kind = danger ? "danger primary" : "primary";
+    const confirm = el("button", { type: "submit", class: kind, "data-action": "confirm" }, verb);
+    const leave = { type: "button", "data-action": "cancel", onclick: () => dialog.close() };
+    const cancel = el("button", leave, "Leave it as it is");
     const form = el(
       "form",
       { onsubmit: (event) => void send(event, name, key.input, confirm, refused) },
@@ -142,7 +146,7 @@ export function operatePart(page, digest) {
         if (!input.isConnected) refused.before(input.closest(".field"));
         input.value = "";
       }
-      show(refused, `Refused: ${fault.message}`, String(fault.status ?? ""));
+      show(refused, `Refused: ${sentence(fault.message)}`, String(fault.status ?? ""));
       input.isConnected && input.focus();
     }
     confirm.disabled = false;

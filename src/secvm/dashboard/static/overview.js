@@ -1,8 +1,8 @@
 // All experiments: how each stands, whether enough take part, how well it does, what it has given away.
 
-import { el, fact, show, swap, write } from "./dom.js";
+import { el, fact, show, swap, write } from "./parts.js";
 import { sparkline } from "./spark.js";
-import { STANDINGS, auc, count, epsilon, interval, many, percent, share } from "./words.js";
+import { STANDINGS, auc, count, epsilon, interval, many, percent, sentence } from "./words.js";
 
 /** So many of the last rounds are in the small curve; so many experiments have one. */
 const STRETCH = 60;
@@ -21,7 +21,7 @@ export function open(main, page) {
 
   function update() {
     const all = store.now.experiments;
-    write(lead, all.length ? summed(all) : "");
+    write(lead, all.length ? summed(all, store.now.coordinator.left_out ?? 0) : "");
     lead.hidden = !all.length;
     swap(empty, String(all.length === 0), () => (all.length ? [] : nothing(store.now)));
     for (const one of all) {
@@ -61,27 +61,31 @@ export function open(main, page) {
   return { title: "Experiments", update, rounds };
 }
 
-function summed(all) {
+function summed(all, leftOut) {
   const running = all.filter((one) => one.standing === "running").length;
   const others = all.length - running;
-  return `${many(running, "experiment")} running${others ? `, ${count(others)} not` : ""}.`;
+  const older = leftOut ? ` ${count(leftOut)} older ones are not shown.` : "";
+  return `${many(running, "experiment")} running${others ? `, ${count(others)} not` : ""}.${older}`;
 }
 
 function nothing(now) {
-  if (!now.coordinator.reachable && now.coordinator.since === null) return [];
+  // Nobody knows whether there is one.
+  const away = "Nothing is known yet: the coordinator does not answer.";
+  if (!now.coordinator.reachable) return el("p", { class: "empty" }, away);
+  const what = "An experiment is one question put to many devices. When the coordinator publishes one, it is here.";
   return el(
     "div",
     { class: "empty" },
     el("h2", {}, "No experiment yet"),
-    el("p", {}, "An experiment is one question put to many devices. When the coordinator publishes one, it appears here."),
+    el("p", {}, what),
     el("p", {}, el("a", { class: "button primary", href: "/new" }, "Plan the first one")),
   );
 }
 
 function row(one) {
   const title = el("a", { href: `/experiment/${encodeURIComponent(one.digest)}`, "data-fact": "title" });
-  const standing = fact("standing", "span", { class: "standing" });
-  const test = el("span", { class: "mark" }, "test");
+  const standing = fact("standing", "span", { class: "standing badge" });
+  const test = el("span", { class: "badge" }, "test");
   const round = fact("round");
   const planned = fact("rounds_planned");
   const people = fact("participants");
@@ -93,6 +97,7 @@ function row(one) {
   const guaranteed = fact("epsilon");
   const leakRemark = el("span", { class: "remark" });
   const curve = el("div", { class: "spark" });
+  const problem = el("p", { class: "problem", hidden: true });
   const cell = (name, ...content) => el("div", {}, el("dt", {}, name), el("dd", {}, ...content));
   const node = el(
     "li",
@@ -100,17 +105,20 @@ function row(one) {
     el("div", { class: "naming" }, el("h2", {}, title), el("p", { class: "marks" }, standing, test)),
     el(
       "dl",
-      { class: "row" },
+      { class: "at-a-glance" },
       cell("Round", el("b", {}, round), el("span", { class: "remark" }, "of ", planned)),
       cell("Trained", el("b", {}, people), enough),
       cell("Accuracy", el("b", {}, accuracy), band),
       cell("Leakage", el("b", {}, leak, guaranteed), leakRemark),
     ),
     curve,
+    problem,
   );
 
   function update(now) {
     const last = now.last;
+    write(problem, now.problem ? sentence(now.problem) : "");
+    problem.hidden = !now.problem;
     show(title, now.title, now.title);
     stand(standing, now.standing);
     test.hidden = !now.test;
@@ -121,14 +129,14 @@ function row(one) {
     show(people, count(trained), trained);
     show(floor, count(now.floor), now.floor);
     if (!enough.contains(floor)) enough.append("floor ", floor);
-    const right = share(last?.accuracy);
+    const right = { value: last?.accuracy ?? null, low: last?.accuracy_low ?? null, high: last?.accuracy_high ?? null };
     show(accuracy, percent(right), right.value);
     write(band, interval(right));
     const formal = now.privacy_kind === "cover" && now.epsilon !== null;
     leak.hidden = formal;
     guaranteed.hidden = !formal;
     show(leak, auc(now.auc), now.auc);
-    show(guaranteed, `ε ${epsilon(now.epsilon)}`, now.epsilon);
+    show(guaranteed, `ε\u00a0${epsilon(now.epsilon)}`, now.epsilon);
     write(leakRemark, leakWords(now, formal));
   }
 
@@ -137,6 +145,7 @@ function row(one) {
 
 function leakWords(now, formal) {
   if (formal) return now.epsilon_planned === null ? "guaranteed" : `of ${epsilon(now.epsilon_planned)} planned`;
+  if (now.auc === null && !now.auc_planned) return "no number";
   return now.auc_planned === null || now.auc_planned === undefined ? "AUC" : `AUC, planned ${auc(now.auc_planned)}`;
 }
 

@@ -1,6 +1,6 @@
 // What an experiment gives away: the meter, the statement in plain words with what it rests on, and what cover costs.
 
-import { el, fact, reveal, show, swap } from "./dom.js";
+import { el, fact, reveal, section, show, swap } from "./parts.js";
 import { meter } from "./meter.js";
 import { bytes, count, percent, power } from "./words.js";
 
@@ -15,28 +15,35 @@ export function privacyPart() {
   const none = el("p", { hidden: true }, "For a label that is a number there is no law yet, so there is no meter.");
   const statement = el("div", { class: "statement", "data-fact": "statement" });
   const cover = el("div", {});
-  const node = el(
-    "section",
-    { class: "privacy", "aria-labelledby": "privacy-title" },
-    el("h2", { id: "privacy-title" }, "What it gives away"),
+  const curve = el("div", { class: "curve" });
+  const node = section(
+    "privacy",
+    "What it gives away",
+    { class: "privacy" },
     kind,
-    el("div", { class: "columns" }, el("div", { class: "panel meters" }, formalBox, labelBox, none), el("div", {}, statement, cover)),
+    el(
+      "div",
+      { class: "columns" },
+      el("div", {}, el("div", { class: "panel meters" }, formalBox, labelBox, none), curve),
+      el("div", {}, statement, cover),
+    ),
   );
 
   function update(summary, detail) {
-    const { privacy, leakage } = detail;
-    const guaranteed = Boolean(leakage?.formal_guarantee ?? (privacy?.kind === "cover"));
+    const { privacy = null, leakage } = detail;
+    const guaranteed = Boolean(leakage?.formal_guarantee ?? (summary.privacy_kind === "cover"));
+    const delta = `δ\u00a0=\u00a0${power(privacy?.delta ?? leakage?.delta)}`;
     show(
       kind,
       guaranteed
-        ? `There is a guarantee, under assumptions: (ε, δ)-differential privacy with δ = ${power(privacy.delta ?? leakage?.delta)}.`
+        ? `There is a guarantee, under assumptions: (ε, δ)-differential privacy with ${delta}.`
         : "There is no formal guarantee. What the public tallies give away is measured instead.",
-      privacy?.kind,
+      summary.privacy_kind,
     );
     reveal(formalBox, guaranteed);
     const planned = summary.auc_planned ?? null;
     reveal(labelBox, summary.auc !== null || planned !== null);
-    reveal(none, labelBox.hidden && !guaranteed);
+    reveal(none, labelBox.hidden && !guaranteed && summary.labels.length === 1);
     formal.update(summary.epsilon ?? null, summary.epsilon_planned ?? null);
     label.update(summary.auc ?? null, planned);
     const without = "If there were no cover, somebody who knows a person's features would tell the label like this.";
@@ -47,7 +54,7 @@ export function privacyPart() {
     swap(cover, JSON.stringify([privacy?.cover, detail.budget]), () => cost(privacy?.cover));
   }
 
-  return { node, update };
+  return { node, update, curve };
 }
 
 function said(privacy) {

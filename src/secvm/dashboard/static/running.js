@@ -1,8 +1,8 @@
 // The round that runs, and the last one that was counted: time left, enough people or not, how well it did.
 
-import { el, fact, reveal, show, tile, write } from "./dom.js";
+import { el, fact, reveal, section, show, tile, write } from "./parts.js";
 import { together } from "./overview.js";
-import { STANDINGS, STATES, clock, count, duration, interval, percent, rate } from "./words.js";
+import { STATES, clock, count, duration, interval, percent, rate } from "./words.js";
 
 export function runningPart() {
   const round = fact("round");
@@ -24,32 +24,37 @@ export function runningPart() {
   const low = fact("accuracy_low", "span", { hidden: true });
   const high = fact("accuracy_high", "span", { hidden: true });
   const band = el("span", { class: "remark" });
-  const node = el(
-    "section",
-    { "aria-labelledby": "now-title" },
-    el("h2", { id: "now-title" }, "Now"),
-    el(
-      "dl",
-      { class: "tiles" },
-      tile("Round", el("b", {}, round, el("small", {}, " of ", planned)), state),
-      tile("Time left", el("b", {}, left), leftWhat, course),
-      tile("Sending in this round", el("b", {}, devices), devicesWhat, sofar.node),
-      tile("Trained in the last round", el("b", {}, people), enough, level.node),
-      tile("Packages per second", el("b", {}, speed), speedWhat),
-      tile("Accuracy", el("b", {}, accuracy), band, [low, high]),
-    ),
+  // What only a running experiment has.
+  const live = [
+    tile("Time left", el("b", {}, left), leftWhat, course),
+    tile("Packages per second", el("b", {}, speed), speedWhat),
+    tile("Sending in this round", el("b", {}, devices), devicesWhat, sofar.node),
+  ];
+  const tiles = el(
+    "dl",
+    { class: "tiles" },
+    tile("Round", el("b", {}, round, el("small", {}, " of ", planned)), state),
+    ...live,
+    tile("Trained in the last round", el("b", {}, people), enough, level.node),
+    tile("Accuracy", el("b", {}, accuracy), band, [low, high]),
   );
+  const node = section("now", "Now", {}, tiles);
 
-  function update(store, summary) {
+  function update(store, summary, detail) {
     const { running, last } = summary;
+    const over = !running && (summary.standing === "finished" || summary.standing === "stopped");
+    write(node.firstChild, over ? "At the end" : "Now");
+    for (const one of live) reveal(one, !over);
     const number = running?.number ?? summary.rounds_told ?? 0;
     show(round, count(number), number);
     show(planned, count(summary.rounds_planned), summary.rounds_planned);
     show(state, running ? (STATES[running.state] ?? running.state) : idle(summary), running?.state ?? "");
-    timeLeft(store, running, summary);
+    timeLeft(store, running);
     show(devices, about(running?.devices), running?.devices);
-    write(devicesWhat, sending(running, summary));
-    sofar.update(running?.devices ?? null, summary.floor);
+    // The others test, and the floor is about those who train.
+    const train = typeof running?.devices === "number" ? running.devices * (detail.train_share ?? 1) : null;
+    write(devicesWhat, sending(running, summary, train));
+    sofar.update(train, summary.floor);
     const trained = together(last?.people ?? last?.participants);
     show(people, count(trained), trained);
     show(floor, count(summary.floor), summary.floor);
@@ -57,21 +62,22 @@ export function runningPart() {
     level.update(trained, summary.floor);
     const pace = store.now.server?.packages_per_s ?? null;
     show(speed, rate(pace), pace);
-    write(speedWhat, "at the coordinator, of all experiments");
+    write(speedWhat, "at the coordinator, in all experiments");
     const right = { value: last?.accuracy ?? null, low: last?.accuracy_low ?? null, high: last?.accuracy_high ?? null };
     show(accuracy, percent(right), right.value);
     show(low, "", right.low);
     show(high, "", right.high);
     const where = last ? `, round ${count(last.number)}` : "";
-    write(band, right.value === null ? "nobody has tested yet" : `${interval(right)}${where}`);
+    const none = summary.labels.length === 1 ? "none: the label is a number" : "nobody has tested yet";
+    write(band, right.value === null ? none : `${interval(right)} (95\u00a0% interval)${where}`);
   }
 
-  function timeLeft(store, running, summary) {
+  function timeLeft(store, running) {
     const now = store.time;
     const [until, what] = ends(running);
     const rest = until === null ? null : Math.max(0, until - now);
     show(left, rest === null ? "–" : duration(rest), rest === null ? null : Math.round(rest));
-    write(leftWhat, rest === null ? (STANDINGS[summary.standing]?.says ?? "") : `${what} ${clock(until, now)}`);
+    write(leftWhat, rest === null ? "no round runs" : `${what} ${clock(until, now)}`);
     const open = running?.state === "open" && running.closes_at > running.opens_at;
     reveal(course, open);
     if (open) {
@@ -90,12 +96,12 @@ function about(value) {
   return `≈ ${count(unit * Math.round(value / unit))}`;
 }
 
-function sending(running, summary) {
+function sending(running, summary, train) {
   if (!running) return "no round runs";
-  if (running.devices === null || running.devices === undefined) {
+  if (train === null) {
     return running.why_unknown ? `not known: ${running.why_unknown}` : "told when the round is counted";
   }
-  return `devices, by packages so far; floor ${count(summary.floor)} who train`;
+  return `devices, by their packages so far; ${about(train)} train, floor ${count(summary.floor)}`;
 }
 
 function ends(running) {
@@ -107,8 +113,8 @@ function ends(running) {
 }
 
 function idle(summary) {
-  if (summary.standing !== "running") return STANDINGS[summary.standing]?.says ?? "";
-  return "no round runs: the next waits for its hours, its salt or its witnesses";
+  if (summary.standing === "running") return "no round runs: the next waits for its hours, its salt or its witnesses";
+  return summary.rounds_told ? "the last one that was counted or abandoned" : "there was none";
 }
 
 /** A bar against a mark: how many there were, and how many there must be. */

@@ -28,8 +28,8 @@ export async function ask(path, options = {}) {
     throw new Refusal(0, "The server of this page does not answer.");
   }
   const told = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
-  return told;
+  if (answer.ok) return told;
+  throw new Refusal(answer.status, told?.detail || told?.title || `The server answers ${answer.status}.`);
 }
 
 /** Events: `now`, `link`, and with the digest as their detail `rounds` and `experiment`. */
@@ -47,26 +47,34 @@ export class Store extends EventTarget {
     this.retry = FIRST_RETRY_MS;
     this.heard = performance.now();
     this.pace = 0;
-    this.missed = false;
+    /** When something is known at all. @type {Promise<void>} */
+    this.ready = new Promise((known) => this.addEventListener("now", () => known(), { once: true }));
+    /** Of the last event that was heard: what came since is told on a new connection. */
+    this.number = "";
   }
 
   start() {
     this.connect();
     ask("/api/now").then((now) => this.now === null && this.take(now)).catch(() => this.lose());
-    setInterval(() => this.link === "live" && performance.now() - this.heard > SILENCE_MS && this.again(), 2000);
+    setInterval(() => this.link !== "lost" && performance.now() - this.heard > SILENCE_MS && this.again(), 2000);
     // A laptop that wakes, or a network that is back, need not wait for the next try.
-    addEventListener("online", () => this.again());
-    document.addEventListener("visibilitychange", () => !document.hidden && this.link === "lost" && this.again());
+    addEventListener("online", () => this.hurry());
+    document.addEventListener("visibilitychange", () => !document.hidden && this.hurry());
   }
 
   connect() {
-    const source = new EventSource("/api/events");
+    const source = new EventSource(`/api/events${this.number ? `?after=${encodeURIComponent(this.number)}` : ""}`);
     this.source = source;
-    source.addEventListener("now", (event) => this.take(JSON.parse(event.data)));
-    source.addEventListener("rounds", (event) => this.takeRounds(JSON.parse(event.data)));
-    source.addEventListener("experiment", (event) => this.takeChange(JSON.parse(event.data).digest));
-    // It was away too long for what it missed to be kept.
-    source.addEventListener("reset", () => this.refresh());
+    const hear = (name, use) =>
+      source.addEventListener(name, (event) => {
+        this.number = event.lastEventId;
+        use.call(this, JSON.parse(event.data));
+      });
+    hear("now", (now) => this.take(now, true));
+    hear("rounds", this.takeRounds);
+    hear("experiment", ({ digest }) => this.takeChange(digest));
+    // Away for so long that what was missed is not kept: all is asked for anew.
+    hear("reset", this.refresh);
     source.addEventListener("error", () => {
       if (source !== this.source) return;
       this.lose();
@@ -79,11 +87,16 @@ export class Store extends EventTarget {
   again() {
     this.source?.close();
     this.source = null;
-    this.missed = true;
     this.lose();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.connect(), this.retry);
     this.retry = Math.min(LAST_RETRY_MS, 2 * this.retry);
+  }
+
+  hurry() {
+    if (this.link !== "lost") return;
+    this.retry = FIRST_RETRY_MS;
+    this.again();
   }
 
   lose() {
@@ -92,7 +105,8 @@ export class Store extends EventTarget {
     this.tell("link");
   }
 
-  take(now) {
+  /** The latest word; `live`: it came as an event, so more will follow. */
+  take(now, live = false) {
     const heard = performance.now();
     if (this.now) {
       const pace = (now.now - this.now.now) / (heard - this.heard);
@@ -101,13 +115,10 @@ export class Store extends EventTarget {
     }
     this.now = now;
     this.heard = heard;
-    if (this.link !== "live" && this.source) {
+    if (live && this.link !== "live") {
       this.link = "live";
       this.retry = FIRST_RETRY_MS;
       this.tell("link");
-      // A new connection does not know what was missed on the old one.
-      if (this.missed) this.refresh();
-      this.missed = false;
     }
     this.tell("now");
   }
@@ -115,21 +126,32 @@ export class Store extends EventTarget {
   takeRounds(told) {
     const history = this.histories.get(told.digest);
     if (!history?.begun) return;
-    if (history.take(told)) this.tell("rounds", told.digest);
-    // Rounds between were missed: they are asked for.
-    else history.catchUp().then(() => this.tell("rounds", told.digest), () => null);
+    const before = history.last;
+    const { behind } = history;
+    const fits = history.take(told);
+    // What is new is no part of a stretch of the past.
+    if (!fits && behind) return;
+    if (fits) this.tell("rounds", told.digest);
+    // Rounds between were missed, or it is not told whether a new one is of the night.
+    if (fits && (history.last === before || told.nights)) return;
+    const nights = history.nights.length;
+    history.catchUp().then(() => {
+      if (!fits || history.nights.length !== nights) this.tell("rounds", told.digest);
+    }, () => null);
   }
 
   async takeChange(digest) {
     if (!this.details.has(digest)) return;
-    this.details.delete(digest);
-    await this.detail(digest).catch(() => null);
+    const told = await ask(`/api/experiments/${encodeURIComponent(digest)}`).catch(() => null);
+    if (told === null) return;
+    this.details.set(digest, told);
     this.tell("experiment", digest);
   }
 
   async refresh() {
     for (const digest of [...this.details.keys()]) await this.takeChange(digest);
     for (const [digest, history] of this.histories) {
+      if (history.behind) continue;
       await history.catchUp().catch(() => null);
       this.tell("rounds", digest);
     }
@@ -147,6 +169,12 @@ export class Store extends EventTarget {
 
   /** All of one experiment but its rounds. */
   async detail(digest) {
+    await this.ready;
+    if (!this.summary(digest)) {
+      const away = !this.now.coordinator.reachable;
+      const what = "There is no experiment of this digest here.";
+      throw new Refusal(404, away ? "Nothing is known of it yet: the coordinator does not answer." : what);
+    }
     if (!this.details.has(digest)) {
       this.details.set(digest, await ask(`/api/experiments/${encodeURIComponent(digest)}`));
     }

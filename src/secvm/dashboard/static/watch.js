@@ -1,13 +1,13 @@
 // What somebody should know who only looks at the curves: swings, standstills, abandoned rounds, in words.
 
-import { count, many, percent, runs } from "./words.js";
+import { count, many, percent, runs, sentence } from "./words.js";
 
 /** Rounds in each of the means that are compared, as the coordinator's own watcher does it. */
 const PATIENCE = 10;
 /** So many abandoned rounds in a row are no chance any more. */
 const IN_A_ROW = 3;
 
-/** Sentences with their weight, the most pressing first: [{ weight: "bad" | "fair" | "plain", says }]. */
+/** Sentences with their weight, the most pressing first: [{ weight: "bad" | "fair" | "", says }]. */
 export function warnings(summary, history) {
   const found = [];
   if (summary.problem) found.push({ weight: "bad", says: sentence(summary.problem) });
@@ -26,7 +26,7 @@ function* stalls(summary, { columns }) {
     yield { weight: "bad", says: `It stands still: the last ${many(lost, "round")} were abandoned.${few}` };
   }
   const plateau = flat(columns);
-  if (plateau) yield { weight: "plain", says: plateau };
+  if (plateau) yield { weight: "", says: plateau };
 }
 
 /** A sentence if the newest mean of ten counted rounds is not above the best one before. */
@@ -59,17 +59,11 @@ export function abandoned(history) {
 export function abandonedWords(history, floor) {
   const numbers = abandoned(history);
   if (!numbers.length) return "";
-  const [which, were] = numbers.length === 1 ? ["Round", "was"] : ["Rounds", "were"];
-  const partly = history.first > 1 ? ` Of the rounds from ${count(history.first)} on:` : "";
+  const [which, were] = numbers.length === 1 ? ["ound", "was"] : ["ounds", "were"];
+  const begins = history.first > 1 ? `Since round ${count(history.first)}, r` : "R";
   const few = floor === null || floor === undefined ? "too few" : `fewer than ${count(floor)}`;
   return (
-    `${partly} ${which} ${runs(numbers)} ${were} abandoned: ${few} trained. ` +
+    `${begins}${which} ${runs(numbers)} ${were} abandoned: ${few} trained. ` +
     "Nothing of such a round is told, and the model stays as it was: it is a gap in the curves."
-  ).trim();
-}
-
-function sentence(text) {
-  const said = text.trim();
-  const begun = said.charAt(0).toUpperCase() + said.slice(1);
-  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+  );
 }

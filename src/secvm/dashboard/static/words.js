@@ -23,7 +23,7 @@ export function rate(value) {
 }
 
 /** A share may come as a number or with its interval. */
-export function share(given) {
+function share(given) {
   if (given === null || given === undefined) return { value: null, low: null, high: null };
   return typeof given === "number" ? { value: given, low: null, high: null } : given;
 }
@@ -51,7 +51,7 @@ export function interval(given) {
 /** An AUC; certainty is never claimed. */
 export function auc(value) {
   if (!known(value)) return "–";
-  return value > 0.995 && value < 1 ? "> 0.99" : value.toFixed(2);
+  return value >= 0.995 ? "> 0.99" : value.toFixed(2);
 }
 
 /** What an AUC means to the person it is about. */
@@ -122,6 +122,13 @@ export function runs(numbers, most = 6) {
     return to === from + 1 ? `${count(from)}, ${count(to)}` : `${count(from)} to ${count(to)}`;
   });
   return (found.length > most ? "…, " : "") + named.join(", ");
+}
+
+/** What a server says without a capital and a full stop, with them. */
+export function sentence(text) {
+  const said = text.trim();
+  const begun = said.charAt(0).toUpperCase() + said.slice(1);
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }
 
 /** The first characters of a digest are enough to tell two apart by eye. */

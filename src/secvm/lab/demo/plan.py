@@ -55,6 +55,8 @@ class Plan:
     report: Path = Path("report.html")
     #: Where processes keep their files; a temporary folder without.
     keep: Path | None = None
+    #: Whether the operator's page runs beside the federation.
+    page: bool = True
 
     def __post_init__(self) -> None:
         covered = self.epsilon is not None

@@ -154,6 +154,8 @@ class DemoResult:
     capsule_bytes: int = 0
     traffic: dict[str, int] = field(default_factory=dict)
     report: str = ""
+    #: Where the operator's page was, while it ran; None: there was none.
+    page: str | None = None
 
     @property
     def accuracy(self) -> float:
@@ -189,4 +191,5 @@ class DemoResult:
             "privacy": {"kind": "plain"} if self.guarantee is None else self.guarantee.summary(),
             "seconds": round(self.seconds, 1),
             "report": self.report,
+            "page": self.page,
         }

@@ -64,6 +64,8 @@ class Progress:
     packages: int = 0
     packages_per_s: float = 0.0
     accuracy: float = 0.0
+    #: Where the operator's page is, as soon as it is there.
+    page: str = ""
 
 
 Watch = Callable[[Progress], None]
@@ -78,7 +80,11 @@ class _Published:
     state: str
 
 
-def run_demo(plan: Plan, watch: Watch) -> DemoResult:
+#: Called with the result while coordinator and page still run; they end when it returns.
+Stay = Callable[[DemoResult], None]
+
+
+def run_demo(plan: Plan, watch: Watch, stay: Stay | None = None) -> DemoResult:
     """The whole demonstration; processes and temporary files are gone when it returns or raises."""
     begun = time.monotonic()
     watch(Progress("making people", rounds=plan.rounds))
@@ -87,23 +93,31 @@ def run_demo(plan: Plan, watch: Watch) -> DemoResult:
     binning, covered = HashBinning(n_bins=plan.bins, salt=plan.salt), plan.epsilon is not None
     further = Evaluator(experiment, binned(crowd.further_features, binning, one_per_bin=covered))
     floor = plan.floor(len(crowd.labels))
-    with _folder(plan.keep) as folder:
+    with _folder(plan.keep) as folder, contextlib.ExitStack() as running:
         people = folder / "people.jsonl"
         crowd.write(people, range(len(crowd)))
         hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(len(crowd))]
         watch(Progress("starting processes", rounds=plan.rounds))
-        with Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(), floor=floor) as federation:
-            federation.start_servers()
-            federation.begin(plan.specification(experiment, len(crowd)))
-            assert federation.document is not None
-            if covered:
-                # Planned by the coordinator, and with it the budget.
-                experiment = federation.document.experiment
-            played = _Play(plan, federation, crowd, experiment, further, watch)
-            played.rounds()
-            watch(Progress("auditing from outside", plan.rounds, plan.rounds))
-            played.audit()
-            watch(Progress("ending processes", plan.rounds, plan.rounds))
+        federation = running.enter_context(
+            Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(), floor=floor, dashboard=plan.page)
+        )
+        federation.start_servers()
+        if plan.page:
+            watch(Progress("page", rounds=plan.rounds, page=federation.page_url))
+        federation.begin(plan.specification(experiment, len(crowd)))
+        assert federation.document is not None
+        if covered:
+            # Planned by the coordinator, and with it the budget.
+            experiment = federation.document.experiment
+        played = _Play(plan, federation, crowd, experiment, further, watch)
+        played.rounds()
+        watch(Progress("auditing from outside", plan.rounds, plan.rounds))
+        played.audit()
+        watch(Progress("ending processes", plan.rounds, plan.rounds))
+        if stay is None:
+            running.close()
+        else:
+            federation.children.stop(federation.host_names)
         attendance = _attendance(folder / "devices", federation.digest, len(crowd), plan.rounds)
         watch(Progress("playing it again offline", plan.rounds, plan.rounds))
         train = who_trains(len(crowd), share=TRAIN_SHARE, dice_seed=plan.dice_seed)
@@ -125,8 +139,14 @@ def run_demo(plan: Plan, watch: Watch) -> DemoResult:
         )
         for here in attendance:
             replay.advance(here)
-        result = played.result(replay, central_accuracy(crowd, train))
-    return replace(result, seconds=time.monotonic() - begun)
+        result = replace(
+            played.result(replay, central_accuracy(crowd, train)),
+            seconds=time.monotonic() - begun,
+            page=federation.page_url if plan.page else None,
+        )
+        if stay is not None:
+            stay(result)
+    return result
 
 
 class _Play:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from typing import Any
@@ -15,8 +16,9 @@ from secvm.coordinator.gateway import open_block
 from secvm.coordinator.package_routes import _split
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.errors import BadInputError, MalformedMessageError
+from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError
 from secvm.participant.transport import _instant, _retry_after_ms, read_relay_terms
+from secvm.participant.ui.offers import read_list
 from secvm.protocol.codec import PACKAGE_BYTES
 from secvm.relay.admission import by_address, by_credential
 from secvm.runtime.http_connection import Connection
@@ -163,6 +165,9 @@ def _deposit(data: bytes) -> object:
 
 
 def _listed(data: bytes) -> object:
+    with contextlib.suppress(RemoteProtocolError):
+        digests = read_list(data)
+        expect(all(len(digest) == 64 for digest in digests), "an experiment has another name than its digest")
     return listed_experiments(GivenFiles({"/v1/experiments": data}), Findings())
 
 
@@ -240,7 +245,7 @@ TARGETS = (
         decode=_listed,
         allowed=(BadInputError,),
         seeds=lambda: world.files("/v1/experiments"),
-        covers=("auditor.directory:listed_experiments",),
+        covers=("auditor.directory:listed_experiments", "participant.ui.offers:read_list"),
         most_bytes=1024,
     ),
     Target(

@@ -1,7 +1,7 @@
 // One figure alone, large: what a link to a plot shows.
 
 import { Charts } from "./charts.js";
-import { el, write } from "./dom.js";
+import { el, write } from "./parts.js";
 import { FIGURES, TITLES } from "./figures.js";
 
 export function open(main, page) {
@@ -19,8 +19,7 @@ export function open(main, page) {
   const place = el("div", { class: "figures alone" });
   const waiting = el("p", { class: "soft" }, "");
   main.append(waiting, place, el("nav", { "aria-label": "Other figures" }, others(back, figure)));
-  main.classList.add("wide");
-  const charts = new Charts(page, digest, [figure], place);
+  const charts = new Charts(page, digest, { [figure]: place });
   const view = { title: TITLES[figure], waits: true, update, rounds, experiment, close };
   let detail = null;
   load();
@@ -31,7 +30,7 @@ export function open(main, page) {
       update();
       await charts.begin(seen());
     } catch (fault) {
-      write(waiting, fault.status === 404 ? "There is no experiment of this digest here." : fault.message);
+      write(waiting, fault.message);
     }
     view.waits = false;
     main.removeAttribute("aria-busy");
@@ -48,6 +47,7 @@ export function open(main, page) {
     if (!summary) return;
     write(name, summary.title);
     view.title = `${TITLES[figure]} · ${summary.title}`;
+    page.retitle();
   }
 
   function rounds(changed) {
@@ -57,18 +57,19 @@ export function open(main, page) {
   function experiment(changed) {
     if (changed !== digest || !store.details.has(digest)) return;
     detail = store.details.get(digest);
-    charts.update(seen());
+    if (charts.history.begun) charts.update(seen(), ["leakage"]);
+    else charts.begin(seen());
   }
 
   function close() {
     charts.close();
-    main.classList.remove("wide");
   }
 
   return view;
 }
 
 function others(back, figure) {
-  const links = FIGURES.filter((one) => one !== figure).map((one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one])));
-  return el("ul", { class: "plain row" }, links);
+  const names = FIGURES.filter((one) => one !== figure);
+  const link = (one) => el("li", {}, el("a", { href: `${back}/${one}` }, TITLES[one]));
+  return el("ul", { class: "plain row" }, names.map(link));
 }

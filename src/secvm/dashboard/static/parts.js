@@ -31,7 +31,7 @@ export function fact(name, tag = "span", attributes = {}) {
   return el(tag, { ...attributes, "data-fact": name }, "–");
 }
 
-/** Show a value in its place. Only what has changed is touched, so that selections and screen readers are left alone. */
+/** Show a value in its place. Only what has changed is touched: selections and screen readers are left alone. */
 export function show(place, text, value = null) {
   write(place, text);
   const raw = value === null || value === undefined ? "" : String(value);
@@ -55,14 +55,10 @@ export function swap(place, key, make) {
   place.replaceChildren(...[make()].flat().filter(Boolean));
 }
 
-/** A list of terms with their values; rows whose value is null are left out. */
-export function terms(rows, attributes = {}) {
-  const list = el("dl", { class: "terms", ...attributes });
-  for (const [name, ...values] of rows) {
-    if (values[0] === null || values[0] === undefined || values[0] === "") continue;
-    list.append(el("div", {}, el("dt", {}, name), el("dd", {}, ...values)));
-  }
-  return list;
+/** A part of a page under its heading. */
+export function section(id, title, attributes, ...children) {
+  const heading = el("h2", { id: `${id}-title` }, title);
+  return el("section", { ...attributes, "aria-labelledby": heading.id }, heading, ...children);
 }
 
 /** A number in a card, with its name above and a remark below. */

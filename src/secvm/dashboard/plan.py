@@ -1,0 +1,90 @@
+"""``POST /api/plan``: what an experiment would tell, cost and learn, while somebody still fills the form.
+
+Needs no key: it tells nothing of this coordinator. Quick parts are answered as they come. Plans with cover take seconds
+of a processor, so that one is made at a time, a few may wait, and whoever comes then is told to ask again; plans are
+kept, and asking for one again costs nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import orjson
+from starlette.exceptions import HTTPException
+
+from secvm.dashboard.plan_request import UnfinishedError, read_request
+from secvm.privacy.accuracy_cost import AccuracyTable
+from secvm.privacy.planner import guaranteed, quick
+from secvm.privacy.planner_remarks import Remark
+from secvm.protocol.sealed_requests import REQUEST_BYTES
+
+#: What a device counts for a package: its capsule and the request around it (``participant``; a test compares).
+BYTES_PER_PACKAGE = 7 + 32 + REQUEST_BYTES + 16 + 400
+#: A form is some kilobytes; nobody reads more.
+MOST_BYTES = 2**16
+#: Those who wait for a plan with cover, the one that is made included.
+MOST_WAITING = 4
+CAVEAT = "Measured on made-up people (Zipf words, two labels); yours will differ."
+
+
+@cache
+def accuracy_table() -> AccuracyTable:
+    """The table that ``./secvm bench planner --write`` made."""
+    return AccuracyTable(orjson.loads((files("secvm.dashboard") / "accuracy_cost.json").read_bytes()))
+
+
+class Planner:
+    """Answers forms. May be asked by several threads."""
+
+    def __init__(self, *, most_waiting: int = MOST_WAITING) -> None:
+        self._one_at_a_time = threading.Lock()
+        self._places = threading.BoundedSemaphore(most_waiting)
+
+    def __call__(self, content: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one form.
+
+        Raises
+        ------
+        BadInputError
+            Where it is no form of ours.
+        HTTPException
+            Where it is too long, or too many wait already.
+        """
+        data = orjson.dumps(content)
+        if len(data) > MOST_BYTES:
+            raise HTTPException(413, "a form to be planned is shorter than this")
+        try:
+            wish, part = read_request(data)
+        except UnfinishedError as fault:
+            return unfinished(fault.remarks)
+        if part == "quick" or wish.cover is None:
+            found = quick(wish, accuracy_table(), bytes_per_package=BYTES_PER_PACKAGE)
+        elif not self._places.acquire(blocking=False):
+            raise HTTPException(503, "other plans are being made: ask again in a moment")
+        else:
+            try:
+                with self._one_at_a_time:
+                    found = guaranteed(wish, accuracy_table(), bytes_per_package=BYTES_PER_PACKAGE)
+            finally:
+                self._places.release()
+        return {**found.content(bytes_per_package=BYTES_PER_PACKAGE), "caveat": CAVEAT}
+
+
+def unfinished(remarks: tuple[Remark, ...]) -> dict[str, Any]:
+    """The answer to a form that cannot be read yet: remarks, and no number."""
+    numbers = ("attacker", "packages", "accuracy", "hashing", "guarantee")
+    return {
+        "kind": None,
+        "formal": False,
+        "exact": True,
+        "refusals": [one.content() for one in remarks],
+        "warnings": [],
+        **dict.fromkeys(numbers),
+        "suggested": {"floor": None},
+        "statement": [],
+        "curve": [],
+        "caveat": CAVEAT,
+    }

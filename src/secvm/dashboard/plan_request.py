@@ -1,0 +1,224 @@
+"""What the form sends to be planned: a specification as it would be posted, and what only the planner needs.
+
+    {"specification": {…},            as ``POST /admin/experiments`` takes it; unfinished parts are told, not refused
+     "participants": 10000,           expected in a round; those of the guarantee, unless told
+     "shares": {"owl": 0.3, …},       of the labels, where they are known
+     "vocabulary": 20000,             different words, where their number is known
+     "logged": true,                  whether the coordinator has a log
+     "part": "quick" | "guarantee"}   the second takes seconds where there is cover
+
+The specification is the coordinator's, which the page's server does not know: it is read here for its numbers alone,
+and a test holds both readings together. Everything that does not fit becomes a remark beside its field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Annotated, Literal, TypeVar
+
+import pydantic
+
+from secvm.errors import BadInputError
+from secvm.learning.arithmetic import exact
+from secvm.learning.losses import Loss
+from secvm.learning.thinning import Thinning
+from secvm.privacy.budgets import DEFAULT_ROUNDS, thinning_of
+from secvm.privacy.planner_remarks import CoverWish, Limits, Remark, Wish
+from secvm.protocol.codec import MAX_BINS
+from secvm.protocol.experiment_document import MAX_HASHES, RelayMode
+from secvm.protocol.learning_terms import MAX_BUDGET
+from secvm.protocol.version import MAX_ROUND
+from secvm.runtime.settings import Settings
+
+LIMITS = Limits(bins=MAX_BINS, hashes=MAX_HASHES, rounds=MAX_ROUND, budget=MAX_BUDGET)
+#: More labels than this have no place in a manifest.
+_MOST_LABELS = 400
+_LONGEST = 200
+
+Number = int | float | Annotated[str, pydantic.Field(max_length=_LONGEST)]
+T = TypeVar("T")
+
+
+class _Part(pydantic.BaseModel):
+    """A part of the specification: what the planner does not look at is the coordinator's business."""
+
+    model_config = pydantic.ConfigDict(
+        extra="ignore", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
+
+
+class _Features(_Part):
+    presence: bool = True
+    per_participant: int | None = None
+
+
+class _Binning(_Part):
+    bins: int
+    hashes: int = 1
+
+
+class _Descent(_Part):
+    rule: Literal["swift", "pegasos"] = "swift"
+    thinning: Number | None = None
+    floor: Number | None = None
+
+
+class _Windows(_Part):
+    length_s: Annotated[int, pydantic.Field(ge=1)]
+    grace_s: Annotated[int, pydantic.Field(ge=0)] = 0
+    hours: Annotated[tuple[tuple[int, int], ...], pydantic.Field(max_length=24)] = ((0, 24),)
+
+
+class _Relay(_Part):
+    mode: RelayMode | None = None
+
+
+class _Privacy(_Part):
+    epsilon: Number
+    delta: Number = "1e-6"
+    participants: int
+    gamma: Number = "1/2"
+    shape: int | Literal["smallest"] = 30
+
+
+class _Specification(_Part):
+    labels: Annotated[tuple[str, ...], pydantic.Field(max_length=_MOST_LABELS)]
+    floor: int
+    features: _Features
+    binning: _Binning
+    windows: _Windows | None = None
+    descent: _Descent = _Descent()
+    loss: str = "hinge"
+    multiclass: Literal["ovr", "ovo"] = "ovr"
+    budget: int | None = None
+    train_share: Number = "7/10"
+    rounds: int | None = None
+    relays: Annotated[tuple[_Relay, ...], pydantic.Field(max_length=64)] = ()
+    privacy: _Privacy | None = None
+
+
+class PlanRequest(Settings):
+    """The whole of it, as it is sent."""
+
+    specification: _Specification
+    participants: int | None = None
+    shares: dict[str, float] | None = None
+    vocabulary: int | None = None
+    logged: bool = True
+    part: Literal["quick", "guarantee"] = "quick"
+
+
+class UnfinishedError(BadInputError):
+    """Something of the form cannot be read; ``remarks`` say what."""
+
+    def __init__(self, remarks: Sequence[Remark]) -> None:
+        super().__init__(remarks[0].sentence)
+        self.remarks = tuple(remarks)
+
+
+def read_request(data: bytes) -> tuple[Wish, str]:
+    """What is wished for, and which part of the answer.
+
+    Raises
+    ------
+    UnfinishedError
+        When a field of the specification is missing, or holds something else.
+    BadInputError
+        When it is no such request at all.
+    """
+    try:
+        told = PlanRequest.model_validate_json(data)
+    except pydantic.ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        found = [_remark(one["loc"], one["type"]) for one in faults]
+        if not all(found):
+            raise BadInputError("a plan is asked for with a specification, participants and a part, as JSON") from None
+        raise UnfinishedError([one for one in found if one is not None]) from None
+    return _wish(told), told.part
+
+
+def _wish(told: PlanRequest) -> Wish:
+    asked = told.specification
+    labels = asked.labels
+    if _read("loss", lambda: Loss(asked.loss)).regression:
+        raise UnfinishedError([Remark("loss", "The planner knows labels that are names, not numbers.")])
+    if len(set(labels)) != len(labels) or not all(label.strip() for label in labels):
+        raise UnfinishedError([Remark("labels", "Every label needs a name of its own.")])
+    thinning: Thinning = _read("descent.thinning", lambda: thinning_of(asked.descent.thinning, rule=asked.descent.rule))
+    floor = asked.descent.floor
+    shares = told.shares
+    expected = told.participants
+    if expected is None:
+        expected = 0 if asked.privacy is None else asked.privacy.participants
+    return Wish(
+        labels=len(labels),
+        participants=expected,
+        bins=asked.binning.bins,
+        features=asked.features.per_participant,
+        rounds=DEFAULT_ROUNDS[asked.descent.rule] if asked.rounds is None else asked.rounds,
+        floor=asked.floor,
+        hashes=asked.binning.hashes,
+        thinning=thinning,
+        rule=asked.descent.rule,
+        multiclass=asked.multiclass,
+        presence=asked.features.presence,
+        train_share=_number("train_share", asked.train_share),
+        popularity_floor=None if floor is None else _number("descent.floor", floor),
+        budget=asked.budget,
+        cover=None if asked.privacy is None else _cover(asked.privacy),
+        shares=None if shares is None else tuple(shares.get(label, 0.0) for label in labels),
+        vocabulary=told.vocabulary,
+        relay_modes=tuple(relay.mode for relay in asked.relays),
+        logged=told.logged,
+        rounds_per_day=None if asked.windows is None else _per_day(asked.windows),
+        limits=LIMITS,
+    )
+
+
+def _cover(told: _Privacy) -> CoverWish:
+    return CoverWish(
+        epsilon=float(_number("privacy.epsilon", told.epsilon)),
+        delta=float(_number("privacy.delta", told.delta)),
+        participants=told.participants,
+        gamma=_number("privacy.gamma", told.gamma),
+        shape=None if told.shape == "smallest" else told.shape,
+    )
+
+
+def _per_day(windows: _Windows) -> float:
+    """Rounds in a day at most: one after another, as long as windows may open."""
+    hours = sum(max(0, end - start) for start, end in windows.hours)
+    return max(1.0, hours * 3600 // (windows.length_s + windows.grace_s))
+
+
+def _number(field: str, told: float | str) -> Fraction:
+    try:
+        return exact(told)
+    except BadInputError:
+        raise UnfinishedError([Remark(field, "This is not a number.")]) from None
+
+
+def _read(field: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except BadInputError as fault:
+        text = str(fault)
+        raise UnfinishedError([Remark(field, f"{text[:1].upper()}{text[1:]}.")]) from None
+
+
+def _remark(place: Sequence[int | str], kind: str) -> Remark | None:
+    """About a field of the form; None: it is no form."""
+    # Where a number may be of several kinds, what was tried is no part of the name.
+    names = [part for part in place if isinstance(part, str) and part not in ("int", "float", "constrained-str")]
+    if names[:1] == ["specification"] and len(names) > 1:
+        return Remark(".".join(names[1:3]), _sentence(kind))
+    return Remark(names[0], _sentence(kind)) if names[:1] in (["participants"], ["vocabulary"], ["shares"]) else None
+
+
+def _sentence(kind: str) -> str:
+    if kind == "missing":
+        return "This is needed."
+    if kind.startswith("int"):
+        return "A whole number is needed here."
+    return "This is not written as it should be."

@@ -1,0 +1,188 @@
+// Fields of the form for a new experiment: label, help, input and room for one refusal each, in groups.
+// @ts-check
+
+import { el, reveal, write } from "./parts.js";
+
+/** @typedef {{name: string, label: string, hint?: string, kind?: string, unit?: string, options?: [string, string][],
+ *   step?: string, min?: string, wide?: boolean, when?: (state: Record<string, string>) => boolean}} Asked */
+
+const swift = (state) => state["descent.rule"] === "swift";
+const covered = (state) => state.privacy === "cover";
+
+/** All groups in their order. @type {{title: string, fields: Asked[]}[]} */
+export const GROUPS = [
+  {
+    title: "The question",
+    fields: [
+      { name: "title", label: "Title", hint: "People see it when they are asked to take part.", wide: true },
+      { name: "question", label: "Question to the person", hint: "Their answer is the label.", wide: true },
+      { name: "labels", label: "Labels", hint: "Two or more, with commas between them.", wide: true },
+      { name: "features.source", label: "Devices look at", hint: "A source on the device, such as history-titles." },
+      { name: "features.description", label: "In words", hint: "What that is, for the person.", wide: true },
+    ],
+  },
+  {
+    title: "Privacy",
+    fields: [
+      {
+        name: "privacy",
+        label: "Protection",
+        kind: "radio",
+        options: [
+          ["cover", "A formal guarantee (ε, δ), by cover packages"],
+          ["none", "None: what tallies give away is measured"],
+        ],
+        wide: true,
+      },
+      { name: "privacy.epsilon", label: "ε", kind: "number", step: "any", when: covered,
+        hint: "Over all rounds. Smaller hides more; from 8 on nobody is protected." },
+      { name: "privacy.delta", label: "δ", kind: "number", step: "any", when: covered,
+        hint: "The chance left aside: far below one in all participants." },
+      { name: "privacy.gamma", label: "Honest share γ", kind: "number", unit: "%", step: "any", when: covered,
+        hint: "Of the participants; Sybils, drop-outs and losses are the rest." },
+    ],
+  },
+  {
+    title: "People",
+    fields: [
+      { name: "participants", label: "Participants expected", kind: "number", min: "1",
+        hint: "In a round, those who test included." },
+      { name: "floor", label: "Floor", kind: "number", min: "1",
+        hint: "Fewer who train, and a round is abandoned and tells nothing." },
+      { name: "train_share", label: "Share that trains", kind: "number", unit: "%", step: "any",
+        hint: "The others test the model." },
+      { name: "shares", label: "Shares of the labels", unit: "%",
+        hint: "In the order of the labels, with commas, if you know them. Rare labels hide less." },
+    ],
+  },
+  {
+    title: "Features and bins",
+    fields: [
+      { name: "binning.bins", label: "Bins", kind: "number", min: "1", hint: "Fewer hide more, more learn more." },
+      { name: "features.per_participant", label: "Features per person", kind: "number", min: "1",
+        hint: "F: at most so many of a person, drawn once. Empty: all." },
+      { name: "binning.hashes", label: "Hashes of a feature", kind: "number", min: "1" },
+      { name: "vocabulary", label: "Different features", kind: "number", min: "1",
+        hint: "That there are, for the planner alone: how many share a bin." },
+      { name: "features.presence", label: "A feature counts once, however often it occurs", kind: "checkbox" },
+      { name: "salt", label: "Salt of the hash", kind: "select",
+        options: [["dice", "drawn by the coordinator"], ["beacons", "fixed by public beacons in 15 minutes"]],
+        hint: "Beacons need a log, and nobody can have chosen them." },
+    ],
+  },
+  {
+    title: "Rounds",
+    fields: [
+      { name: "rounds", label: "Rounds", kind: "number", min: "1", hint: "Each of them tells something: take few." },
+      { name: "windows.length_s", label: "Window", kind: "number", unit: "minutes", step: "any",
+        hint: "In it devices send, each package at a random instant." },
+      { name: "windows.grace_s", label: "Grace", kind: "number", unit: "seconds", min: "0",
+        hint: "For what was sent in time and arrives late." },
+      { name: "windows.first_opening", label: "First window opens", kind: "datetime-local", hint: "Empty: at once." },
+      { name: "hours_from", label: "Open from", kind: "number", unit: "hour", min: "0" },
+      { name: "hours_to", label: "Open until", kind: "number", unit: "hour", min: "1" },
+      { name: "windows.time_zone", label: "Time zone", hint: "Of these hours, such as Europe/Berlin." },
+      { name: "early_stopping", label: "End early when test results no longer get better", kind: "checkbox" },
+    ],
+  },
+  {
+    title: "Learning",
+    fields: [
+      { name: "descent.rule", label: "Descent", kind: "select",
+        options: [["swift", "swift: few rounds"], ["pegasos", "pegasos: the paper's"]] },
+      { name: "descent.thinning", label: "Thinning",
+        hint: "swift: ρ, about ρ·√F packages are sent; pegasos: q=1/10, or none." },
+      { name: "descent.lambda", label: "λ", hint: "Of pegasos: how much it holds weights down.",
+        when: (state) => !swift(state) },
+      { name: "descent.floor", label: "Floor of the popularity", hint: "Empty: as it fits the noise.",
+        when: (state) => swift(state) && covered(state) },
+      { name: "budget", label: "Packages per round (B)", kind: "number", min: "2",
+        hint: "Empty: as many as are needed. Everybody sends exactly so many." },
+    ],
+  },
+  {
+    title: "Relay",
+    fields: [
+      { name: "relays.url", label: "Address", kind: "url", wide: true,
+        hint: "Run by somebody else. Devices send through it." },
+      { name: "relays.key", label: "Its key", hint: "64 hexadecimal digits.", wide: true },
+      { name: "relays.mode", label: "Mode", kind: "select",
+        options: [["round", "round: shuffles a whole round"], ["interval", "interval"], ["forward", "forward"]] },
+      { name: "test", label: "This is a test, without people", kind: "checkbox" },
+    ],
+  },
+];
+
+/** One field; `take(name, value)` hears every change. */
+export class Field {
+  /** @param {Asked} asked @param {(name: string, value: string, settled: boolean) => void} take */
+  constructor(asked, take) {
+    this.asked = asked;
+    this.id = `new-${asked.name.replaceAll(".", "-")}`;
+    this.error = el("p", { class: "error", id: `${this.id}-error`, hidden: true });
+    this.hint = asked.hint ? el("p", { class: "hint", id: `${this.id}-hint` }, asked.hint) : null;
+    this.take = (value, settled) => take(asked.name, value, settled);
+    this.node = asked.kind === "radio" ? this.#radios() : this.#single();
+    this.node.classList.toggle("wide", Boolean(asked.wide));
+  }
+
+  #described() {
+    return [this.hint && this.hint.id, this.error.id].filter(Boolean).join(" ");
+  }
+
+  #single() {
+    const { name, label, kind = "text", unit, options, step, min } = this.asked;
+    const common = { id: this.id, name, "aria-describedby": this.#described(), "data-field": name };
+    if (kind === "select") {
+      this.input = el("select", common, ...options.map(([value, text]) => el("option", { value }, text)));
+    } else {
+      const mode = kind === "number" ? { inputmode: step ? "decimal" : "numeric", step: step ?? "1", min } : {};
+      this.input = el("input", { ...common, type: kind, autocomplete: "off", spellcheck: "false", ...mode });
+    }
+    const box = kind === "checkbox";
+    const value = () => (box ? (this.input.checked ? "yes" : "no") : this.input.value);
+    this.input.addEventListener("input", () => this.take(value(), false));
+    this.input.addEventListener("change", () => this.take(value(), true));
+    this.inputs = [this.input];
+    const text = el("label", { for: this.id }, label, unit ? el("span", { class: "unit" }, ` (${unit})`) : null);
+    const body = box ? [el("div", { class: "choice" }, this.input, text)] : [text, this.input];
+    return el("div", { class: "field" }, ...body, this.hint, this.error);
+  }
+
+  #radios() {
+    const { name, label, options } = this.asked;
+    this.inputs = options.map(([value]) =>
+      el("input", { type: "radio", name, value, id: `${this.id}-${value}`, "data-field": name,
+        "aria-describedby": this.#described(), onchange: () => this.take(value, true) }));
+    this.input = this.inputs[0];
+    const rows = options.map(([, text], i) =>
+      el("div", { class: "choice" }, this.inputs[i], el("label", { for: this.inputs[i].id }, text)));
+    return el("div", { class: "field", role: "radiogroup", "aria-label": label }, ...rows, this.hint, this.error);
+  }
+
+  /** Put a value in, and say whether the field has a place now. @param {Record<string, string>} state */
+  fill(state) {
+    const value = state[this.asked.name];
+    for (const input of this.inputs) {
+      if (input.type === "radio") input.checked = input.value === value;
+      else if (input.type === "checkbox") input.checked = value === "yes";
+      else if (input.value !== value) input.value = value;
+    }
+    this.apply(state);
+  }
+
+  /** @param {Record<string, string>} state */
+  apply(state) {
+    reveal(this.node, this.asked.when?.(state) ?? true);
+  }
+
+  /** One sentence of what is wrong; "" is nothing. @param {string} sentence */
+  refuse(sentence) {
+    write(this.error, sentence);
+    reveal(this.error, sentence !== "");
+    for (const input of this.inputs) {
+      if (sentence) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    }
+  }
+}

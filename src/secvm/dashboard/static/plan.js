@@ -1,0 +1,215 @@
+// The planner's panel beside the form: what an experiment would tell, cost and learn, as the server reckons it.
+//
+// Hooks for tests: data-fact plan_auc, plan_per_round, plan_total, plan_points, plan_statement, plan_state ("refused",
+// "rough", "exact", "asking"), each with its data-value.
+// @ts-check
+
+import { Chart } from "./chart.js";
+import { el, fact, reveal, show, swap, write } from "./parts.js";
+import { auc, aucWords, bytes, count, many, percent } from "./words.js";
+
+const STATES = {
+  asking: "Reckoning …",
+  refused: "This makes no sense yet: see what is marked.",
+  rough: "About: the guarantee itself is still being reckoned.",
+  exact: "As the coordinator would plan it.",
+  silent: "The planner does not answer.",
+};
+
+/** The panel; `update(plan)`, `state(name)`, `close()`. */
+export function planPanel() {
+  const said = fact("plan_state", "p", { class: "soft plan-state", role: "status" });
+  const gauge = aucGauge();
+  const perRound = place("plan_per_round");
+  const perDay = place(null);
+  const total = place("plan_total");
+  const points = place("plan_points");
+  const shared = place(null);
+  const row = (name, { value, remark }) => el("div", {}, el("dt", {}, name), el("dd", {}, value, remark));
+  const sharedRow = row("Features that share a bin", shared);
+  const rows = el(
+    "dl",
+    { class: "plan-rows" },
+    row("A device sends in a round", perRound),
+    row("In a day, at most", perDay),
+    row("In all rounds", total),
+    row("Accuracy it costs", points),
+    sharedRow,
+  );
+  const brief = el("a", { class: "plan-brief", href: "#plan-title" });
+  const remarks = el("ul", { class: "plan-remarks" });
+  const plot = el("div", { class: "plan-plot" });
+  const statement = el("div", { class: "statement", "data-fact": "plan_statement" });
+  const summary = el("summary", {}, "What people will read before they join");
+  const read = el("details", { class: "plan-read" }, summary, statement);
+  const node = el(
+    "aside",
+    { class: "plan panel", "aria-labelledby": "plan-title" },
+    el("h2", { id: "plan-title" }, "What that means"),
+    said,
+    gauge.node,
+    rows,
+    remarks,
+    plot,
+    read,
+  );
+  let chart = null;
+
+  function update(plan) {
+    gauge.update(plan);
+    packages(plan.packages, { perRound, perDay, total }, plan.exact);
+    accuracy(plan.accuracy, points, plan.caveat);
+    reveal(sharedRow, Boolean(plan.hashing));
+    if (plan.hashing) {
+      const each = plan.hashing.words_per_bin;
+      show(shared.value, each < 10 ? each.toFixed(1) : count(each), each);
+      write(shared.remark, "on average");
+    }
+    write(brief, inBrief(plan));
+    swap(remarks, JSON.stringify([plan.refusals, plan.warnings]), () => [
+      ...plan.refusals.map((one) => el("li", { class: "notice bad" }, one.sentence)),
+      ...plan.warnings.map((one) => el("li", { class: "notice fair" }, one.sentence)),
+    ]);
+    swap(statement, JSON.stringify(plan.statement), () => plan.statement.map((one) => el("p", {}, one)));
+    reveal(read, plan.statement.length > 0);
+    reveal(plot, plan.curve.length > 0);
+    if (plan.curve.length) {
+      const spec = figure(plan);
+      if (chart) chart.update(spec);
+      else chart = new Chart(plot, spec, { actions: false, height: 210 });
+    }
+  }
+
+  return {
+    node,
+    brief,
+    update,
+    state: (name) => show(said, STATES[name] ?? "", name),
+    close: () => chart?.destroy(),
+  };
+}
+
+/** For a phone, where the panel is below the form: all of it in a line that stays in sight. */
+function inBrief({ refusals, attacker, packages: sent, accuracy: cost }) {
+  if (refusals.length) return refusals[0].sentence;
+  const points = typeof cost?.points === "number" ? `, costs ${Math.max(0, cost.points).toFixed(0)} points` : "";
+  return `AUC ${auc(attacker?.auc)}, ${count(sent?.per_round)} packages a round${points}`;
+}
+
+/** A number and a remark below it. */
+function place(name) {
+  return { value: name ? fact(name, "b") : el("b", {}, "–"), remark: el("span", { class: "remark" }) };
+}
+
+/** How well somebody who knows a person's features would tell the label. */
+function aucGauge() {
+  const value = fact("plan_auc", "b");
+  const verdict = el("span", { class: "remark" });
+  const whom = el("p", { class: "soft plan-whom" });
+  const fill = el("span", { class: "meter-fill" });
+  const needle = el("span", { class: "meter-needle" });
+  const limit = el("span", { class: "meter-goal" });
+  const ticks = el("div", { class: "meter-ticks" });
+  const left = (one) => `${Math.min(100, Math.max(0, 200 * (one - 0.5)))}%`;
+  for (const tick of [0.5, 0.6, 0.7, 0.8, 0.9, 1]) {
+    const mark = el("span", {}, tick.toFixed(1));
+    mark.style.left = left(tick);
+    ticks.append(mark);
+  }
+  const scale = el(
+    "div",
+    { class: "meter-scale", role: "meter", "aria-label": "Attacker's AUC", "aria-valuemin": 0.5, "aria-valuemax": 1 },
+    el("div", { class: "meter-track" }, fill, limit, needle),
+    ticks,
+    el("div", { class: "meter-ends" }, el("span", {}, "a coin"), el("span", {}, "certainty")),
+  );
+  const node = el(
+    "div",
+    { class: "meter plan-auc" },
+    el("h3", {}, "The attacker"),
+    el("p", { class: "plan-number" }, value, verdict),
+    scale,
+    whom,
+  );
+
+  function update({ attacker, formal }) {
+    const found = attacker?.auc ?? null;
+    const known = found !== null;
+    show(value, known ? `AUC ${auc(found)}` : "–", found);
+    write(verdict, known ? aucWords(found) : "");
+    fill.style.width = known ? left(found) : "0";
+    needle.hidden = !known;
+    if (known) needle.style.left = left(found);
+    limit.hidden = !attacker || formal;
+    if (attacker) limit.style.left = left(attacker.device_limit);
+    scale.setAttribute("aria-valuenow", String(known ? found : 0.5));
+    scale.setAttribute("aria-valuetext", known ? `AUC ${auc(found)}, ${aucWords(found)}` : "no number yet");
+    write(whom, known ? whose(attacker, formal) : "");
+  }
+
+  return { node, update };
+}
+
+function whose(attacker, formal) {
+  const floor = auc(attacker.auc_at_floor);
+  if (formal) {
+    return (
+      "The best that anybody has who asks for a label, whatever they know. Without cover, public tallies alone would " +
+      `give ${auc(attacker.auc_without_cover)}.`
+    );
+  }
+  return (
+    "Somebody who knows a person's features asks the public tallies of all rounds for the label. " +
+    `With no more people than the floor it is ${floor}; devices reckon with that, and take ${attacker.device_limit} ` +
+    "at most (the ring)."
+  );
+}
+
+function packages(told, { perRound, perDay, total }, exact) {
+  const about = exact ? "" : "about ";
+  const mean = told?.cover_mean ? `, ${count(told.cover_mean)} of them cover on average` : "";
+  show(perRound.value, told ? about + count(told.per_round) : "–", told?.per_round ?? null);
+  write(perRound.remark, told ? `packages, ${bytes(told.bytes_per_round)}${mean}` : "");
+  show(perDay.value, told?.per_day ? about + count(told.per_day) : "–", told?.per_day ?? null);
+  write(perDay.remark, told?.per_day ? `packages, ${bytes(told.bytes_per_day)}` : "");
+  show(total.value, told ? about + count(told.total) : "–", told?.total ?? null);
+  write(total.remark, told ? `packages in ${many(told.rounds, "round")}, ${bytes(told.bytes_total)}` : "");
+}
+
+function accuracy(told, points, caveat) {
+  const known = typeof told?.points === "number";
+  show(points.value, known ? `about ${Math.max(0, told.points).toFixed(0)} points` : "–", told?.points ?? null);
+  if (!known) {
+    write(points.remark, told?.why ?? "");
+    return;
+  }
+  const noise = told.by_noise >= 0.5 ? `, ${told.by_noise.toFixed(0)} of them by noise` : "";
+  const edge = told.beyond.length ? ` Beyond what was measured (${told.beyond.join(", ")}): taken at the edge.` : "";
+  const instead = `${percent(told.expected)} instead of ${percent(told.central)} with all data in one place`;
+  write(points.remark, `${instead}${noise}. ${caveat}${edge}`);
+}
+
+/** AUC against bins, as a chart. */
+function figure({ curve, formal, attacker, asked_bins: bins }) {
+  const x = curve.map((one) => one.bins);
+  const without = { name: formal ? "without cover" : "public tallies", x, y: curve.map((one) => one.auc) };
+  const held = { name: "with the guarantee", x, y: x.map(() => attacker.auc), colour: 2 };
+  const here = curve.find((one) => one.bins === bins);
+  const level = formal ? attacker.auc : here?.auc;
+  return {
+    name: "auc-bins",
+    title: "The attacker's AUC against bins",
+    description: "How well the label can be told, for fewer and more bins with everything else as it is.",
+    across: "bins",
+    up: "AUC",
+    lowest: 0.5,
+    highest: 1,
+    log_across: true,
+    curves: [
+      { ...without, colour: 5, dashed: formal },
+      ...(formal ? [held] : []),
+      ...(here ? [{ name: "chosen", x: [bins], y: [level], colour: 0 }] : []),
+    ],
+    rules: formal ? [] : [{ name: "devices' limit", value: attacker.device_limit }],
+  };
+}

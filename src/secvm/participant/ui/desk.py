@@ -1,0 +1,278 @@
+"""The desk behind the page: looks things up and carries out what the person clicks, by the functions of the commands.
+
+State and vault are opened for each request and closed after it, so that nothing is kept from a process that runs the
+device or from a command. Requests wait for each other. What takes time, a large vault or the numbers of a guarantee, is
+done on a thread, so the page goes on answering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from secvm.errors import BadInputError
+from secvm.participant import deciding
+from secvm.participant.consent import Accepted, Consent
+from secvm.participant.device_lock import DeviceLock
+from secvm.participant.evidence import Held, choose_one, evidence_of
+from secvm.participant.locked_vault import FILE as LOCKED_FILE
+from secvm.participant.prediction import Prediction, predict_for
+from secvm.participant.salting import fetch_salt
+from secvm.participant.state import DeviceState, Record, Status
+from secvm.participant.ui.offers import Offer, Offers, Way, is_digest, offers_view
+from secvm.participant.ui.view import VaultLook, view
+from secvm.participant.vault import FILE as VAULT_FILE
+from secvm.participant.vault import Vault
+from secvm.runtime.only_one import FILE as LOCK_FILE
+from secvm.runtime.only_one import is_running
+
+_DAY_MS = 86_400_000
+#: Of a person's features so many are shown as examples.
+MOST_EXAMPLES = 40
+
+Answer = TypeVar("Answer")
+
+
+class Desk:
+    """One device, for its person. It does not print itself."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now: Callable[[], int],
+        consent: Consent,
+        daily_bytes: int,
+        lock: DeviceLock | None = None,
+        way: Way | None = None,
+    ) -> None:
+        """``way``: None where no settings were given; then nothing can be looked for, nor joined."""
+        self._folder, self._now, self._consent, self._daily = folder, now, consent, daily_bytes
+        self._lock, self._way = lock, way
+        self._offers = Offers()
+        self._turn = asyncio.Lock()
+        self._vault_look: tuple[object, VaultLook] | None = None
+        self._answered: frozenset[str] = frozenset()
+        self._held: tuple[bytes, list[Held]] = (b"", [])
+
+    def __repr__(self) -> str:
+        return "Desk(...)"
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def look(self) -> dict[str, Any]:
+        """All that the page shows."""
+        return await self._do(self._look)
+
+    def _look(self) -> dict[str, Any]:
+        with self._state() as state:
+            vault = self._look_at_vault()
+            found = view(
+                state,
+                vault,
+                self._evidence(state),
+                now=self._now(),
+                consent=self._consent,
+                daily_bytes=self._daily,
+                runs=is_running(self._folder / LOCK_FILE),
+            )
+            offers = offers_view(
+                self._offers, state, vault, self._way, self._consent, answered=self._answered.__contains__
+            )
+            return {**found, "offers": offers}
+
+    async def examples(self, source: str) -> list[tuple[str, int]]:
+        """Some of the person's own features of a source, those that weigh most. Only ever on their own screen."""
+
+        def read() -> list[tuple[str, int]]:
+            with self._vault() as vault:
+                features = vault.features(source).value
+            return sorted(features.items(), key=lambda item: (-abs(item[1]), item[0]))[:MOST_EXAMPLES]
+
+        return await self._do(read)
+
+    async def predict(self, digest: str) -> Prediction:
+        """The label by the last model that the device believes."""
+
+        def read() -> Prediction:
+            with self._state() as state, self._vault() as vault:
+                own, shared = self._folder / "models", self._folder.parent / "models"
+                return predict_for(digest, state, vault, shared if shared.is_dir() and not own.is_dir() else own)
+
+        return await self._do(read)
+
+    async def evidence(self, number: int) -> bytes:
+        """One piece as a file, by its number."""
+
+        def read() -> bytes:
+            with self._state() as state:
+                return choose_one(self._evidence(state), number).data
+
+        return await self._do(read)
+
+    # ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def find(self, digest: str | None = None) -> None:
+        """Ask the coordinator, through a relay, for experiments; or for one."""
+        way = self._needed_way()
+        if digest is not None and not is_digest(digest):
+            raise BadInputError("an experiment is named by its digest, 64 hexadecimal digits")
+        async with self._turn:
+            went = await self._offers.look(way, now=self._now(), digest=digest)
+            await asyncio.to_thread(self._count, went)
+
+    def _count(self, went: int) -> None:
+        with self._state() as state, state.writing(durable=False):
+            state.put_traffic(self._now() // _DAY_MS, went)
+
+    async def reconsider(self, digest: str) -> None:
+        """Show an experiment again that was declined."""
+
+        def read() -> None:
+            with self._state() as state:
+                record = _known(state, digest)
+                if record.status is Status.DECLINED:
+                    self._offers.put(digest, record.envelope)
+
+        await self._do(read)
+
+    async def join(self, digest: str, *, answer: str | None, accepted: Accepted) -> None:
+        """Take part: the person has read what it means, and said yes. ``answer``: their label, if they gave it here."""
+        way = self._needed_way()
+        async with self._turn:
+            offer = self._offers.one(digest)
+            # As the command does it: what cannot be joined fetches nothing.
+            way.policy.check(offer.document)
+            await asyncio.to_thread(self._consent.check, offer.document, accepted)
+            salt = await fetch_salt(offer.document, way.transport, way.policy, now=self._now())
+            await asyncio.to_thread(self._join, way, offer, answer, accepted, salt)
+            self._offers.drop(digest)
+
+    def _join(self, way: Way, offer: Offer, answer: str | None, accepted: Accepted, salt: bytes | None) -> None:
+        digest = offer.document.digest
+        with self._state() as state, self._vault() as vault:
+            before = vault.label(digest)
+            if answer is not None:
+                vault.set_label(digest, answer)
+            try:
+                deciding.join(
+                    state,
+                    digest,
+                    offer.envelope,
+                    vault,
+                    transport=way.transport,
+                    dice_for=way.dice_for,
+                    policy=way.policy,
+                    consent=self._consent,
+                    only_tests=way.only_tests,
+                    salt=salt,
+                    accepted=accepted,
+                )
+            except BaseException:
+                # Who was refused has told nothing.
+                if answer is not None and before is None:
+                    vault.forget_label(digest)
+                elif answer is not None and before is not None:
+                    vault.set_label(digest, before.value)
+                raise
+
+    async def decline(self, digest: str) -> None:
+        """No; and it is remembered, so that nobody asks again."""
+
+        def write() -> None:
+            offer = self._offers.one(digest)
+            with self._state() as state:
+                deciding.decline(state, digest, offer.envelope)
+            self._offers.drop(digest)
+
+        await self._do(write)
+
+    async def pause(self, digest: str) -> None:
+        """Send and fetch nothing more, until resumed."""
+        await self._do(lambda: self._decide(deciding.pause, digest))
+
+    async def resume(self, digest: str) -> bool:
+        """Go on; whether it does."""
+        return await self._do(lambda: self._decide(deciding.resume, digest))
+
+    async def forget(self, digest: str) -> None:
+        """Leave for good."""
+
+        def write() -> None:
+            with self._state() as state:
+                _known(state, digest)
+                deciding.forget(state, digest, self._vault)
+
+        await self._do(write)
+
+    def _decide(self, what: Callable[[DeviceState, str], Answer], digest: str) -> Answer:
+        with self._state() as state:
+            _known(state, digest)
+            return what(state, digest)
+
+    # ── what it stands on ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _do(self, work: Callable[[], Answer]) -> Answer:
+        async with self._turn:
+            return await asyncio.to_thread(work)
+
+    def _needed_way(self) -> Way:
+        if self._way is None:
+            raise BadInputError(
+                "without the device's settings nobody can be asked", next_step="Start the page with --config FILE."
+            )
+        return self._way
+
+    @contextmanager
+    def _state(self) -> Iterator[DeviceState]:
+        state = DeviceState(self._folder, lock=self._lock)
+        try:
+            yield state
+        finally:
+            state.close()
+
+    def _vault(self) -> Vault:
+        return Vault(self._folder, lock=self._lock)
+
+    def _look_at_vault(self) -> VaultLook:
+        """Opened only when its file has changed: a locked one is opened as a whole."""
+        path = self._folder / (VAULT_FILE if self._lock is None else LOCKED_FILE)
+        try:
+            found = path.stat()
+            mark: object = (found.st_mtime_ns, found.st_size, found.st_ino)
+        except OSError:
+            return VaultLook({}, 0, 0, None, self._lock is not None)
+        if self._vault_look is None or self._vault_look[0] != mark:
+            with self._vault() as vault:
+                look = VaultLook(
+                    sources=vault.summary(),
+                    labels=vault.count_labels(),
+                    bytes=found.st_size,
+                    changed_at=found.st_mtime_ns // 1_000_000,
+                    locked=self._lock is not None,
+                )
+                self._answered = frozenset(vault.answered())
+            self._vault_look = (mark, look)
+        return self._vault_look[1]
+
+    def _evidence(self, state: DeviceState) -> list[Held]:
+        """Verified once, and again when there is other evidence: each piece may hold a whole model."""
+        records = state.records()
+        mark = hashlib.sha256()
+        for record in records:
+            for data in state.evidence(record.digest):
+                mark.update(hashlib.sha256(data).digest())
+        if mark.digest() != self._held[0]:
+            self._held = (mark.digest(), evidence_of(state, records))
+        return self._held[1]
+
+
+def _known(state: DeviceState, digest: str) -> Record:
+    record = state.record(digest)
+    if record is None:
+        raise BadInputError("this device does not know that experiment")
+    return record

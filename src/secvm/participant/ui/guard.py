@@ -1,0 +1,117 @@
+"""Who may speak with the person's page: whoever knows its secret, from a page of its own. Pure.
+
+Everything on this machine can reach a port of it, and so can every web page that somebody looks at. In this order:
+
+ 1. **The host that is named must be ours**, by address or as ``localhost``, with our port. A page of a stranger whose
+    name suddenly leads to this machine (DNS rebinding) names its own.
+ 2. **The secret is the first part of the path.** Compared in constant time; whatever comes without it gets one and the
+    same answer, as if there were nothing here.
+ 3. **No other origin.** Browsers say from where a request comes (``Sec-Fetch-Site``, ``Origin``). Only the page itself
+    and an address that was typed or opened are let in. One door stands open to a link from elsewhere (``enter``, for a
+    file that opens the browser, ``opening``): it shows nothing and leads to the page.
+ 4. **What changes something is no form.** It is JSON, and has a header that a browser lets nobody set without asking us
+    first, to which the answer is no.
+
+A refusal says one sentence that does not depend on what was asked.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from secvm.crypto.kem import RandomBytes, throw
+
+SECRET_BYTES = 32
+#: A header of our own, with this value. A foreign page needs leave to send it, which nobody gives.
+HEADER, HEADER_VALUE = "secvm-page", "person"
+#: The door for a link from elsewhere.
+ENTER = "enter"
+_READ, _CHANGE = ("GET", "HEAD"), ("POST",)
+
+
+class RefusedError(Exception):
+    """Not answered. Carries nothing of the request."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def _nothing_here() -> RefusedError:
+    return RefusedError(404, "There is nothing here.")
+
+
+def new_secret(dice: RandomBytes) -> str:
+    """Fresh for every start: 256 bits, as a path can carry them."""
+    return base64.urlsafe_b64encode(throw(dice, SECRET_BYTES)).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Guard:
+    """The rules above, for one start of the page. It does not print itself."""
+
+    secret: str
+    #: As a browser names us: ``127.0.0.1:8431``, ``localhost:8431``.
+    hosts: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "Guard(...)"
+
+    def check(self, method: str, path: str, headers: Iterable[tuple[str, str]]) -> str:
+        """The rest of the path, below the secret. ``headers``: all that came, names in lower case.
+
+        Raises
+        ------
+        RefusedError
+            With 421, 404, 403, 405 or 415.
+        """
+        found: dict[str, list[str]] = {}
+        for name, value in headers:
+            found.setdefault(name, []).append(value.strip())
+        host = self._host(found.get("host", []))
+        rest = self._below_secret(path)
+        if rest == ENTER and method in _READ:
+            _check_navigation(found)
+            return rest
+        _check_origin(found, f"http://{host}")
+        if method in _CHANGE:
+            _check_change(found)
+        elif method not in _READ:
+            raise RefusedError(405, "This page is looked at with GET and changed with POST.")
+        return rest
+
+    def _host(self, named: Sequence[str]) -> str:
+        if len(named) != 1 or named[0].lower() not in self.hosts:
+            raise RefusedError(421, "This page answers under its own address only.")
+        return named[0].lower()
+
+    def _below_secret(self, path: str) -> str:
+        begin, first, *rest = [*path.split("/", 2), ""]
+        known = hmac.compare_digest(first.encode(), self.secret.encode())
+        # Without a slash behind it the page's own links would lead out of it.
+        if begin or not known or path.count("/") < 2:
+            raise _nothing_here()
+        return rest[0]
+
+
+def _check_origin(found: dict[str, list[str]], own: str) -> None:
+    sites, origins = found.get("sec-fetch-site", []), found.get("origin", [])
+    if any(site.lower() not in ("same-origin", "none") for site in sites) or any(one.lower() != own for one in origins):
+        raise RefusedError(403, "This page answers no other page.")
+
+
+def _check_navigation(found: dict[str, list[str]]) -> None:
+    """A whole window that somebody opens, and nothing inside of another page."""
+    modes, places = found.get("sec-fetch-mode", ["navigate"]), found.get("sec-fetch-dest", ["document"])
+    if modes != ["navigate"] or places != ["document"] or "origin" in found:
+        raise RefusedError(403, "This page answers no other page.")
+
+
+def _check_change(found: dict[str, list[str]]) -> None:
+    if [value.split(";")[0].strip().lower() for value in found.get("content-type", [])] != ["application/json"]:
+        raise RefusedError(415, "What changes something comes as JSON.")
+    if found.get(HEADER) != [HEADER_VALUE]:
+        raise RefusedError(403, "This page answers no other page.")

@@ -1,0 +1,212 @@
+"""Experiments that ask to take part: fetched when the person asks for them, judged by what their device agrees to.
+
+Nothing is fetched by itself: opening a page tells nobody anything. The list comes the way everything does, through a
+relay and under the seal; each document is believed only as the digest that it was asked for by. What was found is kept
+in memory, until the page ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from secvm.errors import BadInputError, RemoteProtocolError, SecVMError
+from secvm.participant.consent import NOTHING, Accepted, Consent, needed_for
+from secvm.participant.deciding import check_way
+from secvm.participant.dice import DiceFor
+from secvm.participant.ledger import check_room
+from secvm.participant.state import DeviceState, Status
+from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.transport import OVERHEAD_BYTES, Transport
+from secvm.participant.ui.view import VaultLook, about, in_short, what_it_means
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
+
+#: So many are shown; a coordinator with more has a page of its own.
+MOST_OFFERS = 30
+_OPEN = ("running", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How this device reaches others, and what it demands of them, as its settings say."""
+
+    transport: Transport
+    policy: TrustPolicy
+    dice_for: DiceFor
+    only_tests: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An experiment that could be joined."""
+
+    document: ExperimentDocument
+    envelope: bytes = field(repr=False)
+
+
+class Offers:
+    """What was found, by digest."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Offer] = {}
+        #: Those that the person said no to, and wants to see again.
+        self.again: set[str] = set()
+        #: When it was last asked, and what was wrong then.
+        self.asked_at: int | None = None
+        self.problem: str | None = None
+
+    async def look(self, way: Way, *, now: int, digest: str | None = None) -> int:
+        """Ask for all experiments, or for the one of this digest; returns how many bytes went and came."""
+        self.asked_at, self.problem = now, None
+        seen = 0
+
+        async def fetch(path: str) -> bytes | None:
+            nonlocal seen
+            fetched = await way.transport.fetch(path)
+            seen += OVERHEAD_BYTES + (0 if fetched is None else len(fetched.content))
+            return None if fetched is None else fetched.content
+
+        wanted = [digest] if digest is not None else []
+        if digest is None:
+            data = await fetch("/v1/experiments")
+            try:
+                wanted = [] if data is None else read_list(data)
+            except RemoteProtocolError as fault:
+                self.problem = f"What came back is no list of experiments: {fault}."
+            if data is None:
+                self.problem = "Nobody answers: the relay is away, or no coordinator is behind it."
+        for one in wanted[:MOST_OFFERS]:
+            data = await fetch(f"/v1/experiment/{one}")
+            try:
+                if data is not None:
+                    self.found[one] = Offer(read_published(data, digest=one), data)
+                    # Who names one wants to see it, also after a no.
+                    self.again |= {one} if digest is not None else set()
+                elif digest is not None:
+                    self.problem = "No experiment of this name could be fetched."
+            except RemoteProtocolError:
+                self.problem = "An experiment was served that is not what its name says. It is not shown."
+        return seen
+
+    def put(self, digest: str, envelope: bytes) -> None:
+        """One that the device knows already: it was declined, and the person wants to see it again."""
+        self.found[digest] = Offer(read_published(envelope, digest=digest), envelope)
+        self.again.add(digest)
+
+    def drop(self, digest: str) -> None:
+        """The person has decided."""
+        self.found.pop(digest, None)
+        self.again.discard(digest)
+
+    def one(self, digest: str) -> Offer:
+        """One of them."""
+        if digest not in self.found:
+            raise BadInputError("this experiment was not looked at yet")
+        return self.found[digest]
+
+
+def read_list(data: bytes) -> list[str]:
+    """Digests of experiments that go on, of a coordinator's list. Its titles are not taken: documents are signed."""
+    try:
+        found = [one["digest"] for one in json.loads(data)["experiments"] if one["standing"] in _OPEN]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise RemoteProtocolError("it cannot be read") from None
+    if not all(isinstance(one, str) and is_digest(one) for one in found):
+        raise RemoteProtocolError("it names what is none")
+    return list(dict.fromkeys(found))
+
+
+def is_digest(text: str) -> bool:
+    """Whether this is an experiment's name."""
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the device says to an experiment."""
+
+    refusal: str | None = None
+    next_step: str | None = None
+    #: What the person would have to accept, where that alone is in the way.
+    accept: Accepted | None = None
+
+
+def judge(offer: Offer, state: DeviceState, way: Way, consent: Consent) -> Judgement:
+    """Whether it could be joined as it is."""
+    document = offer.document
+
+    def refused(accepted: Accepted) -> SecVMError | None:
+        try:
+            consent.check(document, accepted)
+            check_room(state, document, consent, accepted)
+        except SecVMError as fault:
+            return fault
+        return None
+
+    try:
+        check_way(document, way.transport, only_tests=way.only_tests)
+        way.policy.check(document)
+    except SecVMError as fault:
+        return Judgement(str(fault), fault.next_step)
+    if not isinstance(document.binning, HashedBins):
+        return Judgement("this experiment needs its list of words", "Join on the command line, with --vocabulary FILE.")
+    refusal = refused(NOTHING)
+    if refusal is None:
+        return Judgement()
+    needed = needed_for(consent.statement(document))
+    helps = needed is not None and refused(needed) is None
+    return Judgement(str(refusal), refusal.next_step, needed if helps else None)
+
+
+def offer_view(
+    offer: Offer,
+    state: DeviceState,
+    vault: VaultLook,
+    way: Way,
+    consent: Consent,
+    *,
+    answered: Callable[[str], bool],
+) -> dict[str, Any]:
+    """One offer, with its statement in plain words and what the device says to it."""
+    document, found = offer.document, judge(offer, state, way, consent)
+    accept = found.accept
+    return {
+        **about(document),
+        "short": in_short(document, consent),
+        "leaves": what_it_means(document, consent),
+        # A number of features of this source, and whether there is an answer: not which.
+        "features_here": vault.sources.get(document.features.source, 0),
+        "answered": answered(document.digest),
+        "refusal": found.refusal,
+        "next_step": found.next_step,
+        "accept": None if accept is None else {"auc": accept.auc, "epsilon": accept.epsilon},
+    }
+
+
+def offers_view(
+    offers: Offers,
+    state: DeviceState,
+    vault: VaultLook,
+    way: Way | None,
+    consent: Consent,
+    *,
+    answered: Callable[[str], bool],
+) -> dict[str, Any]:
+    """All that was found and is not decided."""
+    decided = {
+        record.digest
+        for record in state.records()
+        if record.status is not Status.DECLINED or record.digest not in offers.again
+    }
+    open_ones = [one for digest, one in offers.found.items() if digest not in decided]
+    shown = [] if way is None else [offer_view(one, state, vault, way, consent, answered=answered) for one in open_ones]
+    # First what the device agrees to, last what it refuses whatever its person says.
+    shown.sort(key=lambda one: (one["refusal"] is not None, one["accept"] is None, one["title"], one["digest"]))
+    return {
+        "possible": way is not None,
+        "asked_at": offers.asked_at,
+        "problem": offers.problem,
+        "list": shown,
+    }

@@ -1,0 +1,270 @@
+"""The page over HTTP, on this machine only: guard, files of the page, and one door for each thing a person can do.
+
+    GET  /SECRET/                 the page            GET  /SECRET/static/NAME      its files
+    GET  /SECRET/enter            leads to the page   GET  /SECRET/api/state        all that it shows, as JSON
+    POST /SECRET/api/find         ask which experiments there are            {"digest": optional}
+    POST /SECRET/api/join         {"digest", "answer": optional, "accept": optional {"auc", "epsilon"}}
+    POST /SECRET/api/decline, reconsider, pause, resume, forget, predict     {"digest"}
+    POST /SECRET/api/examples     {"source"}          POST /SECRET/api/evidence     {"number"}: a file
+
+What is refused is a problem document with one sentence. Nothing that was asked is ever written to a log: an address
+holds the secret. aiohttp, which devices have for sending, does the HTTP; its own messages are silenced for that reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from secvm.errors import BadInputError, SecVMError, StoreError
+from secvm.pages.assets import Asset, Assets, asset
+from secvm.participant.consent import Accepted
+from secvm.participant.ui.desk import Desk
+from secvm.participant.ui.guard import ENTER, Guard, RefusedError
+from secvm.runtime.logs import Log
+
+DEFAULT_LISTEN = "127.0.0.1:0"
+#: What a person can say to a page is short.
+_MOST_BODY_BYTES = 16_384
+_SHUTDOWN_S = 2.0
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
+    " form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    # Not which version of what answers.
+    "Server": "secvm",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_ENTER_PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=./">'
+    '<title>Your device</title><p><a href="./">To your page</a></p></html>'
+)
+_PAGE, _LOOK = "person.html", "look.css"
+MakeGuard = Callable[[str, tuple[str, ...]], Guard]
+
+
+@dataclass(slots=True, repr=False)
+class Served:
+    """A page that is being served. ``close`` it."""
+
+    #: With the secret in it.
+    address: str
+    port: int
+    _runner: web.ServerRunner
+
+    def __repr__(self) -> str:
+        return "Served(...)"
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+
+async def serve_page(
+    listen: str,
+    desk: Desk,
+    secret: str,
+    *,
+    log: Log | None = None,
+    entered: Callable[[], None] = lambda: None,
+    make_guard: MakeGuard = Guard,
+) -> Served:
+    """Serve the page. ``listen`` is an address of this machine and a port; 0: any. ``entered``: who came by ``enter``
+    has reached the page. ``make_guard``: a test shows by another what this one is good for.
+    """
+    bound = _bind(listen)
+    host, port = bound.getsockname()[:2]
+    named = f"[{host}]" if ":" in host else host
+    guard = make_guard(secret, (f"{named}:{port}", f"localhost:{port}"))
+    doors = _Doors(desk, guard, log, entered)
+    # Outside of the tree of loggers: the library would quote a line that it cannot read, and the secret with it.
+    silent = logging.Logger("silent")  # noqa: LOG001
+    silent.disabled = True
+    server = web.Server(doors.answer, access_log=None, logger=silent)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=_SHUTDOWN_S)
+    await runner.setup()
+    await web.SockSite(runner, bound).start()
+    return Served(f"http://{named}:{port}/{secret}/", port, runner)
+
+
+def _bind(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        address = None
+    if address is None or not address.is_loopback or not port.isdecimal() or int(port) > 65_535:
+        raise BadInputError("the page is shown on this machine only: --listen 127.0.0.1:PORT, or [::1]:PORT")
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((str(address), int(port)))
+    except OSError as error:
+        bound.close()
+        raise BadInputError(f"cannot show the page there: {error.strerror or 'input/output error'}") from None
+    return bound
+
+
+class _Doors:
+    """One request after the guard."""
+
+    def __init__(self, desk: Desk, guard: Guard, log: Log | None, entered: Callable[[], None]) -> None:
+        self._desk, self._guard, self._log, self._entered = desk, guard, log, entered
+        own = Assets("secvm.participant.ui")
+        self._files: dict[str, Asset] = {f"static/{name}": one for name, one in own.items()}
+        self._files |= {"": own[_PAGE], f"static/{_LOOK}": asset(_LOOK)}
+        self._actions: dict[str, Callable[[dict[str, Any]], Awaitable[web.Response]]] = {
+            "find": self._find,
+            "join": self._join,
+            "decline": lambda said: self._simple(desk.decline, said),
+            "reconsider": lambda said: self._simple(desk.reconsider, said),
+            "pause": lambda said: self._simple(desk.pause, said),
+            "resume": self._resume,
+            "forget": lambda said: self._simple(desk.forget, said),
+            "predict": self._predict,
+            "examples": self._examples,
+            "evidence": self._evidence,
+        }
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        """Whatever happens, an answer with all headers, and nothing of the request in any message."""
+        try:
+            headers = [(name.lower(), value) for name, value in request.headers.items()]
+            rest = self._guard.check(request.method, request.raw_path.partition("?")[0], headers)
+            response = await self._route(request, rest)
+        except RefusedError as refused:
+            response = problem(refused.status, str(refused))
+        except StoreError as fault:
+            response = problem(503, str(fault), fault.next_step)
+        except SecVMError as fault:
+            response = problem(409, _sentence(fault), fault.next_step)
+        except asyncio.CancelledError:
+            raise
+        except Exception as fault:  # noqa: BLE001  (told by its kind; its message may hold anything)
+            if self._log is not None:
+                self._log.tell("fault", error=type(fault).__name__.lower()[:40])
+            response = problem(500, "Something went wrong in this program.")
+        response.headers.update(HEADERS)
+        return response
+
+    async def _route(self, request: web.BaseRequest, rest: str) -> web.Response:
+        if request.method == "POST":
+            action = self._actions.get(rest.removeprefix("api/")) if rest.startswith("api/") else None
+            if action is None:
+                raise RefusedError(404, "There is nothing here.")
+            return await action(await _read(request))
+        if rest == "api/state":
+            return _json(await self._desk.look())
+        if rest == ENTER:
+            self._entered()
+            return web.Response(text=_ENTER_PAGE, content_type="text/html")
+        file = self._files.get(rest)
+        if file is None:
+            raise RefusedError(404, "There is nothing here.")
+        return web.Response(body=file.content, headers={"Content-Type": file.media_type})
+
+    # ── what a person can do ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _simple(self, what: Callable[[str], Awaitable[None]], said: dict[str, Any]) -> web.Response:
+        await what(_text(said, "digest"))
+        return _json({"done": True})
+
+    async def _find(self, said: dict[str, Any]) -> web.Response:
+        await self._desk.find(None if said.get("digest") is None else _text(said, "digest"))
+        return _json({"done": True})
+
+    async def _resume(self, said: dict[str, Any]) -> web.Response:
+        return _json({"done": True, "goes_on": await self._desk.resume(_text(said, "digest"))})
+
+    async def _join(self, said: dict[str, Any]) -> web.Response:
+        answer = None if said.get("answer") is None else _text(said, "answer")
+        wanted = said.get("accept")
+        wanted = {} if wanted is None else wanted
+        if not isinstance(wanted, dict):
+            raise BadInputError("what is accepted is an object")
+        accepted = Accepted(_number(wanted, "auc"), _number(wanted, "epsilon"))
+        await self._desk.join(_text(said, "digest"), answer=answer, accepted=accepted)
+        return _json({"done": True})
+
+    async def _predict(self, said: dict[str, Any]) -> web.Response:
+        found = await self._desk.predict(_text(said, "digest"))
+        return _json({"label": found.label, "margin": found.margin, "round": found.round_number})
+
+    async def _examples(self, said: dict[str, Any]) -> web.Response:
+        found = await self._desk.examples(_text(said, "source"))
+        return _json({"examples": [{"feature": feature, "value": value} for feature, value in found]})
+
+    async def _evidence(self, said: dict[str, Any]) -> web.Response:
+        number = said.get("number")
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise BadInputError("a piece of evidence has a number")
+        return web.Response(body=await self._desk.evidence(number), content_type="application/octet-stream")
+
+
+async def _read(request: web.BaseRequest) -> dict[str, Any]:
+    if (request.content_length or 0) > _MOST_BODY_BYTES:
+        raise RefusedError(413, "That is more than anybody says to this page.")
+    body = b""
+    async for part in request.content.iter_any():
+        body += part
+        if len(body) > _MOST_BODY_BYTES:
+            raise RefusedError(413, "That is more than anybody says to this page.")
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise RefusedError(400, "What was said is no JSON object.")
+    return said
+
+
+def _text(said: dict[str, Any], name: str) -> str:
+    value = said.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= 1000:
+        raise RefusedError(400, f"'{name}' is missing, or no text.")
+    return value
+
+
+def _number(said: dict[str, Any], name: str) -> float | None:
+    value = said.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RefusedError(400, f"'{name}' is no number.")
+    return float(value)
+
+
+def _json(content: dict[str, Any]) -> web.Response:
+    # An infinite number is null.
+    return web.Response(body=orjson.dumps(content), content_type="application/json")
+
+
+def problem(status: int, sentence: str, next_step: str | None = None) -> web.Response:
+    """A refusal, as a page and a person can read it."""
+    content = {"type": "about:blank", "title": "Refused", "status": status, "detail": sentence, "next": next_step}
+    headers = {"Allow": "GET, HEAD, POST"} if status == 405 else {}
+    return web.Response(
+        status=status, body=orjson.dumps(content), content_type="application/problem+json", headers=headers
+    )
+
+
+def _sentence(fault: SecVMError) -> str:
+    said = str(fault)
+    return said[:1].upper() + said[1:] + ("" if said.endswith((".", "!", "?")) else ".")

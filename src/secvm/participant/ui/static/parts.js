@@ -1,0 +1,85 @@
+// Small parts that the page is made of. Text goes in as text, never as markup.
+// @ts-check
+
+/**
+ * An element with attributes, listeners (`onclick`) and children.
+ * @param {string} tag @param {Record<string, any>} [given] @param {...(Node | string | null)} children
+ * @returns {HTMLElement}
+ */
+export function el(tag, given = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+/** @param {string[]} sentences */
+export const sentences = (sentences) => el("ul", { class: "sentences" }, ...sentences.map((one) => el("li", {}, one)));
+
+/** @param {string} key @param {string} title @param {...(Node | string | null)} children */
+export const folded = (key, title, ...children) =>
+  el("details", { "data-key": key }, el("summary", { "data-key": `${key}:summary` }, title), ...children);
+
+/**
+ * A button that cannot be pressed twice while it works.
+ * @param {string} key @param {string} words @param {() => Promise<void> | void} work @param {string} [kind]
+ */
+export function button(key, words, work, kind = "") {
+  const made = el("button", { type: "button", class: kind, "data-key": key }, words);
+  made.addEventListener("click", async () => {
+    if (made.hasAttribute("aria-disabled")) return;
+    made.setAttribute("aria-disabled", "true");
+    try {
+      await work();
+    } finally {
+      made.removeAttribute("aria-disabled");
+    }
+  });
+  return made;
+}
+
+/**
+ * Put new content in place of the old; what was unfolded stays unfolded, and who stands on a button stays there.
+ * @param {HTMLElement} place @param {...Node} content
+ */
+export function put(place, ...content) {
+  const unfolded = [...place.querySelectorAll("details[open]")].map((one) => one.getAttribute("data-key"));
+  const active = document.activeElement;
+  const focused = active && place.contains(active) ? active.getAttribute("data-key") : null;
+  const typed = new Map([...place.querySelectorAll("input")].map((one) => [one.id, one.value]));
+  place.replaceChildren(...content);
+  for (const one of place.querySelectorAll("details")) {
+    if (unfolded.includes(one.getAttribute("data-key"))) one.open = true;
+  }
+  for (const one of place.querySelectorAll("input")) one.value = typed.get(one.id) ?? one.value;
+  if (focused !== null) {
+    const again = [...place.querySelectorAll("[data-key]")].find((one) => one.getAttribute("data-key") === focused);
+    if (again instanceof HTMLElement) again.focus({ preventScroll: true });
+  }
+}
+
+/** @param {number} count @param {string} one @param {string} [many] */
+export const counted = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+
+/** @param {number} bytes */
+export function size(bytes) {
+  if (bytes < 1000) return counted(bytes, "byte");
+  const [unit, name] = bytes < 1e6 ? [1e3, "kB"] : bytes < 1e9 ? [1e6, "MB"] : [1e9, "GB"];
+  return `${(bytes / unit).toLocaleString("en", { maximumFractionDigits: bytes < 10 * unit ? 1 : 0 })} ${name}`;
+}
+
+/** @param {number} at @param {number} now */
+export function moment(at, now) {
+  const day = (/** @type {number} */ when) => new Date(when).toDateString();
+  const time = new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  if (day(at) === day(now)) return `today at ${time}`;
+  const date = new Date(at).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
+  return `${date}, ${time}`;
+}
+
+/** @param {number} at */
+export const clock = (at) => new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });

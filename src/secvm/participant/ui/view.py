@@ -1,0 +1,255 @@
+"""What the page shows, from what the device keeps: one value, made of numbers and plain sentences. Pure.
+
+It shows nothing that the device does not keep for other reasons, and keeps nothing more for the page. So the times of
+packages are those still to come: a time is forgotten with its capsule, when it is acknowledged or the window is over.
+Times to come are told by quarters of an hour; nobody needs the second.
+
+No feature and no label of the person is in it. Those are asked for one by one (``desk``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from secvm.participant.consent import Consent
+from secvm.participant.declining import bytes_of_a_round
+from secvm.participant.evidence import WATERMARK, Held
+from secvm.participant.inspection import inspect, what_leaves
+from secvm.participant.ledger import Ledger, in_words, read_ledger
+from secvm.participant.state import DeviceState, Record, Status
+from secvm.privacy.label_leakage import auc_of
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+
+_DAY_MS, QUARTER_MS = 86_400_000, 900_000
+TIMES_FORGOTTEN = (
+    "Only times still to come are known. When a package was sent is forgotten as soon as it has arrived, so nobody can"
+    " read it here later, you included."
+)
+_APART = "What you accepted for one experiment alone is counted against that, and not against your budget here."
+CANNOT_BE_TAKEN_BACK = (
+    "What was sent cannot be taken back: the counts it went into are public and stay so.",
+    "The ledger keeps what was told, and your device cannot join this experiment again.",
+    "Gone for good: your answer to its question, which features were drawn, and all that still waits to be sent.",
+    "Your other features stay on the device, for other experiments.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VaultLook:
+    """How much the vault holds, never what."""
+
+    #: Number of features by source.
+    sources: dict[str, int]
+    #: Questions that the person has answered.
+    labels: int
+    bytes: int
+    #: When its file was last written; None: never.
+    changed_at: int | None
+    #: Under a passphrase.
+    locked: bool
+
+
+def view(
+    state: DeviceState,
+    vault: VaultLook,
+    held: Sequence[Held],
+    *,
+    now: int,
+    consent: Consent,
+    daily_bytes: int,
+    runs: bool,
+) -> dict[str, Any]:
+    """Everything but what is offered (``offers``)."""
+    ledger = read_ledger(state, consent)
+    found = inspect(state, now=now, consent=consent)
+    records = state.records()
+    return {
+        "now": now,
+        "runs": runs,
+        "vault": {
+            "sources": [{"name": name, "features": count} for name, count in sorted(vault.sources.items())],
+            "features": sum(vault.sources.values()),
+            "labels": vault.labels,
+            "bytes": vault.bytes,
+            "changed_at": vault.changed_at,
+            "locked": vault.locked,
+        },
+        "budget": budget(ledger, consent, today=state.traffic(now // _DAY_MS), daily_bytes=daily_bytes),
+        "experiments": [
+            experiment_view(state, record, found[record.digest], ledger, runs=runs)
+            for record in records
+            if record.status is not Status.DECLINED
+        ],
+        "declined": [
+            {"digest": record.digest, "title": found[record.digest]["title"]}
+            for record in records
+            if record.status is Status.DECLINED
+        ],
+        "evidence": [
+            {"number": i, "experiment": one.experiment, "title": one.title, "kind": one.kind, "sentence": one.sentence}
+            for i, one in enumerate(held, 1)
+        ],
+        "evidence_warning": WATERMARK,
+        "forgetting": list(CANNOT_BE_TAKEN_BACK),
+    }
+
+
+def budget(ledger: Ledger, consent: Consent, *, today: int, daily_bytes: int) -> dict[str, Any]:
+    """What may be told and sent, how much of it is spent; a limit of null is none at all."""
+    common = Ledger(tuple(one for one in ledger.spendings if not one.apart))
+    limits = consent.budget
+    return {
+        # What was accepted for one experiment alone is counted there, and not here.
+        "epsilon": _meter(common.epsilon, limits.epsilon),
+        "auc": _meter(auc_of(common.d_squared), 1.0 if limits.auc >= 1 else limits.auc, least=0.5),
+        "bytes": _meter(today, daily_bytes),
+        "words": in_words(ledger, consent) + [_APART] * any(one.apart for one in ledger.spendings),
+        "unsafe": consent.unsafe,
+    }
+
+
+def _meter(spent: float, limit: float, *, least: float = 0.0) -> dict[str, float | None]:
+    """Spent, limit and the share of it that is left, 0 to 1. An AUC begins at a coin's 0.5."""
+    if math.isinf(limit) or (least and limit >= 1):
+        return {"spent": _finite(spent), "limit": None, "left": None}
+    room = limit - least
+    left = 0.0 if room <= 0 else max(0.0, min(1.0, (limit - spent) / room))
+    return {"spent": _finite(spent), "limit": limit, "left": left}
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def experiment_view(
+    state: DeviceState, record: Record, told: dict[str, Any], ledger: Ledger, *, runs: bool
+) -> dict[str, Any]:
+    """One experiment that this device takes part in, or took part in."""
+    document = read_published(record.envelope, digest=record.digest)
+    model = state.model(record.digest)
+    spent = next((one for one in ledger.spendings if one.digest == record.digest), None)
+    return {
+        **about(document),
+        "status": record.status.value,
+        "ended": told["ended"],
+        "means": _means(record.status, ended=told["ended"], runs=runs, stops=told["evidence"] > 0, trust=told["trust"]),
+        "rounds": told["rounds"],
+        "acknowledged": told["acknowledged"],
+        "lost": told["lost"],
+        "waiting": told["waiting"],
+        "window": told["newest"],
+        "times": times_to_come(state, record),
+        "times_words": TIMES_FORGOTTEN,
+        "trains": None if record.cohort is None else record.cohort.name == "TRAIN",
+        "spent": None
+        if spent is None
+        else {
+            "rounds": spent.rounds,
+            "epsilon": None if spent.epsilon is None else _finite(spent.epsilon),
+            "auc": None if spent.d_squared is None else auc_of(spent.d_squared),
+            "accepted_epsilon": spent.accepted.epsilon,
+            "accepted_auc": spent.accepted.auc,
+        },
+        "leaves": told["leaves"],
+        "risk": told["risk"],
+        "checked": told["trust"]["told"],
+        "distrust": told["trust"]["distrust"],
+        "evidence": told["evidence"],
+        "abstentions": told["abstentions"],
+        "model_round": None if model is None else model.round_number,
+    }
+
+
+def about(document: ExperimentDocument) -> dict[str, Any]:
+    """What an experiment is, and who is behind it: from its signed document alone."""
+    windows, log = document.windows, document.log
+    return {
+        "digest": document.digest,
+        "title": document.title,
+        "question": document.question,
+        "labels": None if document.experiment.loss.regression else list(document.experiment.labels),
+        "source": document.features.source,
+        "looks_at": document.features.description,
+        "rounds_planned": document.rounds,
+        "packages_a_round": document.budget,
+        "bytes_a_round": bytes_of_a_round(document),
+        "guarantee": document.experiment.cover is not None,
+        "test": document.test,
+        "hours": [list(span) for span in windows.hours],
+        "time_zone": windows.time_zone,
+        "who": {
+            "coordinator": [key.key_id.hex() for key in document.coordinator_keys],
+            "note": document.gateway_note,
+            "relays": [relay.url for relay in document.relays],
+            "witnesses": [] if log is None else [witness.name for witness in log.witnesses],
+            "log": None if log is None else log.name,
+        },
+    }
+
+
+def what_it_means(document: ExperimentDocument, consent: Consent) -> list[str]:
+    """The statement, as it is shown before anybody says yes."""
+    return what_leaves(document, consent.statement(document, curve=True))
+
+
+def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
+    """The same in a few words, to be read first."""
+    statement, rounds = consent.statement(document), document.rounds
+    own, leak = statement.own, statement.leak
+    if own is not None and math.isfinite(own.epsilon):
+        risk = (
+            "Noise hides you. Whoever knows everything else could guess your answer with an AUC of at most"
+            f" {own.auc:.2f}, if enough of the others are honest: 0.50 is a coin, 1.00 is certainty."
+        )
+    elif leak is None:
+        risk = "Nothing hides you but the number of others, and how well that does has no number."
+    else:
+        risk = (
+            "Nothing hides you but the number of others. Somebody who knows your features could guess your answer with"
+            f" an AUC of {leak.auc:.2f} in the end: 0.50 is a coin, 1.00 is certainty."
+        )
+    return [
+        f"It looks at {document.features.description}, on your device. They stay here.",
+        (
+            f"In each of {rounds} round{'s' * (rounds != 1)} your device sends {document.budget} small sealed packages"
+            f" at random times of {_duration(document.windows.length_s)}, as everybody's does:"
+            f" {bytes_of_a_round(document) / 1000:.0f} kB."
+        ),
+        risk,
+        "You can pause or leave at any time. What was sent by then cannot be taken back.",
+    ]
+
+
+def _duration(seconds: int) -> str:
+    for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds // unit} {name}{'s' * (seconds != unit)}"
+    return f"{seconds} seconds"
+
+
+def times_to_come(state: DeviceState, record: Record) -> list[dict[str, int]]:
+    """How many packages wait for each quarter of an hour, by the instant it begins."""
+    parts = state.session_parts(record.digest)
+    rows = [] if parts is None else parts[1]
+    counted = Counter(row.at // QUARTER_MS * QUARTER_MS for row in rows)
+    return [{"at": at, "packages": count} for at, count in sorted(counted.items())]
+
+
+def _means(status: Status, *, ended: bool, runs: bool, stops: bool, trust: dict[str, Any]) -> str:
+    if status is Status.FORGOTTEN:
+        return "You left, and your device has forgotten what it knew of you for this. It cannot be joined again."
+    if stops:
+        return "Your device has caught the server cheating. It sends nothing more, and keeps what proves it."
+    if ended:
+        return "This experiment is over. Nothing more is fetched or sent."
+    if status is Status.PAUSED:
+        return "Paused: nothing is fetched or sent until you go on."
+    if trust["distrust"] is not None:
+        return "Your device takes no part for now, because of something it has seen. You decide whether it goes on."
+    if not runs:
+        return "You take part, but your device does not run now: nothing is fetched or sent."
+    return "You take part."

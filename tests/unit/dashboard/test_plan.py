@@ -1,0 +1,128 @@
+"""``POST /api/plan`` over real sockets: quick, refused in sentences, bounded."""
+
+import asyncio
+import http.client
+import json
+import threading
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+
+from secvm.dashboard import plan as plan_module
+from secvm.dashboard.main import Dashboard
+from secvm.dashboard.plan import MOST_BYTES, Planner
+from secvm.dashboard.settings import Coordinator, DashboardSettings, Listen
+from secvm.privacy.planner import quick
+from secvm.runtime.clock import SteadyClock, SystemClock
+
+SPECIFICATION: dict[str, Any] = {
+    "labels": ["a", "b"],
+    "floor": 1_000,
+    "rounds": 10,
+    "features": {"source": "s", "per_participant": 50},
+    "binning": {"bins": 500},
+    "windows": {"length_s": 3000, "grace_s": 60},
+    "relays": [{"mode": "round"}],
+}
+JSON_HEADERS = {"content-type": "application/json"}
+
+
+def post(port: int, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, str, dict[str, Any]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("POST", "/api/plan", body, JSON_HEADERS if headers is None else headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers.get_content_type(), json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def asked(*bodies: bytes, **more: Any) -> list[tuple[int, str, dict[str, Any]]]:
+    """The answers of a page that stands before no coordinator: plans need none."""
+
+    async def run() -> list[tuple[int, str, dict[str, Any]]]:
+        stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
+        settings = DashboardSettings(coordinator=Coordinator(url="http://127.0.0.1:9"), listen=Listen(port=0))
+        page = Dashboard(settings, clock=SystemClock(), steady=SteadyClock(), plan=Planner())
+        served = asyncio.ensure_future(page.run(stop, port.set_result))
+        try:
+            number = int((await port).rstrip("/").rpartition(":")[2])
+            return [await asyncio.to_thread(post, number, body, **more) for body in bodies]
+        finally:
+            stop.set()
+            await served
+
+    return asyncio.run(run())
+
+
+def form(**changes: Any) -> bytes:
+    return json.dumps({"specification": SPECIFICATION | changes, "participants": 5_000}).encode()
+
+
+def test_a_form_is_answered_with_numbers_and_the_statement() -> None:
+    [(status, kind, told)] = asked(form())
+    assert (status, kind) == (200, "application/json")
+    assert told["kind"] == "plain"
+    assert told["refusals"] == []
+    assert 0.5 < told["attacker"]["auc"] < told["attacker"]["auc_at_floor"] <= 1
+    assert told["packages"]["total"] == 10 * told["packages"]["per_round"]
+    assert told["accuracy"]["expected"] < told["accuracy"]["central"]
+    assert "made-up people" in told["caveat"]
+    assert told["statement"][0].startswith("There is no formal guarantee")
+    assert {"bins": 500, "auc": told["attacker"]["auc"]} in told["curve"]
+
+
+def test_cover_is_answered_at_once_and_said_to_be_rough() -> None:
+    [(status, _, told)] = asked(form(privacy={"epsilon": 1, "participants": 5_000}))
+    assert status == 200
+    assert not told["exact"]
+    assert told["packages"]["cover_mean"] > 0
+    assert told["statement"] == []
+    assert told["attacker"]["auc"] < told["attacker"]["auc_without_cover"]
+
+
+def test_nonsense_is_told_beside_its_field_and_has_no_numbers() -> None:
+    answers = asked(form(binning={"bins": 0}), form(binning={}), form(floor=4_000))
+    assert [status for status, _, _ in answers] == [200, 200, 200]
+    assert [told["refusals"][0]["field"] for _, _, told in answers] == ["binning.bins", "binning.bins", "floor"]
+    assert all(told["packages"] is None for _, _, told in answers)
+
+
+def test_what_is_no_form_is_a_problem_in_one_sentence() -> None:
+    long = json.dumps({"specification": {"title": "x" * MOST_BYTES}}).encode()
+    answers = asked(b"[]", b"{}", b"not JSON", long)
+    assert [status for status, _, _ in answers] == [422, 422, 422, 413]
+    assert all(kind == "application/problem+json" for _, kind, _ in answers)
+    assert all(told["detail"] for _, _, told in answers)
+
+
+def test_a_form_of_another_kind_is_refused_before_it_is_read() -> None:
+    [(status, _, _)] = asked(form(), headers={"content-type": "text/plain"})
+    assert status == 415
+
+
+def test_too_many_who_wait_for_a_guarantee_are_told_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any, **more: Any) -> Any:
+        begun.set()
+        go_on.wait()
+        return quick(*arguments, **more)
+
+    monkeypatch.setattr(plan_module, "guaranteed", slow)
+    planner = Planner(most_waiting=1)
+    content = json.loads(form(privacy={"epsilon": 1, "participants": 5_000})) | {"part": "guarantee"}
+    found: list[dict[str, Any]] = []
+    first = threading.Thread(target=lambda: found.append(planner(content)))
+    first.start()
+    begun.wait()
+    with pytest.raises(HTTPException) as caught:
+        planner(content)
+    assert caught.value.status_code == 503
+    # Quick answers wait for nobody.
+    assert planner(content | {"part": "quick"})["packages"] is not None
+    go_on.set()
+    first.join()
+    assert found[0]["kind"] == "cover"
+    assert planner(content)["kind"] == "cover"

@@ -1,0 +1,31 @@
+"""The list of pictures is complete: every page that a server has, every dialog, every report."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from secvm.cli.screenshots import GROUPS, PICTURES
+from secvm.dashboard.app import Page
+from secvm.lab.shots import OPERATOR, PERSON, REPORTS
+
+
+async def _no_answer(*_: object) -> None:
+    """Nobody asks."""
+
+
+def test_every_page_of_the_operator_is_taken() -> None:
+    nothing = cast("Any", SimpleNamespace(static=_no_answer, icon=_no_answer, answer=_no_answer, page=_no_answer))
+    page = Page(nothing, nothing, nothing, shell=nothing)
+    served = {route.path for route in page.routes() if route.endpoint == page._page}
+    assert served == {shot.route for shot in OPERATOR if shot.route}
+
+
+def test_no_two_pictures_have_one_name() -> None:
+    names = [shot.name for shot in (*OPERATOR, *PERSON)] + [f"report-{name}" for name in REPORTS]
+    assert len(set(names)) == len(names)
+
+
+def test_every_group_can_be_asked_for_and_pictures_of_the_documentation_are_of_shots() -> None:
+    assert set(GROUPS) == {"operator", "person", *REPORTS}
+    assert {name for name, _ in PICTURES.values()} <= {shot.name for shot in (*OPERATOR, *PERSON)}

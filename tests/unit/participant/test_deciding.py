@@ -1,0 +1,109 @@
+"""What a person decides holds while the device runs in another process, and disturbs nothing of it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from secvm.errors import BadInputError, RemoteProtocolError
+from secvm.participant import deciding
+from secvm.participant.device import Device
+from secvm.participant.main import join as join_device
+from secvm.participant.settings import ParticipantSettings
+from secvm.participant.state import DeviceState, Status
+from secvm.participant.vault import Vault
+from tests.unit.participant.world import BUDGET, World, real_document
+
+
+def settings_of(world: World) -> ParticipantSettings:
+    return ParticipantSettings.model_validate(
+        {
+            "device": {"folder": world.folder},
+            "relay": {"urls": ("https://relay.example/r",)},
+            "trust": {"without_log": True},
+            "consent": {"policy": "unsafe-accept-anything"},
+        }
+    )
+
+
+def in_mid_round(world: World) -> Device:
+    """A device that runs, some of whose packages are acknowledged and written."""
+    device = world.joined()
+    manifest = world.publish(1)
+    asyncio.run(world.drive(device, until=(manifest.opens_at + manifest.closes_at) // 2))
+    device.flush()
+    assert 0 < device.memberships[world.of.digest].session.progress.acknowledged < BUDGET
+    return device
+
+
+def test_repro_joining_beside_a_running_device_leaves_its_session_alone(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    running = in_mid_round(world)
+    other = real_document(title="Another")
+    envelope = world.serve(other)
+    world.fill(world.of, other)
+    before = running.state.session_parts(world.of.digest)
+    world.clock.advance(20_000)
+    join_device(settings_of(world), world.net, other.digest, envelope)
+    assert running.state.session_parts(world.of.digest) == before
+    # As joining once did it, by opening a second device: what it writes back is older than what the first has written.
+    second = world.start()
+    closes_at = world.before[world.of.digest].closes_at
+    asyncio.run(world.drive(running, until=closes_at - 1000))
+    running.flush()
+    second.close()
+    with pytest.raises(RemoteProtocolError, match="do not fit together"):
+        world.start()
+    running.state.close()
+
+
+def test_running_device_takes_up_what_another_process_has_joined(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    running = in_mid_round(world)
+    other = real_document(title="Another")
+    envelope = world.serve(other)
+    world.fill(world.of, other)
+    join_device(settings_of(world), world.net, other.digest, envelope)
+    running.look()
+    assert set(running.memberships) == {world.of.digest, other.digest}
+    running.close()
+
+
+def test_pause_resume_and_forget_are_the_persons(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    running, digest = in_mid_round(world), world.of.digest
+    state = DeviceState(world.folder)
+    deciding.pause(state, digest)
+    running.look()
+    assert running.memberships[digest].session.paused
+    assert deciding.resume(state, digest)
+    running.look()
+    assert not running.memberships[digest].session.paused
+    deciding.forget(state, digest, lambda: Vault(world.folder))
+    running.look()
+    assert not running.memberships
+    found = state.record(digest)
+    assert found is not None
+    assert found.status is Status.FORGOTTEN
+    with Vault(world.folder) as vault:
+        assert vault.label(digest) is None
+    with pytest.raises(BadInputError, match="does not take part"):
+        deciding.pause(state, digest)
+    state.close()
+    running.close()
+
+
+def test_whoever_forgot_the_passphrase_can_still_be_forgotten_by_the_state(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.joined().close()
+    state = DeviceState(world.folder)
+
+    def locked() -> Vault:
+        raise BadInputError("wrong passphrase")
+
+    with pytest.raises(BadInputError, match="wrong passphrase"):
+        deciding.forget(state, world.of.digest, locked)
+    found = state.record(world.of.digest)
+    assert found is not None
+    assert found.status is Status.FORGOTTEN
+    state.close()

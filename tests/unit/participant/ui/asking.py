@@ -1,0 +1,111 @@
+"""Requests to a page as they are on the wire, and a page around the small world of devices."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from secvm.participant.consent import Consent
+from secvm.participant.device import DAILY_BYTES
+from secvm.participant.dice import safe_dice
+from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.ui.desk import Desk
+from secvm.participant.ui.guard import Guard, new_secret
+from secvm.participant.ui.offers import Way
+from secvm.participant.ui.server import MakeGuard, serve_page
+from secvm.runtime.logs import Log
+from tests.unit.participant.world import ANYTHING, World
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Page:
+    """A page that is being served, and its secret."""
+
+    port: int
+    secret: str
+    desk: Desk
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def ask(
+        self,
+        path: str = "",
+        *,
+        method: str = "GET",
+        target: str | None = None,
+        headers: Mapping[str, str | None] | None = None,
+        body: bytes = b"",
+    ) -> Said:
+        """A request below the secret, or for ``target`` as it stands. A header of None is left out."""
+        told: dict[str, str | None] = {"Host": self.host, "Content-Length": str(len(body)), "Connection": "close"}
+        lines = [f"{name}: {value}" for name, value in {**told, **(headers or {})}.items() if value is not None]
+        request = f"{method} {f'/{self.secret}/{path}' if target is None else target} HTTP/1.1\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write((request + "\r\n".join(lines) + "\r\n\r\n").encode() + body)
+        head, _, content = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+        first, *fields = head.decode("latin-1").split("\r\n")
+        found = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in fields)}
+        return Said(int(first.split(" ")[1]), found, content)
+
+    async def act(self, action: str, said: object = None, **headers: str | None) -> Said:
+        """As the page's own script does it; ``headers`` change what it says, with _ for a hyphen."""
+        told: dict[str, str | None] = {"Content-Type": "application/json", "Secvm-Page": "person"}
+        told |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.ask(f"api/{action}", method="POST", headers=told, body=json.dumps(said or {}).encode())
+
+
+def desk_of(world: World, *, consent: Consent = ANYTHING, with_way: bool = True) -> Desk:
+    way = Way(world.net, TrustPolicy(without_log=True), safe_dice(os.urandom))
+    return Desk(
+        world.folder,
+        now=world.clock.now,
+        consent=consent,
+        daily_bytes=DAILY_BYTES,
+        way=way if with_way else None,
+    )
+
+
+def with_page(
+    world: World,
+    scenario: Callable[[Page], Awaitable[Answer]],
+    *,
+    desk: Desk | None = None,
+    log: io.StringIO | None = None,
+    make_guard: MakeGuard = Guard,
+) -> Answer:
+    """Serve a page while the scenario lasts."""
+
+    async def run() -> Answer:
+        secret, used = new_secret(os.urandom), desk or desk_of(world)
+        told = None if log is None else Log(log, world.clock, party="participant")
+        served = await serve_page("127.0.0.1:0", used, secret, log=told, make_guard=make_guard)
+        try:
+            return await scenario(Page(served.port, secret, used))
+        finally:
+            await served.close()
+
+    return asyncio.run(run())

@@ -1,0 +1,253 @@
+"""What is clicked on the page does to the state what the command does, also while the device runs."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secvm.cli.main import run
+from secvm.participant.consent import Consent, default_policy
+from secvm.participant.state import DeviceState, Status
+from secvm.participant.vault import Vault
+from tests.unit.participant.ui.asking import Page, Said, desk_of, with_page
+from tests.unit.participant.world import FEATURES, SECRET, World, real_document
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A device that has joined one experiment; its coordinator offers another."""
+    world = World(tmp_path)
+    world.joined().close()
+    offered = real_document(title="Another")
+    world.serve(offered)
+    world.net.files["/v1/experiments"] = (
+        f'{{"experiments":[{{"digest":"{world.of.digest}","standing":"running","title":"x"}},'
+        f'{{"digest":"{offered.digest}","standing":"running","title":"not believed"}}]}}'
+    ).encode()
+    (tmp_path / "device.toml").write_text(
+        f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["https://relay.example/r"]\n'
+        '[trust]\nwithout_log = true\n[consent]\npolicy = "unsafe-accept-anything"\n'
+    )
+    monkeypatch.setattr("secvm.participant.main.make_transport", lambda _settings, _passphrase: world.net)
+    return world
+
+
+def tables(folder: Path) -> list[str]:
+    with (
+        closing(sqlite3.connect(folder / "state.sqlite")) as state,
+        closing(sqlite3.connect(folder / "vault.db")) as vault,
+    ):
+        return [*state.iterdump(), *vault.iterdump()]
+
+
+def other_of(world: World) -> str:
+    (found,) = (
+        path.removeprefix("/v1/experiment/")
+        for path in world.net.files
+        if path.startswith("/v1/experiment/") and not path.endswith(world.of.digest)
+    )
+    return found
+
+
+async def after(page: Page, answer: Said) -> Any:
+    assert answer.status == 200, answer.json
+    return (await page.ask("api/state")).json
+
+
+@pytest.mark.parametrize("before", [[], ["pause"]])
+@pytest.mark.parametrize("action", ["pause", "resume", "forget"])
+def test_page_does_what_the_command_does(world: World, action: str, before: list[str]) -> None:
+    digest, config = world.of.digest, str(world.folder.with_name("device.toml"))
+    for earlier in before:
+        assert run(["participant", earlier, digest, "--config", config]) == 0
+    kept = world.folder.with_name("kept")
+    shutil.copytree(world.folder, kept)
+    assert run(["participant", action, digest, "--config", config]) == 0
+    by_command = tables(world.folder)
+    shutil.rmtree(world.folder)
+    shutil.copytree(kept, world.folder)
+    world.folder.chmod(0o700)
+    answer = with_page(world, lambda page: page.act(action, {"digest": digest}))
+    assert answer.json["done"] is True
+    assert tables(world.folder) == by_command
+
+
+def test_running_device_obeys_the_page_at_once(world: World) -> None:
+    running = world.start()
+    digest = world.of.digest
+
+    async def scenario(page: Page) -> None:
+        await page.act("pause", {"digest": digest})
+        running.look()
+        assert running.memberships[digest].session.paused
+        await page.act("resume", {"digest": digest})
+        running.look()
+        assert not running.memberships[digest].session.paused
+        await page.act("forget", {"digest": digest})
+        running.look()
+        assert not running.memberships
+
+    with_page(world, scenario)
+    running.close()
+
+
+def test_nothing_is_fetched_before_the_person_asks(world: World) -> None:
+    async def scenario(page: Page) -> Any:
+        first = (await page.ask("api/state")).json
+        assert not world.net.fetches
+        return first, await after(page, await page.act("find"))
+
+    first, found = with_page(world, scenario)
+    assert first["offers"] == {"possible": True, "asked_at": None, "problem": None, "list": []}
+    # What it takes part in is not offered; what is shown is what was signed.
+    (offer,) = found["offers"]["list"]
+    assert (offer["digest"], offer["title"], offer["refusal"]) == (other_of(world), "Another", None)
+    assert found["budget"]["bytes"]["spent"] > first["budget"]["bytes"]["spent"]
+
+
+def test_join_takes_the_answer_and_joins_as_the_command_does(world: World) -> None:
+    digest = other_of(world)
+
+    async def scenario(page: Page) -> Any:
+        await page.act("find")
+        missing = await page.act("join", {"digest": digest})
+        assert missing.status == 409
+        assert "no label for this experiment" in missing.json["detail"]
+        return await after(page, await page.act("join", {"digest": digest, "answer": "a"}))
+
+    state = with_page(world, scenario)
+    assert {one["digest"]: one["status"] for one in state["experiments"]} == {
+        world.of.digest: "joined",
+        digest: "joined",
+    }
+    assert state["offers"]["list"] == []
+    own = DeviceState(world.folder)
+    record = own.record(digest)
+    assert record is not None
+    assert record.person is not None
+    assert record.person.label == 0
+    own.close()
+
+
+def test_answer_of_a_refused_join_is_not_kept(world: World) -> None:
+    digest = other_of(world)
+
+    async def scenario(page: Page) -> None:
+        await page.act("find")
+        refused = await page.act("join", {"digest": digest, "answer": "neither"})
+        assert refused.status == 409
+        assert "neither" not in refused.body.decode()
+        with Vault(world.folder) as vault:
+            assert vault.label(digest) is None
+            vault.set_label(digest, "b")
+        assert (await page.act("join", {"digest": digest, "answer": "neither"})).status == 409
+
+    with_page(world, scenario)
+    with Vault(world.folder) as vault:
+        kept = vault.label(digest)
+        assert kept is not None
+        assert kept.value == "b"
+
+
+def test_no_is_remembered_and_can_be_thought_over(world: World) -> None:
+    digest = other_of(world)
+
+    async def scenario(page: Page) -> None:
+        await page.act("find")
+        state = await after(page, await page.act("decline", {"digest": digest}))
+        assert [one["digest"] for one in state["declined"]] == [digest]
+        state = await after(page, await page.act("find"))
+        assert state["offers"]["list"] == []
+        state = await after(page, await page.act("reconsider", {"digest": digest}))
+        assert [one["digest"] for one in state["offers"]["list"]] == [digest]
+        state = await after(page, await page.act("join", {"digest": digest, "answer": "b"}))
+        assert state["declined"] == []
+
+    with_page(world, scenario)
+    state = DeviceState(world.folder)
+    record = state.record(digest)
+    state.close()
+    assert record is not None
+    assert record.status is Status.JOINED
+
+
+def test_what_tells_too_much_is_joined_only_with_the_number_that_is_shown(world: World) -> None:
+    digest = other_of(world)
+    strict = Consent(policy=default_policy(floor=1))
+
+    async def scenario(page: Page) -> Any:
+        state = await after(page, await page.act("find"))
+        (offer,) = state["offers"]["list"]
+        assert "no formal guarantee" in offer["refusal"]
+        for accept in (None, {"auc": 0.6}):
+            refused = await page.act("join", {"digest": digest, "answer": "a", "accept": accept})
+            assert refused.status == 409
+            assert "no formal guarantee" in refused.json["detail"]
+        await after(page, await page.act("join", {"digest": digest, "answer": "a", "accept": offer["accept"]}))
+        return offer["accept"]
+
+    accept = with_page(world, scenario, desk=desk_of(world, consent=strict))
+    state = DeviceState(world.folder)
+    accepted = state.ledger.accepted(digest)
+    state.close()
+    assert (accepted.auc, accepted.epsilon) == (accept["auc"], None)
+
+
+def test_what_no_number_helps_is_refused_for_good(world: World) -> None:
+    async def scenario(page: Page) -> Any:
+        return (await after(page, await page.act("find")))["offers"]["list"]
+
+    (offer,) = with_page(world, scenario, desk=desk_of(world, consent=Consent()))
+    assert offer["accept"] is None
+    assert "this device wants 20 at least" in offer["refusal"]
+
+
+def test_without_settings_nobody_can_be_asked(world: World) -> None:
+    async def scenario(page: Page) -> Said:
+        assert (await page.ask("api/state")).json["offers"]["possible"] is False
+        return await page.act("find")
+
+    answer = with_page(world, scenario, desk=desk_of(world, with_way=False))
+    assert answer.status == 409
+    assert "--config" in answer.json["next"]
+    assert not world.net.fetches
+
+
+def test_own_features_are_shown_only_when_asked_for(world: World) -> None:
+    async def scenario(page: Page) -> tuple[Said, Said]:
+        return await page.ask("api/state"), await page.act("examples", {"source": "words"})
+
+    state, examples = with_page(world, scenario)
+    assert SECRET not in state.body.decode()
+    assert {one["feature"]: one["value"] for one in examples.json["examples"]} == FEATURES
+    assert examples.headers["cache-control"] == "no-store"
+
+
+def test_whoever_serves_no_list_is_named_in_a_sentence(world: World) -> None:
+    async def scenario(page: Page) -> list[str]:
+        problems = []
+        for data in (None, b"[", b'{"experiments":[{"digest":"x","standing":"running"}]}', b'{"experiments":3}'):
+            if data is None:
+                world.net.files.pop("/v1/experiments")
+            else:
+                world.net.files["/v1/experiments"] = data
+            state = await after(page, await page.act("find"))
+            problems.append(state["offers"]["problem"])
+        return problems
+
+    assert all(str(problem).endswith(".") for problem in with_page(world, scenario))
+
+
+def test_document_that_is_not_what_its_name_says_is_not_shown(world: World) -> None:
+    digest = other_of(world)
+    world.net.files[f"/v1/experiment/{digest}"] = world.net.files[f"/v1/experiment/{world.of.digest}"]
+
+    async def scenario(page: Page) -> Any:
+        return await after(page, await page.act("find"))
+
+    offers = with_page(world, scenario)["offers"]
+    assert offers["list"] == []
+    assert "not what its name says" in offers["problem"]

@@ -1,0 +1,182 @@
+"""What the page shows is what the state holds, and no more."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secvm.errors import RemoteProtocolError
+from secvm.participant.consent import Accepted, Consent, needed_for
+from secvm.participant.evidence import evidence_of
+from secvm.participant.inspection import inspect
+from secvm.participant.ledger import read_ledger
+from secvm.participant.state import DeviceState
+from secvm.participant.ui.offers import read_list
+from secvm.participant.ui.view import QUARTER_MS, VaultLook, about, budget, in_short, view, what_it_means
+from secvm.privacy.statement import Assumption
+from tests.unit.participant.covered import covered_document
+from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, SECRET, World, real_document
+
+LOOK = VaultLook({"words": len(FEATURES)}, 1, 12_288, 1_700_000_000_000, False)
+
+
+def in_mid_round(world: World) -> None:
+    """Some packages are acknowledged, the others wait."""
+    device = world.joined()
+    manifest = world.publish(1)
+    asyncio.run(world.drive(device, until=(manifest.opens_at + manifest.closes_at) // 2))
+    device.close()
+
+
+def seen(world: World, *, runs: bool = True) -> tuple[dict[str, Any], DeviceState]:
+    state = DeviceState(world.folder)
+    now = world.clock.now()
+    held = evidence_of(state, state.records())
+    told = view(state, LOOK, held, now=now, consent=ANYTHING, daily_bytes=50_000_000, runs=runs)
+    return told, state
+
+
+def test_counts_and_words_are_those_of_the_state(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    in_mid_round(world)
+    told, state = seen(world)
+    (one,) = told["experiments"]
+    known = inspect(state, now=world.clock.now(), consent=ANYTHING)[world.of.digest]
+    for name in ("rounds", "acknowledged", "lost", "waiting", "leaves", "risk", "abstentions", "ended", "status"):
+        assert one[name] == known[name]
+    assert one["window"] == known["newest"]
+    assert one["checked"] == known["trust"]["told"]
+    assert 0 < one["acknowledged"] < BUDGET
+    assert one["acknowledged"] + one["waiting"] == BUDGET
+    assert told["vault"]["sources"] == [{"name": "words", "features": len(FEATURES)}]
+    assert told["budget"]["bytes"]["spent"] == state.traffic(world.clock.now() // 86_400_000)
+    state.close()
+
+
+def test_times_are_those_to_come_by_quarters_and_no_others(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    in_mid_round(world)
+    told, state = seen(world)
+    (one,) = told["experiments"]
+    parts = state.session_parts(world.of.digest)
+    assert parts is not None
+    waiting = [row.at for row in parts[1]]
+    assert sum(quarter["packages"] for quarter in one["times"]) == len(waiting) == one["waiting"]
+    assert {quarter["at"] for quarter in one["times"]} == {at // QUARTER_MS * QUARTER_MS for at in waiting}
+    # What has left the device left no time behind, neither in the view nor in the state.
+    gone = {seen.at for seen in world.net.seen}
+    assert gone
+    assert not gone & {row.at for row in parts[1]}
+    text = json.dumps(told)
+    assert not any(str(at) in text for at in gone)
+    state.close()
+
+
+def test_nothing_of_the_person_is_in_the_view(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    in_mid_round(world)
+    told, state = seen(world)
+    state.close()
+    text = json.dumps(told)
+    assert SECRET not in text
+    assert '"label"' not in text
+    assert '"vector"' not in text
+
+
+@pytest.mark.parametrize(
+    ("decide", "runs", "words"),
+    [
+        ("", True, "You take part."),
+        ("", False, "does not run now"),
+        ("pause", True, "Paused"),
+        ("forget", True, "forgotten"),
+    ],
+)
+def test_standing_is_told_in_plain_words(tmp_path: Path, decide: str, runs: bool, words: str) -> None:
+    from secvm.participant import deciding
+    from secvm.participant.vault import Vault
+
+    world = World(tmp_path)
+    world.joined().close()
+    state = DeviceState(world.folder)
+    if decide == "pause":
+        deciding.pause(state, world.of.digest)
+    if decide == "forget":
+        deciding.forget(state, world.of.digest, lambda: Vault(world.folder))
+    state.close()
+    told, state = seen(world, runs=runs)
+    state.close()
+    assert words in told["experiments"][0]["means"]
+
+
+def test_declined_experiments_are_told_apart(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    state = DeviceState(world.folder)
+    state.decline(world.of.digest, world.net.files[f"/v1/experiment/{world.of.digest}"])
+    state.close()
+    told, state = seen(world)
+    state.close()
+    assert told["experiments"] == []
+    assert told["declined"] == [{"digest": world.of.digest, "title": world.of.title}]
+
+
+def test_budget_is_what_the_ledger_counts(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    in_mid_round(world)
+    state = DeviceState(world.folder)
+    ledger = read_ledger(state, Consent())
+    told = budget(ledger, Consent(), today=7, daily_bytes=10)
+    state.close()
+    assert told["bytes"] == {"spent": 7, "limit": 10, "left": pytest.approx(0.3)}
+    assert told["epsilon"] == {"spent": 0.0, "limit": 4.0, "left": 1.0}
+    assert told["auc"]["limit"] == 0.55
+    assert told["auc"]["spent"] > 0.55
+    assert told["auc"]["left"] == 0.0
+    free = budget(ledger, ANYTHING, today=0, daily_bytes=10)
+    assert free["auc"]["limit"] is free["epsilon"]["limit"] is None
+    assert free["unsafe"] is True
+
+
+def test_statement_comes_in_short_and_in_full() -> None:
+    plain, covered = real_document(), covered_document()
+    for document in (plain, covered):
+        short, full = in_short(document, Consent()), what_it_means(document, Consent())
+        assert len(short) == 4
+        assert len(full) > len(short)
+        assert all(sentence.endswith((".", ")")) for sentence in short + full)
+    assert "Nothing hides you" in in_short(plain, Consent())[2]
+    counted = Consent(assumption=Assumption(without_log=True))
+    assert "Noise hides you" in in_short(covered, counted)[2]
+
+
+def test_who_asks_is_named_from_the_signed_document() -> None:
+    told = about(real_document())
+    assert told["who"]["relays"] == [f"https://relay{i}.example/r" for i in range(3)]
+    assert told["who"]["coordinator"]
+    assert told["labels"] == ["a", "b"]
+
+
+def test_what_would_have_to_be_accepted_is_then_accepted() -> None:
+    for document in (real_document(), covered_document(3.0)):
+        needed = needed_for(Consent().statement(document))
+        assert needed is not None
+        assert needed != Accepted()
+        strict = Consent()
+        statement = strict.statement(document)
+        assert (needed.auc is None) is statement.formal
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", b'{"experiments":[1]}', b'{"experiments":[{"digest":1,"standing":"running"}]}', b"\xff"]
+)
+def test_list_that_is_none_is_refused(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        read_list(data)
+
+
+def test_list_names_what_goes_on_once() -> None:
+    ones = [("a" * 64, "running"), ("b" * 64, "finished"), ("a" * 64, "running"), ("c" * 64, "paused")]
+    data = json.dumps({"experiments": [{"digest": digest, "standing": standing} for digest, standing in ones]})
+    assert read_list(data.encode()) == ["a" * 64, "c" * 64]
