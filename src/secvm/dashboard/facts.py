@@ -49,7 +49,7 @@ def facts(document: ExperimentDocument) -> dict[str, Any]:
             "hours": [list(pair) for pair in windows.hours],
             "time_zone": windows.time_zone,
         },
-        "relays": [{"url": relay.url, "mode": relay.mode} for relay in document.relays],
+        "relays": [{"url": relay.url, "mode": relay.mode, "key": relay.key.data.hex()} for relay in document.relays],
         "log": None
         if document.log is None
         else {
