@@ -30,7 +30,7 @@ def open_page(window: Window, showcase: Showcase, name: str, query: str = "") ->
     settle(window)
     if name == "new":
         # Whoever comes while a plan is being made is asked to wait: each test lets its own be made.
-        window.page.wait_for_selector(PLANNED)
+        window.page.wait_for_selector(PLANNED, timeout=90_000)
 
 
 def settle(window: Window) -> None:

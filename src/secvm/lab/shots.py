@@ -61,7 +61,7 @@ def _question(page: Page) -> None:
 
 def _nonsense(page: Page) -> None:
     """One bin for everything: the planner says why not."""
-    page.wait_for_selector(PLANNED)
+    page.wait_for_selector(PLANNED, timeout=90_000)
     field = page.locator("[data-field='binning.bins']")
     field.fill("1")
     field.press("Tab")
@@ -137,7 +137,7 @@ def take(
     for shot, (scheme, size) in product(shots, ways):
         with browser.window(dark=SCHEMES[scheme], size=SIZES[size]) as window:
             window.page.goto(base + shot.path.format(digest=digest))
-            window.page.wait_for_selector(shot.ready)
+            window.page.wait_for_selector(shot.ready, timeout=90_000)
             if shot.act is not None:
                 shot.act(window.page)
             window.page.wait_for_timeout(_REST_MS)
