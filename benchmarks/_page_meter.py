@@ -1,9 +1,9 @@
 """What is measured inside a page: scripts that chromium runs beside the page's own.
 
 ``UPDATES`` is there before the page's first script. It stands in front of every listener for server-sent events and
-notes when an event came and when the frame after it was painted; if a plot still changes soon after, the frame
-after that counts. A frame is painted when a message, sent while it was being drawn, is delivered: chromium does that
-after it has handed the frame over.
+notes when an event came, when the frame with the first change of a plot was painted, and when that with the last. A
+frame is painted when a message, sent while it was being drawn, is delivered: chromium does that after it has handed the
+frame over.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ UPDATES = """
   const kept = { updates: [], newest: null };
   window.__meter = kept;
   const seen = new WeakSet();
-  const painted = (then) => requestAnimationFrame(() => {
+  const delivered = (then) => {
     const channel = new MessageChannel();
     channel.port1.onmessage = () => { channel.port1.close(); then(performance.now()); };
     channel.port2.postMessage(0);
-  });
+  };
   const add = EventSource.prototype.addEventListener;
   EventSource.prototype.addEventListener = function (kind, listener, options) {
     if (kind !== "now" && kind !== "rounds" && kind !== "experiment") return add.call(this, kind, listener, options);
@@ -26,21 +26,28 @@ UPDATES = """
       const began = performance.now();
       if (!seen.has(event)) {
         seen.add(event);
-        const one = { kind, bytes: event.data.length, began, script: null, painted: null, drawn: false };
+        const one = { kind, bytes: event.data.length, began, script: null, first: null, last: null };
         kept.updates.push(one);
-        if (kind === "rounds") kept.newest = one;
+        if (kind === "rounds") {
+          one.number = Math.max(...JSON.parse(event.data).columns.number);
+          kept.newest = one;
+          one.began = performance.now();
+        }
         listener.call(this, event);
-        one.script = performance.now() - began;
-        painted((when) => { one.painted = Math.max(one.painted ?? 0, when - began); });
+        one.script = performance.now() - one.began;
       } else listener.call(this, event);
     }, options);
   };
   new MutationObserver((changes) => {
     const one = kept.newest;
     if (!one || performance.now() - one.began > LATE_MS) return;
-    if (!changes.some(({ target }) => target.parentElement?.closest("[data-figure]"))) return;
-    one.drawn = true;
-    painted((when) => { one.painted = Math.max(one.painted ?? 0, when - one.began); });
+    const shape = ({ target }) => (target instanceof Element ? target : target.parentElement);
+    if (!changes.map(shape).some((one) => one?.closest("[data-figure] svg") && !one.closest("title, desc"))) return;
+    // Plots are drawn within a frame: the message comes when this very frame is painted.
+    delivered((when) => {
+      one.first ??= when - one.began;
+      one.last = when - one.began;
+    });
   }).observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
 })();
 """

@@ -16,6 +16,8 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.questions import Specification, ask
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.crypto.signing import SigningKey
+from secvm.dashboard.guard import MOST_BODY_BYTES
+from secvm.dashboard.settings import DashboardSettings
 from secvm.participant.settings import ParticipantSettings
 from secvm.relay.settings import RelaySettings
 from secvm.runtime.passphrases import CREDENTIAL
@@ -30,8 +32,9 @@ KINDS: dict[str, type[Settings]] = {
     "relay": RelaySettings,
     "participant": ParticipantSettings,
     "witness": WitnessSettings,
+    "dashboard": DashboardSettings,
 }
-#: For tests, and not shown to people who run it for real.
+#: For tests, and not shown to people who run it for real: a device's direct way to a coordinator is one of them.
 UNSAFE = {"testing", "coordinator"}
 PARTIES = pytest.mark.parametrize("party", KINDS)
 
@@ -52,7 +55,8 @@ def table_kind(annotation: Any) -> type[Settings]:
 
 def tables(party: str) -> dict[str, type[Settings]]:
     fields = KINDS[party].model_fields
-    return {name: table_kind(field.annotation) for name, field in fields.items() if name not in UNSAFE}
+    unsafe = {"testing"} if party == "dashboard" else UNSAFE
+    return {name: table_kind(field.annotation) for name, field in fields.items() if name not in unsafe}
 
 
 def shown(party: str) -> dict[str, Any]:
@@ -133,6 +137,18 @@ def test_the_witness_proxy_leads_to_its_port_and_public_paths() -> None:
     assert f"client_max_body_size {settings.limits.request_bytes // 2**10}k;" in proxy
 
 
+def test_the_page_behind_its_proxy_knows_its_name_and_leads_to_the_coordinators_own_port() -> None:
+    settings = read_settings(DEPLOY / "dashboard.toml", DashboardSettings)
+    coordinator = read_settings(DEPLOY / "coordinator.toml", CoordinatorSettings)
+    proxy = (DEPLOY / "nginx-dashboard.conf").read_text(encoding="utf-8")
+    assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
+    assert settings.coordinator.url == f"http://{coordinator.listen.host}:{coordinator.listen.port}"
+    assert f"server_name {settings.page.public_hosts[0]};" in proxy
+    assert f"client_max_body_size {MOST_BODY_BYTES // 2**10}k;" in proxy
+    for line in ("access_log off;", "proxy_buffering off;", "proxy_set_header Host $host;"):
+        assert line in proxy
+
+
 @PARTIES
 def test_the_unit_runs_a_command_that_exists_and_leaves_no_core(party: str, capsys: pytest.CaptureFixture[str]) -> None:
     unit = (DEPLOY / f"secvm-{party}.service").read_text(encoding="utf-8")
@@ -172,7 +188,7 @@ def test_the_example_experiment_fits_the_example_coordinator() -> None:
 
 
 #: The language in which a page's commands are marked.
-PAGES = {"run-for-real": "", "run-a-witness": "text", "rotate-keys": "text"}
+PAGES = {"run-for-real": "", "run-a-witness": "text", "rotate-keys": "text", "look": "text"}
 
 
 def commands() -> list[list[str]]:
@@ -184,7 +200,7 @@ def commands() -> list[list[str]]:
     lines = [shlex.split(line.removesuffix("&")) for line in "".join(blocks).splitlines()]
     found = []
     for words in lines:
-        places = [at for at, word in enumerate(words) if word == "secvm" or word.endswith("/bin/secvm")]
+        places = [at for at, word in enumerate(words) if word in ("secvm", "./secvm") or word.endswith("/bin/secvm")]
         found += [words[at + 1 :] for at in places]
     return found
 
@@ -209,7 +225,7 @@ def test_the_how_to_names_only_metrics_that_exist() -> None:
 
 # ── security ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-SERVERS = pytest.mark.parametrize("party", ["coordinator", "relay", "witness"])
+SERVERS = pytest.mark.parametrize("party", ["coordinator", "relay", "witness", "dashboard"])
 
 
 def unit_of(party: str) -> list[str]:
@@ -239,11 +255,11 @@ def test_the_unit_shuts_the_service_in(party: str) -> None:
         *("MemorySwapMax=0", "LimitCORE=0"),
     ):
         assert line in lines, line
-    # numba compiles in the coordinator; nobody else needs memory that is written and run.
-    assert ("MemoryDenyWriteExecute=yes" in lines) == (party != "coordinator")
+    # numba compiles in the coordinator, and where audits are made; nobody else needs memory that is written and run.
+    assert ("MemoryDenyWriteExecute=yes" in lines) == (party not in ("coordinator", "dashboard"))
 
 
-@PARTIES
+@pytest.mark.parametrize("party", [party for party in KINDS if party != "dashboard"])
 def test_the_unit_shows_how_a_passphrase_comes(party: str) -> None:
     (shown,) = [line for line in unit_of(party) if "LoadCredential=" in line]
     name, source = shown.removeprefix("#LoadCredential=").split(":", 1)

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 SMALL = ("--participants", "40", "--rounds", "3", "--seed", "5")
 
 
-def start(folder: Path, *arguments: str, size: tuple[str, ...] = SMALL) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, size: tuple[str, ...] = SMALL, **environment: str) -> subprocess.Popen[str]:
     """The program, with a folder of its own for temporary files."""
     temporary = folder / "temporary"
     temporary.mkdir()
@@ -26,7 +27,7 @@ def start(folder: Path, *arguments: str, size: tuple[str, ...] = SMALL) -> subpr
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**os.environ, "TMPDIR": str(temporary), **environment},
         start_new_session=True,
     )
 
@@ -72,12 +73,13 @@ def test_the_summary_is_one_json_object_with_every_key(ran: tuple[Path, int, str
         assert list(told[name]) == ["north", "south"]
     assert math.isclose(sum(told["baseline"].values()), 1, abs_tol=2e-4)
     assert told["report"] == "report.html"
+    assert re.fullmatch(r"http://127\.0\.0\.1:[0-9]+/", told["page"])
     assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_progress_tells_rounds_packages_and_accuracy(ran: tuple[Path, int, str, str]) -> None:
     said = ran[3]
-    assert "round 1/3" in said
+    assert said.index("the page is at http://127.0.0.1:") < said.index("round 1/3")
     assert "round 3/3" in said
     assert "accuracy 0." in said
 
@@ -90,10 +92,12 @@ def test_nothing_is_left_behind(ran: tuple[Path, int, str, str]) -> None:
 
 def test_with_cover_nothing_is_lost_the_audit_finds_nothing_and_offline_has_the_same_bytes(tmp_path: Path) -> None:
     size = ("--participants", "24", "--rounds", "2", "--bins", "8", "--epsilon", "8", "--delta", "1e-3")
-    process = start(tmp_path, "--format", "json", size=size)
+    process = start(tmp_path, "--format", "json", "--no-page", size=size)
     out, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     told = json.loads(out)
+    assert told["page"] is None
+    assert "the page is at" not in said
     assert told["lost"] == told["counted_twice"] == 0
     assert told["bit_exact_with_offline"] is True
     assert (told["audit"], told["steps_replayed"]) == ("ok", 2)
@@ -108,6 +112,37 @@ def test_with_cover_nothing_is_lost_the_audit_finds_nothing_and_offline_has_the_
     for words in ("Plumbing, not protection", f"at least {privacy['honest']} devices", "does not work together"):
         assert words in page
     assert "No formal guarantee" not in page
+    assert left_behind(tmp_path) == []
+
+
+def test_the_page_opens_in_a_browser_shows_what_was_learnt_and_stays_until_ctrl_c(tmp_path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o700)
+    process = start(tmp_path, "--open", "--format", "json", BROWSER=f"{browser} %s")
+    assert process.stderr is not None
+    assert process.stdout is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if line.startswith("the page stays at "):
+            break
+    assert lines[-1].startswith("the page stays at "), lines
+    told = json.loads(process.stdout.readline())
+    assert lines[-1] == f"the page stays at {told['page']} until Ctrl-C\n"
+    assert (tmp_path / "opened").read_text() == told["page"]
+    assert (tmp_path / "report.html").exists()
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        f"{told['page']}api/now", timeout=60
+    ) as page:
+        (one,) = json.loads(page.read())["experiments"]
+    assert (one["standing"], one["rounds_told"], one["problem"]) == ("finished", 3, None)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out, said) == (0, "", "")
+    (tmp_path / "browser").unlink()
+    (tmp_path / "opened").unlink()
     assert left_behind(tmp_path) == []
 
 
@@ -152,3 +187,10 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     out, said = process.communicate(timeout=120)
     assert (process.returncode, out) == (2, "")
     assert said.splitlines()[0] == "secvm: --hosts must lie between 1 and 16"
+
+
+def test_a_page_that_is_left_out_cannot_be_opened(tmp_path: Path) -> None:
+    process = start(tmp_path, "--open", "--no-page")
+    out, said = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert said.splitlines()[0] == "secvm: --open opens the page, and --no-page leaves it out"

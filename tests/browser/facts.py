@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from secvm.lab.shots import PLANNED, READY
 from secvm.lab.showcase import Showcase
 from secvm.testing.browser import Window
 
 #: Shown as text, or the page's title is no longer its own.
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script> & \"it's\" <b>bold</b>"
-READY = "main[data-view]:not([aria-busy=true])"
 #: Path, by the name of the page.
 PAGES: Mapping[str, Callable[[Showcase], str]] = {
     "overview": lambda _: "/",
@@ -28,6 +28,9 @@ def open_page(window: Window, showcase: Showcase, name: str, query: str = "") ->
     """Open a page and wait until it has its data and hears what is new."""
     window.page.goto(showcase.url + PAGES[name](showcase) + query)
     settle(window)
+    if name == "new":
+        # Whoever comes while a plan is being made is asked to wait: each test lets its own be made.
+        window.page.wait_for_selector(PLANNED, timeout=90_000)
 
 
 def settle(window: Window) -> None:

@@ -89,15 +89,19 @@ def _settings(
     import tomllib
 
     from secvm.dashboard.settings import DashboardSettings, read_listen
-    from secvm.runtime.settings import parse_settings, read_settings
+    from secvm.runtime.settings import parse_settings
 
-    told: dict[str, dict[str, Any]] = {}
+    told: dict[str, Any] = {}
     if config is not None:
-        read_settings(config, DashboardSettings) if coordinator is None else None
         try:
             told = tomllib.loads(config.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise BadInputError(f"cannot read the settings {config}") from None
+        except OSError as error:
+            raise BadInputError(
+                f"cannot read the settings {config}: {error.strerror or 'input/output error'}"
+            ) from None
+        except (ValueError, RecursionError):
+            # Not where, nor what: a message may quote what stands there.
+            raise BadInputError(f"the settings {config} are no TOML") from None
     typed: list[tuple[str, str, object]] = [
         ("coordinator", "url", coordinator),
         ("page", "public_hosts", public_host or None),
@@ -107,10 +111,12 @@ def _settings(
     ]
     for table, name, value in typed:
         if value is not None:
-            told[table] = {**told.get(table, {}), name: value}
+            # What is no table is refused below.
+            told[table] = {**told.get(table, {}), name: value} if isinstance(told.get(table, {}), dict) else None
     if "coordinator" not in told:
         raise BadInputError("say whom to look at: --coordinator URL, or --config FILE")
-    return parse_settings(json.dumps(told, default=str), DashboardSettings, "the settings of the page")
+    where = "the settings of the page" if config is None else f"the settings {config}"
+    return parse_settings(json.dumps(told, default=str), DashboardSettings, where)
 
 
 def audited(url: str, clock: Clock) -> dict[str, Any]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SIZES = {"desktop": DESKTOP, "phone": PHONE}
 SCHEMES = {"light": False, "dark": True}
 READY = "main[data-view]:not([aria-busy=true])"
+#: The planner has its exact answer. Until then others may have to wait, and be told so.
+PLANNED = "[data-fact=plan_state][data-value=exact]"
 #: Curves, meters and fonts are at rest after so long.
 _REST_MS = 350
 
@@ -59,9 +61,11 @@ def _question(page: Page) -> None:
 
 def _nonsense(page: Page) -> None:
     """One bin for everything: the planner says why not."""
+    page.wait_for_selector(PLANNED, timeout=90_000)
     field = page.locator("[data-field='binning.bins']")
     field.fill("1")
     field.press("Tab")
+    page.wait_for_selector("[data-fact=plan_state][data-value=refused]")
 
 
 def _offer(place: int) -> Callable[[Page], None]:
@@ -79,7 +83,7 @@ OPERATOR = (
     Shot("experiment", "One experiment", "/experiment/{digest}", "/experiment/{digest}"),
     Shot("question", "Pausing asks for the key", "", "/experiment/{digest}", _question, screen=True),
     Shot("figure", "One plot alone", "/experiment/{digest}/{figure}", "/experiment/{digest}/recall"),
-    Shot("new", "A new experiment with the planner", "/new", "/new"),
+    Shot("new", "A new experiment with the planner", "/new", "/new", ready=PLANNED),
     Shot("new-refused", "The planner refuses nonsense", "", "/new", _nonsense),
     Shot("server", "Ingest, log, witnesses, audit", "/server", "/server"),
 )
@@ -133,7 +137,7 @@ def take(
     for shot, (scheme, size) in product(shots, ways):
         with browser.window(dark=SCHEMES[scheme], size=SIZES[size]) as window:
             window.page.goto(base + shot.path.format(digest=digest))
-            window.page.wait_for_selector(shot.ready)
+            window.page.wait_for_selector(shot.ready, timeout=90_000)
             if shot.act is not None:
                 shot.act(window.page)
             window.page.wait_for_timeout(_REST_MS)

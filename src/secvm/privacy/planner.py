@@ -11,18 +11,18 @@ Plans and guarantees are kept: somebody who moves a slider back waits for nothin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from secvm.errors import BadExperimentError, BadInputError
-from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.privacy.accuracy_cost import AccuracyTable, ExpectedCost
 from secvm.privacy.budgets import default_budget
-from secvm.privacy.experiment_leak import PlannedLeak, keep_share, planned_leak
+from secvm.privacy.experiment_leak import keep_share, planned_leak
 from secvm.privacy.noise_settings import floor_for
+from secvm.privacy.planned import Planned, experiment_of
 from secvm.privacy.planner_remarks import (
     DEVICE_AUC,
     DEVICE_DAILY_BYTES,
@@ -35,92 +35,9 @@ from secvm.privacy.planner_remarks import (
 from secvm.privacy.rough_cover import rough_cover
 from secvm.privacy.shuffle_dp import CoverPlan, asked_for, plan
 from secvm.privacy.statement import Assumption, PrivacyStatement, Terms, state
-from secvm.privacy.statement_text import words
 
-#: Numbers of bins at which the small plot looks, as powers of ten.
-_CURVE = tuple(round(10 ** (1 + step / 4)) for step in range(21))
 #: Up to here an AUC is a hint, not a good guess.
 _HINT_AUC = 0.7
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """What was found out. ``None`` where there is no number yet, or none at all."""
-
-    wish: Wish
-    refused: tuple[Remark, ...]
-    warned: tuple[Remark, ...] = ()
-    #: False: a guarantee is still to be computed, and the numbers of cover are rough.
-    exact: bool = True
-    #: Without a guarantee: at so many participants as expected, and at the floor, which is what devices reckon with.
-    leak: PlannedLeak | None = None
-    floor_leak: PlannedLeak | None = None
-    #: Of the attacker: the law's for a plain experiment, the best one's under a guarantee.
-    auc: float | None = None
-    budget: int | None = None
-    cover_mean: float = 0.0
-    cost: ExpectedCost | None = None
-    #: Why there is no number for the accuracy.
-    no_cost: str | None = None
-    #: Of swift, for so much noise; None where there is none.
-    suggested_floor: Fraction | None = None
-    statement: PrivacyStatement | None = None
-
-    def content(self, *, bytes_per_package: int) -> dict[str, Any]:
-        """As JSON: stable keys."""
-        wish = self.wish
-        return {
-            "kind": "plain" if wish.cover is None else "cover",
-            # Whether cover gives a guarantee here.
-            "formal": wish.cover is not None and wish.logged,
-            "exact": self.exact,
-            "refusals": [one.content() for one in self.refused],
-            "warnings": [one.content() for one in self.warned],
-            "attacker": {
-                "auc": self.auc,
-                "auc_round": _of(self.leak, "auc_round"),
-                "auc_without_cover": _of(self.leak, "auc"),
-                "auc_corrected": _of(self.leak, "auc_corrected"),
-                "auc_at_floor": _of(self.floor_leak, "auc"),
-                "device_limit": DEVICE_AUC,
-            },
-            "packages": self._packages(bytes_per_package),
-            "accuracy": self._accuracy(),
-            "suggested": {"floor": None if self.suggested_floor is None else str(self.suggested_floor)},
-            "hashing": _hashing(wish),
-            "guarantee": None if self.statement is None else self.statement.content()["planned"],
-            "statement": [] if self.statement is None else words(self.statement),
-            "curve": [] if self.refused else _curve(wish),
-        }
-
-    def _packages(self, each: int) -> dict[str, Any] | None:
-        if self.budget is None:
-            return None
-        days = self.wish.rounds_per_day
-        return {
-            "per_round": self.budget,
-            "cover_mean": self.cover_mean,
-            "rounds": self.wish.rounds,
-            "total": self.budget * self.wish.rounds,
-            "bytes_per_round": self.budget * each,
-            "bytes_total": self.budget * self.wish.rounds * each,
-            "rounds_per_day": days,
-            "per_day": None if days is None else self.budget * min(days, self.wish.rounds),
-            "bytes_per_day": None if days is None else self.budget * min(days, self.wish.rounds) * each,
-        }
-
-    def _accuracy(self) -> dict[str, Any] | None:
-        if self.cost is None:
-            return None if self.no_cost is None else {"points": None, "why": self.no_cost}
-        return {
-            "points": self.cost.points,
-            "expected": self.cost.accuracy,
-            "central": self.cost.central,
-            "by_hashing": 100 * self.cost.by_hashing,
-            "by_noise": 100 * self.cost.by_noise,
-            "beyond": list(self.cost.beyond),
-            "why": None,
-        }
 
 
 def quick(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Planned:
@@ -129,7 +46,7 @@ def quick(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Pl
     if refused:
         return Planned(wish=wish, refused=tuple(refused), exact=wish.cover is None)
     try:
-        experiment = _experiment(wish)
+        experiment = experiment_of(wish)
         if wish.cover is not None:
             rough = rough_cover(asked_for(**_asked(wish, wish.cover, experiment)), shape=wish.cover.shape or 90)
             return _completed(
@@ -156,7 +73,7 @@ def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) 
     if wish.cover is None or first.refused:
         return first
     try:
-        experiment = _experiment(wish)
+        experiment = experiment_of(wish)
         made = cover_plan(wish)
     except BadInputError as fault:
         return Planned(wish=wish, refused=(Remark("privacy.epsilon", _sentence(fault)),))
@@ -180,7 +97,7 @@ def cover_plan(wish: Wish) -> CoverPlan:
     """The plan for a wish with cover: what ``coordinator.cover_question`` would make of the same numbers."""
     if wish.cover is None:
         raise BadExperimentError("no guarantee is wished for")
-    return plan(**_asked(wish, wish.cover, _experiment(wish)), shape=wish.cover.shape)
+    return plan(**_asked(wish, wish.cover, experiment_of(wish)), shape=wish.cover.shape)
 
 
 def _asked(wish: Wish, cover: CoverWish, experiment: Experiment) -> dict[str, Any]:
@@ -200,18 +117,6 @@ def _asked(wish: Wish, cover: CoverWish, experiment: Experiment) -> dict[str, An
         "labels": wish.labels,
         "train_share": wish.train_share,
     }
-
-
-def _experiment(wish: Wish) -> Experiment:
-    return Experiment(
-        n_bins=wish.bins,
-        labels=tuple(str(label) for label in range(wish.labels)),
-        rule=Swift() if wish.rule == "swift" else Pegasos(),
-        thinning=wish.thinning,
-        multiclass=wish.multiclass,
-        features_per_person=wish.features,
-        budget=2,
-    )
 
 
 def _usual(wish: Wish, experiment: Experiment) -> int | None:
@@ -338,34 +243,6 @@ def _about(found: Planned, bytes_per_package: int) -> list[Remark]:
                 )
             )
     return told
-
-
-def _curve(wish: Wish) -> list[dict[str, float]]:
-    """AUC against bins, all else as it is; what cover would leave of it is the same everywhere."""
-    told: list[dict[str, float]] = []
-    for bins in sorted({*_CURVE, wish.bins}):
-        leak = planned_leak(
-            _experiment(replace(wish, bins=bins)),
-            train_participants=wish.train_participants,
-            rounds=wish.rounds,
-            hashes=wish.hashes,
-            shares=wish.shares,
-        )
-        if leak is not None:
-            told.append({"bins": bins, "auc": leak.auc})
-    return told
-
-
-def _hashing(wish: Wish) -> dict[str, float] | None:
-    if wish.vocabulary is None or wish.bins < 1:
-        return None
-    each = wish.vocabulary * wish.hashes / wish.bins
-    # A given word's bin holds no other one of them: each other word misses it.
-    return {"vocabulary": wish.vocabulary, "words_per_bin": each, "alone": math.exp(-each)}
-
-
-def _of(leak: PlannedLeak | None, name: str) -> float | None:
-    return None if leak is None else getattr(leak, name)
 
 
 def _sentence(fault: Exception) -> str:

@@ -37,7 +37,8 @@ GRAVE = frozenset({"serious", "critical"})
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 #: Everybody else's name leads nowhere, numbers included.
 _STAY_HERE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE ::1"
-_PATIENCE_MS = 15_000
+#: Machines are shared.
+_PATIENCE_MS = 30_000
 
 
 def find_chromium(which: Callable[[str], str | None] = shutil.which) -> str:

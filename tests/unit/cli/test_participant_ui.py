@@ -43,7 +43,7 @@ def test_address_is_printed_once_and_is_new_each_time(world: World, capsys: pyte
 
 def test_open_gives_the_browser_a_file_and_removes_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("secvm.participant.ui.opening.webbrowser.open", lambda address: not opened.append(address))
+    monkeypatch.setattr("secvm.participant.ui.opening.webbrowser.open", opened.append)
     assert ui(world, "--folder", str(world.folder), "--open") == 0
     assert opened == [(world.folder / "open-page.html").as_uri()]
     assert not (world.folder / "open-page.html").exists()

@@ -15,7 +15,8 @@ from secvm.participant import consent
 from secvm.participant.device import DAILY_BYTES
 from secvm.privacy import planner_remarks
 from secvm.privacy.experiment_leak import planned_leak
-from secvm.privacy.planner import Planned, _experiment, cover_plan, guaranteed, quick
+from secvm.privacy.planned import Planned, experiment_of
+from secvm.privacy.planner import cover_plan, guaranteed, quick
 from secvm.privacy.planner_remarks import CoverWish, Wish
 from secvm.privacy.statement import guarantee
 from secvm.privacy.statement_text import words
@@ -191,7 +192,7 @@ def test_the_leak_is_the_one_that_devices_are_told() -> None:
     found = planned(PLAIN)
     assert found.statement is not None
     assert found.floor_leak == found.statement.leak
-    expected = planned_leak(_experiment(PLAIN), train_participants=7_000.0, rounds=10)
+    expected = planned_leak(experiment_of(PLAIN), train_participants=7_000.0, rounds=10)
     assert expected is not None
     assert found.auc == expected.auc
     told = found.content(bytes_per_package=100)

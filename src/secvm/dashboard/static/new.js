@@ -1,13 +1,13 @@
 // A new experiment: the form, the planner beside it, and the one question before it is made.
 //
-// Whatever stands in the form stands in the address too, so that a plan can be sent to somebody. Nothing is made without
-// the admin key; plans need none. Hooks for tests: inputs have data-field; [data-action="create"], dialog#create with
-// [data-action="confirm"] and [data-action="cancel"], data-fact refusal.
+// Whatever stands in the form stands in the address too, so that a plan can be sent to somebody. Nothing is made
+// without the admin key; plans need none. Hooks for tests: inputs have data-field; [data-action="create"],
+// dialog#create with [data-action="confirm"] and [data-action="cancel"], data-fact refusal.
 
 import { GROUPS, Field } from "./new_fields.js";
 import { DEFAULTS, fromQuery, missing, planRequest, specification, toQuery } from "./new_specification.js";
 import { holdKey, holdsKey, keyField, keyState, operate } from "./operate.js";
-import { el, fact, reveal, show, write } from "./parts.js";
+import { el, fact, show, write } from "./parts.js";
 import { planPanel } from "./plan.js";
 import { ask } from "./store.js";
 import { auc, count } from "./words.js";
@@ -65,7 +65,11 @@ class NewExperiment {
     );
     main.append(
       el("h1", {}, "New experiment"),
-      el("p", { class: "lead" }, "Choose, and see at once what it gives away, what it costs a device, and what it may learn."),
+      el(
+        "p",
+        { class: "lead" },
+        "Choose, and see at once what it gives away, what it costs a device, and what it may learn.",
+      ),
       el("div", { class: "new" }, form, this.panel.node),
       this.panel.brief,
       this.dialog,
@@ -193,18 +197,19 @@ class NewExperiment {
     const refused = fact("refusal", "p", { class: "error", role: "alert" });
     write(refused, "");
     const confirm = el("button", { type: "submit", class: "primary", "data-action": "confirm" }, "Create it");
-    const cancel = el("button", { type: "button", "data-action": "cancel", onclick: () => this.dialog.close() }, "Not yet");
+    const away = () => this.dialog.close();
+    const cancel = el("button", { type: "button", "data-action": "cancel", onclick: away }, "Not yet");
     const { attacker, packages } = this.plan;
     this.dialog.replaceChildren(
       el(
         "form",
         { onsubmit: (sent) => void this.send(sent, key.input, confirm, refused) },
         el("h2", { id: "create-title" }, `Ask devices “${this.state.title.trim()}”?`),
-        el("p", {}, "It is signed and public at once, and cannot be changed afterwards: only paused, resumed and stopped."),
+        el("p", {}, "It is signed and public at once, and never changed: only paused, resumed and stopped."),
         el(
           "p",
           {},
-          `Attacker's AUC ${auc(attacker?.auc)}; ${count(packages?.per_round)} packages of every device in every round.` +
+          `Attacker's AUC ${auc(attacker?.auc)}; ${count(packages?.per_round)} packages of a device in every round.` +
             (this.plan.exact ? "" : " These are rough: the coordinator plans it exactly, which takes some seconds."),
         ),
         !holdsKey() && key.node,

@@ -103,7 +103,8 @@ export const GROUPS = [
   {
     title: "Relay",
     fields: [
-      { name: "relays.url", label: "Address", kind: "url", hint: "Run by somebody else. Devices send through it.", wide: true },
+      { name: "relays.url", label: "Address", kind: "url", wide: true,
+        hint: "Run by somebody else. Devices send through it." },
       { name: "relays.key", label: "Its key", hint: "64 hexadecimal digits.", wide: true },
       { name: "relays.mode", label: "Mode", kind: "select",
         options: [["round", "round: shuffles a whole round"], ["interval", "interval"], ["forward", "forward"]] },

@@ -46,8 +46,9 @@ export const DEFAULTS = {
   test: "no",
 };
 
-/** Short names of fields in the address, where the long one has a dot or is common. */
+/** Until beacons fix the salt: time for witnesses. */
 const DELAY_S = 900;
+/** Rounds without better test results. */
 const PATIENCE = 10;
 
 /** The state that an address holds. @param {URLSearchParams} query @returns {State} */
@@ -60,12 +61,14 @@ export function fromQuery(query) {
   return state;
 }
 
-/** What of a state an address must hold; null where it is as it was before. @param {State} state @param {State} before */
+/** What of a state an address must hold; null where it is as it was before.
+ * @param {State} state @param {State} before */
 export function toQuery(state, before = DEFAULTS) {
-  return Object.fromEntries(Object.keys(DEFAULTS).map((name) => [name, state[name] === before[name] ? null : state[name]]));
+  const told = (name) => (state[name] === before[name] ? null : state[name]);
+  return Object.fromEntries(Object.keys(DEFAULTS).map((name) => [name, told(name)]));
 }
 
-/** A number as JSON has it, or the text itself where it is none: the planner says so in its words. @param {string} text */
+/** A number as JSON has it, or the text itself where it is none: the planner says so. @param {string} text */
 function number(text) {
   const told = text.trim().replaceAll(/[\s_]/g, "");
   return told !== "" && Number.isFinite(Number(told)) ? Number(told) : text.trim();

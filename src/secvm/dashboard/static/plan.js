@@ -40,7 +40,8 @@ export function planPanel() {
   const remarks = el("ul", { class: "plan-remarks" });
   const plot = el("div", { class: "plan-plot" });
   const statement = el("div", { class: "statement", "data-fact": "plan_statement" });
-  const read = el("details", { class: "plan-read" }, el("summary", {}, "What people will read before they join"), statement);
+  const summary = el("summary", {}, "What people will read before they join");
+  const read = el("details", { class: "plan-read" }, summary, statement);
   const node = el(
     "aside",
     { class: "plan panel", "aria-labelledby": "plan-title" },
@@ -117,7 +118,7 @@ function aucGauge() {
   }
   const scale = el(
     "div",
-    { role: "meter", "aria-label": "AUC of the attacker", "aria-valuemin": 0.5, "aria-valuemax": 1, class: "meter-scale" },
+    { class: "meter-scale", role: "meter", "aria-label": "Attacker's AUC", "aria-valuemin": 0.5, "aria-valuemax": 1 },
     el("div", { class: "meter-track" }, fill, limit, needle),
     ticks,
     el("div", { class: "meter-ends" }, el("span", {}, "a coin"), el("span", {}, "certainty")),
@@ -153,14 +154,14 @@ function whose(attacker, formal) {
   const floor = auc(attacker.auc_at_floor);
   if (formal) {
     return (
-      "The best that anybody has who asks for a label, whatever they know. Without cover, public tallies alone would give " +
-      `${auc(attacker.auc_without_cover)}.`
+      "The best that anybody has who asks for a label, whatever they know. Without cover, public tallies alone would " +
+      `give ${auc(attacker.auc_without_cover)}.`
     );
   }
   return (
     "Somebody who knows a person's features asks the public tallies of all rounds for the label. " +
-    `With no more people than the floor it is ${floor}; devices reckon with that, and take ${attacker.device_limit} at most ` +
-    "(the ring)."
+    `With no more people than the floor it is ${floor}; devices reckon with that, and take ${attacker.device_limit} ` +
+    "at most (the ring)."
   );
 }
 
@@ -184,10 +185,8 @@ function accuracy(told, points, caveat) {
   }
   const noise = told.by_noise >= 0.5 ? `, ${told.by_noise.toFixed(0)} of them by noise` : "";
   const edge = told.beyond.length ? ` Beyond what was measured (${told.beyond.join(", ")}): taken at the edge.` : "";
-  write(
-    points.remark,
-    `${percent(told.expected)} instead of ${percent(told.central)} with all data in one place${noise}. ${caveat}${edge}`,
-  );
+  const instead = `${percent(told.expected)} instead of ${percent(told.central)} with all data in one place`;
+  write(points.remark, `${instead}${noise}. ${caveat}${edge}`);
 }
 
 /** AUC against bins, as a chart. */

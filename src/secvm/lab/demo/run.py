@@ -99,9 +99,7 @@ def run_demo(plan: Plan, watch: Watch, stay: Stay | None = None) -> DemoResult:
         hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(len(crowd))]
         watch(Progress("starting processes", rounds=plan.rounds))
         federation = running.enter_context(
-            Federation(
-                folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(), floor=floor, dashboard=plan.page
-            )
+            Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(), floor=floor, dashboard=plan.page)
         )
         federation.start_servers()
         if plan.page:

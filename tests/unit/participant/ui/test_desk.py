@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from secvm.cli.main import run
-from secvm.participant.consent import Consent
+from secvm.participant.consent import Consent, default_policy
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.vault import Vault
 from tests.unit.participant.ui.asking import Page, Said, desk_of, with_page
@@ -176,18 +176,33 @@ def test_no_is_remembered_and_can_be_thought_over(world: World) -> None:
 
 def test_what_tells_too_much_is_joined_only_with_the_number_that_is_shown(world: World) -> None:
     digest = other_of(world)
+    strict = Consent(policy=default_policy(floor=1))
 
-    async def scenario(page: Page) -> None:
+    async def scenario(page: Page) -> Any:
         state = await after(page, await page.act("find"))
         (offer,) = state["offers"]["list"]
-        assert "no formal guarantee" in offer["refusal"] or "people" in offer["refusal"]
+        assert "no formal guarantee" in offer["refusal"]
         for accept in (None, {"auc": 0.6}):
             refused = await page.act("join", {"digest": digest, "answer": "a", "accept": accept})
             assert refused.status == 409
-        if offer["accept"] is not None:
-            await after(page, await page.act("join", {"digest": digest, "answer": "a", "accept": offer["accept"]}))
+            assert "no formal guarantee" in refused.json["detail"]
+        await after(page, await page.act("join", {"digest": digest, "answer": "a", "accept": offer["accept"]}))
+        return offer["accept"]
 
-    with_page(world, scenario, desk=desk_of(world, consent=Consent()))
+    accept = with_page(world, scenario, desk=desk_of(world, consent=strict))
+    state = DeviceState(world.folder)
+    accepted = state.ledger.accepted(digest)
+    state.close()
+    assert (accepted.auc, accepted.epsilon) == (accept["auc"], None)
+
+
+def test_what_no_number_helps_is_refused_for_good(world: World) -> None:
+    async def scenario(page: Page) -> Any:
+        return (await after(page, await page.act("find")))["offers"]["list"]
+
+    (offer,) = with_page(world, scenario, desk=desk_of(world, consent=Consent()))
+    assert offer["accept"] is None
+    assert "this device wants 20 at least" in offer["refusal"]
 
 
 def test_without_settings_nobody_can_be_asked(world: World) -> None:
@@ -223,7 +238,7 @@ def test_whoever_serves_no_list_is_named_in_a_sentence(world: World) -> None:
             problems.append(state["offers"]["problem"])
         return problems
 
-    assert all(isinstance(problem, str) and problem.endswith(".") for problem in with_page(world, scenario))
+    assert all(str(problem).endswith(".") for problem in with_page(world, scenario))
 
 
 def test_document_that_is_not_what_its_name_says_is_not_shown(world: World) -> None:

@@ -14,8 +14,13 @@ ADDRESS = "http://127.0.0.1:8431/secret-secret/"
 
 def test_browser_is_given_a_file_that_its_person_alone_can_read(tmp_path: Path) -> None:
     asked: list[str] = []
+
+    def browser(address: str) -> bool:
+        asked.append(address)
+        return True
+
     opening = OpeningFile(tmp_path)
-    assert opening.lead(ADDRESS, lambda address: not asked.append(address))
+    assert opening.lead(ADDRESS, browser)
     (argument,) = asked
     # What every account can see in the list of processes.
     assert "secret-secret" not in argument
