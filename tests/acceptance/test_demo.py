@@ -17,9 +17,7 @@ import pytest
 SMALL = ("--participants", "40", "--rounds", "3", "--seed", "5")
 
 
-def start(
-    folder: Path, *arguments: str, size: tuple[str, ...] = SMALL, **environment: str
-) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, size: tuple[str, ...] = SMALL, **environment: str) -> subprocess.Popen[str]:
     """The program, with a folder of its own for temporary files."""
     temporary = folder / "temporary"
     temporary.mkdir()
@@ -135,7 +133,9 @@ def test_the_page_opens_in_a_browser_shows_what_was_learnt_and_stays_until_ctrl_
     assert lines[-1] == f"the page stays at {told['page']} until Ctrl-C\n"
     assert (tmp_path / "opened").read_text() == told["page"]
     assert (tmp_path / "report.html").exists()
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{told['page']}api/now", timeout=60) as page:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        f"{told['page']}api/now", timeout=60
+    ) as page:
         (one,) = json.loads(page.read())["experiments"]
     assert (one["standing"], one["rounds_told"], one["problem"]) == ("finished", 3, None)
     process.send_signal(signal.SIGINT)

@@ -125,6 +125,38 @@ def test_a_pointer_reads_the_wheel_zooms_and_dragging_pans(page: Page) -> None:
     assert page.evaluate("chart.view.shown") == after
 
 
+def test_two_fingers_zoom_one_pans_and_a_tap_reads(browser: Browser, address: str) -> None:
+    with browser.window(size=PHONE, has_touch=True, is_mobile=True) as window:
+        page = window.page
+        page.goto(address)
+        charts.until(page, "window.pages !== undefined")
+        _make(page, _figure(), _TELLS)
+        frame = page.get_by_role("application").bounding_box()
+        assert frame is not None
+        x, y = frame["x"] + frame["width"] / 2, frame["y"] + 120
+
+        def touch(kind: str, *places: float) -> None:
+            points = [{"x": place, "y": y, "id": i} for i, place in enumerate(places)]
+            window.devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        touch("touchStart", x)
+        touch("touchEnd")
+        expect(page.locator(".readout")).to_contain_text("round 4")
+        touch("touchStart", x - 20, x + 20)
+        for far in (30, 40, 60):
+            touch("touchMove", x - far, x + far)
+        touch("touchEnd")
+        charts.until(page, "chart.view.range !== null && told.at(-1)[2]")
+        low, high = page.evaluate("chart.view.shown")
+        assert 25 <= high - low <= 50
+        touch("touchStart", x)
+        for far in (20, 40, 60):
+            touch("touchMove", x + far)
+        touch("touchEnd")
+        charts.until(page, f"chart.view.shown[0] < {low} && told.at(-1)[2]")
+        assert window.faults() == []
+
+
 def test_a_stretch_is_set_and_outlives_new_numbers_and_its_end_is_followed_once_somebody_went_there(page: Page) -> None:
     _make(page, _figure())
     page.evaluate("chart.setRange(20, 40)")

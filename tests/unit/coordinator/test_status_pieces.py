@@ -10,6 +10,8 @@ from secvm.coordinator.leakage import LeakageMeter
 from secvm.coordinator.status import TellableRound, Watchers, status
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
+from secvm.learning.aggregate.scoring import Score
+from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import LastRound
@@ -64,9 +66,13 @@ def test_with_kept_pieces_the_bytes_are_those_of_a_status_made_anew(of: Experime
 
 
 def test_how_a_round_ended_is_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    of, scored = document(), []
-    score = Experiment.score
-    monkeypatch.setattr(Experiment, "score", lambda self, tally: scored.append(1) or score(self, tally))
+    of, scored, score = document(), [], Experiment.score
+
+    def counted(self: Experiment, tally: Tally) -> Score:
+        scored.append(tally)
+        return score(self, tally)
+
+    monkeypatch.setattr(Experiment, "score", counted)
     watchers, all_rounds = Watchers(of.experiment), rounds(30)
     for count in range(1, 31):
         made(of, count, watchers, all_rounds)

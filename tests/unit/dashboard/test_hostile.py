@@ -13,7 +13,7 @@ from secvm.runtime.http_server import Request, Response
 from tests.unit.dashboard.office import Office, checkpoint_of, office, status_of
 from tests.unit.protocol.helpers import COORDINATOR, STRANGER, document, log_terms
 
-EVIL = '<img src=x onerror=alert(1)>"\'\u2028\u0000</script>'
+EVIL = "<img src=x onerror=alert(1)>\"'\u2028\u0000</script>"
 
 
 async def trouble(here: Office) -> str:

@@ -7,9 +7,7 @@ from secvm.dashboard.told import ToldRound
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
 from tests.unit.protocol.helpers import RELAY, START, document
 
-ROUND = ToldRound(
-    number=1, state="open", opens_at=START, closes_at=START + 600_000, accept_until=START + 660_000
-)
+ROUND = ToldRound(number=1, state="open", opens_at=START, closes_at=START + 600_000, accept_until=START + 660_000)
 
 
 def relayed(mode: Literal["forward", "interval", "round"] | None) -> ExperimentDocument:

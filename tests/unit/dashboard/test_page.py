@@ -83,7 +83,8 @@ def test_the_server_part_has_log_witnesses_counters_and_audit() -> None:
             packages = here.coordinator.metrics.counter("packages", "…", {"how": ("sealed", "opened")})
             packages.add(40, how="sealed")
             here.coordinator.metrics.counter("opened", "…").add(30)
-            told = await here.until(lambda told: all(told["server"][name] for name in ("audit", "packages_total", "log")))
+            wanted = ("audit", "packages_total", "log")
+            told = await here.until(lambda told: all(told["server"][name] for name in wanted))
             server = told["server"]
             assert server["refused_total"] == {"stale": 3}
             assert (server["packages_total"], server["backlog"]) == (40, 7)
@@ -199,7 +200,8 @@ def test_a_stretch_that_is_none_is_refused(query: str) -> None:
 
 
 async def listen(here: Office, **headers: str) -> Any:
-    answer = await here.session.get(f"{here.url}/api/events", headers={k.replace("_", "-"): v for k, v in headers.items()})
+    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = await here.session.get(f"{here.url}/api/events", headers=told)
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.headers["cache-control"] == "no-store"
@@ -312,12 +314,11 @@ def test_an_experiment_that_is_over_is_asked_for_no_more() -> None:
             here.coordinator.show_experiment(here.document, 3, standing=Standing.STOPPED)
             await here.until(lambda told: told["experiments"][0]["running"] is None)
             here.coordinator.asked.clear()
-            async with asyncio.timeout(30):
-                while sum(one.path == "/v1/experiments" for one in here.coordinator.asked) < 4:
-                    await asyncio.sleep(0.01)
-            assert not [one for one in here.coordinator.asked if one.path.endswith("/status")]
+            asked = here.coordinator.asked
+            await here.until(lambda _: sum(one.path == "/v1/experiments" for one in asked) >= 4)
+            assert not [one for one in asked if one.path.endswith("/status")]
             # What has not changed is not sent again.
-            assert all("if-none-match" in one.headers for one in here.coordinator.asked if one.path == "/v1/experiments")
+            assert all("if-none-match" in one.headers for one in asked if one.path == "/v1/experiments")
 
     asyncio.run(run())
 

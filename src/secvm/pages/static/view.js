@@ -1,6 +1,8 @@
 // Which stretch of the horizontal axis is shown, and how it moves: by itself it knows no page and no pointer.
 // @ts-check
 
+import { before } from "./thinning.js";
+
 /** @typedef {import("./figure.js").Figure} Figure */
 
 export class View {
@@ -32,16 +34,16 @@ export class View {
     const [low, high] = this.across;
     const stops = this.figure.stops;
     const slack = 1e-9 * (high - low);
-    const inside = [...stops].filter((x) => x >= low - slack && x <= high + slack);
-    return inside.length ? [inside[0], inside[inside.length - 1]] : [low, high];
+    const [first, after] = [before(stops, low - slack), before(stops, high + slack, true)];
+    return first < after ? [stops[first], stops[after - 1]] : [low, high];
   }
 
   /** A figure with more or other numbers; the stretch stays, or stays at the end. @param {Figure} figure */
   replace(figure) {
-    const before = this.whole[1];
+    const end = this.whole[1];
     this.figure = figure;
     if (!this.range) return;
-    const moved = this.follows ? this.whole[1] - before : 0;
+    const moved = this.follows ? this.whole[1] - end : 0;
     this.set(this.range[0] + moved, this.range[1] + moved, this.follows);
   }
 
