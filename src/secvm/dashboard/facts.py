@@ -71,6 +71,11 @@ def facts(document: ExperimentDocument) -> dict[str, Any]:
     }
 
 
+def has_guarantee(document: ExperimentDocument) -> bool:
+    """Whether its document gives one, as a device judges it: whatever a status says."""
+    return terms_of(document).why_no_guarantee(Assumption()) is None
+
+
 def privacy(document: ExperimentDocument) -> dict[str, Any]:
     """What is guaranteed, in numbers and in plain sentences. May take seconds: in a thread."""
     terms, cover = terms_of(document), document.experiment.cover

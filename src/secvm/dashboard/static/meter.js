@@ -4,7 +4,7 @@ import { el, fact, show, write } from "./parts.js";
 import { auc, aucWords, epsilon } from "./words.js";
 
 /** ε from which on a guarantee is one by name alone (docs/protocol.md, privacy statements). */
-const NO_PROTECTION = 8;
+export const NO_PROTECTION = 8;
 
 const SCALES = {
   auc: {
