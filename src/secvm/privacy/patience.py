@@ -35,7 +35,8 @@ def until(now: Callable[[], int], seconds: float) -> Callable[[], bool]:
 
 
 def keep_patience() -> None:
-    """Raise ``BadInputError``, which no search among plans takes for one of its misses, where it has lasted long enough."""
+    """Raise ``BadInputError`` where it has lasted long enough."""
     enough = _enough.get()
     if enough is not None and enough():
+        # Not ``BadExperimentError``: who tries many plans would take it for one that does not fit.
         raise BadInputError(TOO_LONG)

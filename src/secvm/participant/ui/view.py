@@ -65,8 +65,10 @@ def view(
 ) -> dict[str, Any]:
     """Everything but what is offered (``offers``)."""
     ledger = read_ledger(state, consent)
-    found = inspect(state, now=now, consent=consent)
     records = state.records()
+    # What somebody said no to is not reckoned with again: a stranger wrote its numbers.
+    taken = [record for record in records if record.status is not Status.DECLINED]
+    found = inspect(state, now=now, consent=consent, records=taken)
     return {
         "now": now,
         "runs": runs,
@@ -79,13 +81,9 @@ def view(
             "locked": vault.locked,
         },
         "budget": budget(ledger, consent, today=state.traffic(now // _DAY_MS), daily_bytes=daily_bytes),
-        "experiments": [
-            experiment_view(state, record, found[record.digest], ledger, runs=runs)
-            for record in records
-            if record.status is not Status.DECLINED
-        ],
+        "experiments": [experiment_view(state, record, found[record.digest], ledger, runs=runs) for record in taken],
         "declined": [
-            {"digest": record.digest, "title": found[record.digest]["title"]}
+            {"digest": record.digest, "title": read_published(record.envelope, digest=record.digest).title}
             for record in records
             if record.status is Status.DECLINED
         ],
