@@ -16,16 +16,14 @@ from typing import Any
 import orjson
 from starlette.exceptions import HTTPException
 
+from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
 from secvm.privacy.accuracy_cost import AccuracyTable
 from secvm.privacy.patience import patience, until
 from secvm.privacy.planner import guaranteed, quick
 from secvm.privacy.planner_remarks import Remark
-from secvm.protocol.sealed_requests import REQUEST_BYTES
 
-#: What a device counts for a package: its capsule and the request around it (``participant``; a test compares).
-BYTES_PER_PACKAGE = 7 + 32 + REQUEST_BYTES + 16 + 400
 #: A form is some kilobytes; nobody reads more.
 MOST_BYTES = 2**16
 #: Those who wait for a plan with cover, the one that is made included.

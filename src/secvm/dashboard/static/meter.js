@@ -103,6 +103,8 @@ export function meter(kind, label) {
   return { node, update };
 }
 
+/** Never below the true one: it is said to be the most. */
 function factor(value) {
-  return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+  const up = Math.ceil(10 * value - 1e-9) / 10;
+  return up < 10 ? up.toFixed(1) : Math.ceil(value).toLocaleString("en");
 }

@@ -201,14 +201,14 @@ def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
     if own is not None and math.isfinite(own.epsilon):
         risk = (
             "Noise hides you. Whoever knows everything else could guess your answer with an AUC of at most"
-            f" {own.auc:.2f}, if enough of the others are honest: 0.50 is a coin, 1.00 is certainty."
+            f" {_up(own.auc)}, if enough of the others are honest: 0.50 is a coin, 1.00 is certainty."
         )
     elif leak is None:
         risk = "Nothing hides you but the number of others, and how well that does has no number."
     else:
         risk = (
             "Nothing hides you but the number of others. Somebody who knows your features could guess your answer with"
-            f" an AUC of {leak.auc:.2f} in the end: 0.50 is a coin, 1.00 is certainty."
+            f" an AUC of {_up(leak.auc)} in the end: 0.50 is a coin, 1.00 is certainty."
         )
     return [
         f"It looks at {document.features.description}, on your device. They stay here.",
@@ -220,6 +220,11 @@ def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
         risk,
         "You can pause or leave at any time. What was sent by then cannot be taken back.",
     ]
+
+
+def _up(auc: float) -> str:
+    """An AUC of two digits that is not below the true one: nobody is told of less risk than there is."""
+    return f"{min(1.0, math.ceil(100 * auc - 1e-9) / 100):.2f}"
 
 
 def _duration(seconds: int) -> str:
