@@ -1,7 +1,7 @@
 // What an experiment gives away: the meter, the statement in plain words with what it rests on, and what cover costs.
 
 import { el, fact, reveal, section, show, swap } from "./parts.js";
-import { meter } from "./meter.js";
+import { NO_PROTECTION, meter } from "./meter.js";
 import { bytes, count, percent, power } from "./words.js";
 
 export function privacyPart() {
@@ -31,15 +31,8 @@ export function privacyPart() {
 
   function update(summary, detail) {
     const { privacy = null, leakage } = detail;
-    const guaranteed = Boolean(leakage?.formal_guarantee ?? (summary.privacy_kind === "cover"));
-    const delta = `δ\u00a0=\u00a0${power(privacy?.delta ?? leakage?.delta)}`;
-    show(
-      kind,
-      guaranteed
-        ? `There is a guarantee, under assumptions: (ε, δ)-differential privacy with ${delta}.`
-        : "There is no formal guarantee. What the public tallies give away is measured instead.",
-      summary.privacy_kind,
-    );
+    const guaranteed = summary.formal_guarantee === true;
+    show(kind, worth(guaranteed, privacy, leakage), summary.privacy_kind);
     reveal(formalBox, guaranteed);
     const planned = summary.auc_planned ?? null;
     reveal(labelBox, summary.auc !== null || planned !== null);
@@ -55,6 +48,17 @@ export function privacyPart() {
   }
 
   return { node, update, curve };
+}
+
+/** Whether there is a guarantee, and whether it deserves the name. */
+function worth(guaranteed, privacy, leakage) {
+  if (!guaranteed) return "There is no formal guarantee. What the public tallies give away is measured instead.";
+  const known = Array.isArray(privacy?.assumptions);
+  if (known && (privacy.epsilon === null || privacy.epsilon >= NO_PROTECTION)) {
+    return "There is a guarantee by name alone: its ε is so large that it protects nobody.";
+  }
+  const delta = `δ\u00a0=\u00a0${power(privacy?.delta ?? leakage?.delta)}`;
+  return `There is a guarantee, under assumptions: (ε, δ)-differential privacy with ${delta}.`;
 }
 
 function said(privacy) {

@@ -193,7 +193,7 @@ export class Figure {
   csv() {
     const { header, rows } = this.rows();
     const only = header.length === 1;
-    const lines = [header.map((name) => quoted(name, only)), ...rows.map((row) => row.map(exact))];
+    const lines = [header.map((name) => quoted(harmless(name), only)), ...rows.map((row) => row.map(exact))];
     return lines.map((line) => line.join(",") + "\n").join("");
   }
 }
@@ -278,4 +278,10 @@ export function exact(value) {
 /** @param {string} text @param {boolean} only */
 function quoted(text, only) {
   return /[",\r\n]/.test(text) || (only && !text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** A name as a spreadsheet takes it for text: a label is a stranger's, and might begin as a formula does.
+ * @param {string} name */
+function harmless(name) {
+  return /^[=+\-@\t\r]/.test(name) ? `'${name}` : name;
 }
