@@ -145,7 +145,7 @@ def test_the_page_behind_its_proxy_knows_its_name_and_leads_to_the_coordinators_
     assert settings.coordinator.url == f"http://{coordinator.listen.host}:{coordinator.listen.port}"
     assert f"server_name {settings.page.public_hosts[0]};" in proxy
     assert f"client_max_body_size {MOST_BODY_BYTES // 2**10}k;" in proxy
-    for line in ("access_log off;", "proxy_buffering off;", "proxy_set_header Host $host;"):
+    for line in ("access_log off;", "proxy_buffering off;", "proxy_set_header Host $host;", "\n    deny  all;"):
         assert line in proxy
 
 

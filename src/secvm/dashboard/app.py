@@ -42,6 +42,8 @@ _FIGURE = re.compile(r"[a-z0-9-]{1,40}")
 _NUMBER = re.compile(r"[0-9]{1,7}")
 #: How long a visitor waits for a statement before it is told that it is still being reckoned.
 _STATEMENT_S = 20.0
+#: So many threads at most make plans; whoever comes then waits for its turn.
+_PLANS_AT_ONCE = 8
 #: After so long a statement is given up: nobody means an experiment that takes longer.
 _PATIENCE_S = 120.0
 _RECKONING: dict[str, Any] = {"statement": ["The statement is still being reckoned; look again in a moment."]}
@@ -70,6 +72,7 @@ class Page:
         self._statements: dict[str, asyncio.Future[dict[str, Any]]] = {}
         #: One after the other: visitors may ask for all of them at once.
         self._reckoning = asyncio.Lock()
+        self._planning = asyncio.Semaphore(_PLANS_AT_ONCE)
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -169,7 +172,9 @@ class Page:
         if not isinstance(content, dict):
             raise HTTPException(422, "a plan is a JSON object")
         try:
-            return await as_json(request, await in_background(lambda: plan(content)))
+            async with self._planning:
+                planned = await in_background(lambda: plan(content))
+            return await as_json(request, planned)
         except BadInputError as fault:
             raise HTTPException(422, str(fault)) from None
 

@@ -18,6 +18,7 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.status import TellableRound, Watchers, status
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
+from secvm.dashboard.app import Plan
 from secvm.dashboard.main import AuditOnce, Dashboard
 from secvm.dashboard.settings import DashboardSettings
 from secvm.learning.aggregate.tally import Tally
@@ -186,7 +187,7 @@ def settings(url: str, **changes: Any) -> DashboardSettings:
 
 @asynccontextmanager
 async def office(
-    *, audit: AuditOnce | None = None, now: int = START, shown: int | None = 3, **changes: Any
+    *, audit: AuditOnce | None = None, plan: Plan | None = None, now: int = START, shown: int | None = 3, **changes: Any
 ) -> AsyncIterator[Office]:
     """A page that runs; with ``shown`` its coordinator has one experiment of so many rounds."""
     clock = ManualClock(now)
@@ -195,7 +196,9 @@ async def office(
     of = document(log=log_terms())
     if shown is not None:
         coordinator.show_experiment(of, shown)
-    dashboard = Dashboard(settings(coordinator.url, **changes), clock=clock, steady=SteadyClock(), audit=audit)
+    dashboard = Dashboard(
+        settings(coordinator.url, **changes), clock=clock, steady=SteadyClock(), audit=audit, plan=plan
+    )
     stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
     running = asyncio.create_task(dashboard.run(stop, address.set_result))
     try:

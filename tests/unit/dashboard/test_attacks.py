@@ -151,6 +151,31 @@ def test_repro_a_plan_could_take_hours() -> None:
     assert "longer" in told["refusals"][0]["sentence"]
 
 
+def test_repro_every_form_had_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once, most = 0, 0
+    lock, others = threading.Lock(), threading.Event()
+
+    def plan(_content: dict[str, Any]) -> dict[str, Any]:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        others.wait(0.02)
+        with lock:
+            at_once -= 1
+        return {}
+
+    monkeypatch.setattr(app, "_PLANS_AT_ONCE", 2)
+
+    async def run() -> None:
+        async with office(plan=plan) as here:
+            sent = [here.ask("/api/plan", "POST", json={}) for _ in range(20)]
+            assert {code for code, _, _ in await asyncio.gather(*sent)} == {200}
+
+    asyncio.run(run())
+    assert most <= 2
+
+
 def test_what_is_no_form_at_all_is_refused_as_before() -> None:
     with pytest.raises(BadInputError):
         Planner()({"something": "else"})

@@ -132,7 +132,7 @@ function aucGauge() {
     whom,
   );
 
-  function update({ attacker, formal }) {
+  function update({ attacker, formal, guarantee }) {
     const found = attacker?.auc ?? null;
     const known = found !== null;
     show(value, known ? `AUC ${auc(found)}` : "–", found);
@@ -144,17 +144,19 @@ function aucGauge() {
     if (attacker) limit.style.left = left(attacker.device_limit);
     scale.setAttribute("aria-valuenow", String(known ? found : 0.5));
     scale.setAttribute("aria-valuetext", known ? `AUC ${auc(found)}, ${aucWords(found)}` : "no number yet");
-    write(whom, known ? whose(attacker, formal) : "");
+    write(whom, known ? whose(attacker, formal, guarantee) : "");
   }
 
   return { node, update };
 }
 
-function whose(attacker, formal) {
+function whose(attacker, formal, guarantee) {
   const floor = auc(attacker.auc_at_floor);
   if (formal) {
     return (
-      "The best that anybody has who asks for a label, whatever they know. Without cover, public tallies alone would " +
+      "The best that anybody has who asks for a label, whatever they know: as long as " +
+      `${guarantee?.honest ? many(guarantee.honest, "device") : "so many devices as planned"} are honest in every ` +
+      "round, and the relay does not work together with the coordinator. Without cover, public tallies alone would " +
       `give ${auc(attacker.auc_without_cover)}.`
     );
   }
