@@ -78,7 +78,9 @@ class PackageRoutes:
         self._refused = None
         if metrics is not None:
             self._refused = metrics.counter(
-                "refused", "Requests with packages that were refused, by what was wrong.", {"problem": tuple(PROBLEMS)}
+                "refused",
+                "Requests of relays and devices, with packages or for a manifest, that were refused, by what was wrong.",
+                {"problem": tuple(PROBLEMS)},
             )
         self._gateway = gateway
         self._ingest = ingest

@@ -124,7 +124,7 @@ export function open(main, page) {
   }
 
   function remarks(summary) {
-    const found = warnings(summary, charts.history);
+    const found = warnings(summary, charts.history, store.now.coordinator.reachable ? store.time : null);
     const words = { bad: "Warning: ", fair: "Note: ", "": "" };
     notes.setAttribute("data-value", String(found.length));
     swap(notes, JSON.stringify(found), () =>

@@ -31,30 +31,32 @@ export function privacyPart() {
 
   function update(summary, detail) {
     const { privacy = null, leakage } = detail;
-    const guaranteed = Boolean(leakage?.formal_guarantee ?? (summary.privacy_kind === "cover"));
+    const covered = Boolean(leakage?.formal_guarantee ?? (summary.privacy_kind === "cover"));
+    // Noise of too few devices guarantees nothing: then there is no ε.
+    const guaranteed = covered && (summary.epsilon_planned ?? null) !== null;
     const delta = `δ\u00a0=\u00a0${power(privacy?.delta ?? leakage?.delta)}`;
-    show(
-      kind,
-      guaranteed
-        ? `There is a guarantee, under assumptions: (ε, δ)-differential privacy with ${delta}.`
-        : "There is no formal guarantee. What the public tallies give away is measured instead.",
-      summary.privacy_kind,
-    );
+    show(kind, promise(covered, guaranteed, delta), summary.privacy_kind);
     reveal(formalBox, guaranteed);
     const planned = summary.auc_planned ?? null;
     reveal(labelBox, summary.auc !== null || planned !== null);
-    reveal(none, labelBox.hidden && !guaranteed && summary.labels.length === 1);
+    reveal(none, labelBox.hidden && !covered && summary.labels.length === 1);
     formal.update(summary.epsilon ?? null, summary.epsilon_planned ?? null);
     label.update(summary.auc ?? null, planned);
     const without = "If there were no cover, somebody who knows a person's features would tell the label like this.";
     const plain =
       "How well somebody who knows a person's features tells the label, if the person took part in every round so far.";
-    labelWords.textContent = guaranteed ? without : plain;
+    labelWords.textContent = covered ? without : plain;
     swap(statement, JSON.stringify([privacy?.statement, privacy?.assumptions]), () => said(privacy));
     swap(cover, JSON.stringify([privacy?.cover, detail.budget]), () => cost(privacy?.cover));
   }
 
   return { node, update, curve };
+}
+
+function promise(covered, guaranteed, delta) {
+  if (guaranteed) return `There is a guarantee, under assumptions: (ε, δ)-differential privacy with ${delta}.`;
+  if (covered) return "There is cover, and it guarantees nothing: the noise of so few devices is not enough.";
+  return "There is no formal guarantee. What the public tallies give away is measured instead.";
 }
 
 function said(privacy) {
