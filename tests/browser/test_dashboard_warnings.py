@@ -137,7 +137,12 @@ def test_cover_that_guarantees_nothing_is_not_called_a_guarantee(window: Window,
     lead = window.page.locator("[data-fact=privacy_kind]", has_text="guarantees nothing")
     lead.wait_for()
     assert window.page.locator("[data-meter=epsilon]").is_hidden()
-    told.now(lambda status: (cover(status), status["leakage"].update(epsilon=0.5, epsilon_planned=2.0))[0])
+
+    def enough(status: dict[str, Any]) -> None:
+        cover(status)
+        status["leakage"].update(epsilon=0.5, epsilon_planned=2.0)
+
+    told.now(enough)
     window.page.locator("[data-fact=privacy_kind]", has_text="There is a guarantee, under assumptions").wait_for()
     assert window.page.locator("[data-meter=epsilon]").is_visible()
     assert window.page.locator("[data-fact=epsilon]").first.get_attribute("data-value") == "0.5"

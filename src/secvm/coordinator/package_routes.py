@@ -79,7 +79,7 @@ class PackageRoutes:
         if metrics is not None:
             self._refused = metrics.counter(
                 "refused",
-                "Requests of relays and devices, with packages or for a manifest, that were refused, by what was wrong.",
+                "Requests with packages or for a manifest that were refused, by what was wrong.",
                 {"problem": tuple(PROBLEMS)},
             )
         self._gateway = gateway
