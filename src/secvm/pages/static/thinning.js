@@ -131,13 +131,16 @@ function cut(box, px, py, rising) {
 /** The band around a curve in pieces without a gap. @param {Box} box @param {Curve} curve
  * @returns {{points: string, alone: null|{x: number, low: number, high: number}}[]} */
 export function bandOf(box, curve) {
-  const { x, low, high } = curve;
+  const { x, y, low, high } = curve;
   if (!low || !high) return [];
+  // An interval around nothing, of nobody who was counted, is no band.
+  const there = (/** @type {number} */ i) =>
+    Number.isFinite(low[i]) && Number.isFinite(high[i]) && Number.isFinite(y[i]);
   const [start, stop] = stretch(box, x, curve.rising);
   const dense = stop - start > DENSE * (box.right - box.left);
   const pieces = [];
   for (let i = start; i < stop; i++) {
-    if (!(Number.isFinite(low[i]) && Number.isFinite(high[i]))) continue;
+    if (!there(i)) continue;
     /** @type {number[]} */
     const px = [];
     /** @type {number[]} */
@@ -145,7 +148,7 @@ export function bandOf(box, curve) {
     /** @type {number[]} */
     const top = [];
     let column = NaN;
-    for (; i < stop && Number.isFinite(low[i]) && Number.isFinite(high[i]); i++) {
+    for (; i < stop && there(i); i++) {
       const at = box.exactX(x[i]);
       const [under, over] = [box.exactY(low[i]), box.exactY(high[i])];
       if (dense && Math.floor(at) === column) {
@@ -162,7 +165,8 @@ export function bandOf(box, curve) {
     const upper = cut(box, px, top, curve.rising);
     const lower = cut(box, px, bottom, curve.rising);
     if (!upper.x.length) continue;
-    const alone = px.length === 1 ? { x: tenth(px[0]), low: tenth(bottom[0]), high: tenth(top[0]) } : null;
+    // Among very many, one that is alone is no wider than the others.
+    const alone = px.length === 1 && !dense ? { x: tenth(px[0]), low: tenth(bottom[0]), high: tenth(top[0]) } : null;
     pieces.push({ points: `${listed(upper.x, upper.y)} ${listed(lower.x.reverse(), lower.y.reverse())}`, alone });
   }
   return pieces;
