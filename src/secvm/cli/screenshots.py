@@ -173,7 +173,7 @@ def _keep(browser: Browser, shots: Sequence[Shot], base: str, folder: Path, *, d
             continue
         with tempfile.TemporaryDirectory() as trial:
             screen = replace(by_name[name], screen=True)
-            ways = [(scheme, "desktop")]
+            ways = [(scheme, "picture")]
             (found,) = take(browser, [screen], base, Path(trial), digest=digest, ways=ways)
             data = found.file.read_bytes()
         if len(data) > MOST_PICTURE_BYTES:

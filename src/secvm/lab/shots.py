@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 #: What a picture is called by how it was taken.
-SIZES = {"desktop": DESKTOP, "phone": PHONE}
+SIZES = {"desktop": DESKTOP, "phone": PHONE, "picture": (1280, 1140)}
+#: How every page is looked at; a picture of the documentation shows a little more than a desk's screen.
+WAYS = tuple(product(("light", "dark"), ("desktop", "phone")))
 SCHEMES = {"light": False, "dark": True}
 READY = "main[data-view]:not([aria-busy=true])"
 #: The planner has its exact answer. Until then others may have to wait, and be told so.
@@ -131,7 +133,7 @@ def take(
     folder: Path,
     *,
     digest: str = "",
-    ways: Sequence[tuple[str, str]] = tuple(product(SCHEMES, SIZES)),
+    ways: Sequence[tuple[str, str]] = WAYS,
 ) -> Iterator[Taken]:
     """Each shot in each way, as PNG into the folder."""
     for shot, (scheme, size) in product(shots, ways):

@@ -172,8 +172,10 @@ class Office:
                 await asyncio.sleep(0.01)
 
     async def read(self) -> dict[str, Any]:
-        """What /api/now says once the coordinator was read."""
-        return await self.until(lambda told: told["experiments"] and told["experiments"][0]["labels"])
+        """What /api/now says once the coordinator was read, all of it."""
+        return await self.until(
+            lambda told: told["coordinator"]["reachable"] and told["experiments"] and told["experiments"][0]["labels"]
+        )
 
 
 def settings(url: str, **changes: Any) -> DashboardSettings:

@@ -2,7 +2,7 @@
 
 import { Charts } from "./charts.js";
 import { el, write } from "./parts.js";
-import { FIGURES, TITLES } from "./figures.js";
+import { FIGURES, TITLES, figure as spec } from "./figures.js";
 
 export function open(main, page) {
   const { store } = page;
@@ -29,6 +29,7 @@ export function open(main, page) {
       detail = await store.detail(digest);
       update();
       await charts.begin(seen());
+      write(waiting, spec(figure, { ...seen(), history: charts.history }).description);
     } catch (fault) {
       write(waiting, fault.message);
     }

@@ -27,7 +27,7 @@ export class Charts {
     Object.values(places)[0].append(this.choice, this.state);
     for (const [name, made] of this.places) places[name].append(made);
     this.stretch = asked(page.query());
-    this.watcher = new IntersectionObserver((entries) => this.sight(entries), { rootMargin: "200px" });
+    this.watcher = new IntersectionObserver((entries) => this.sight(entries));
     this.inSight = new Set();
     this.dirty = new Set();
     for (const made of this.places.values()) this.watcher.observe(made);
@@ -71,7 +71,7 @@ export class Charts {
     if (!this.closed) this.update(this.seen);
   }
 
-  /** Something is new: those in sight are drawn with the next frames, the others when they come into sight. `names`:
+  /** Something is new: those in sight are drawn with the next frame, the others when they come into sight. `names`:
    * which figures it concerns. */
   update(seen = null, names = [...this.places.keys()]) {
     if (seen) this.seen = { ...seen, history: this.history };
@@ -89,15 +89,15 @@ export class Charts {
     this.soon();
   }
 
+  /** Those in sight at once: all of them come with the next frame. Then the others one a frame, so that they are there
+   * when somebody prints; of many rounds they are drawn once, and again when somebody comes to them. */
   soon() {
-    if (this.frame || this.closed) return;
-    this.frame = requestAnimationFrame(() => {
+    if (this.closed || !this.history.begun) return;
+    for (const name of this.inSight) if (this.dirty.delete(name)) this.draw(name);
+    this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
-      // One a frame: those in sight, then the others, so that they are there when somebody prints; of many rounds
-      // they are drawn once, and again when somebody comes to them.
-      const open = [...this.dirty].filter((name) => !this.places.get(name).hidden);
       const many = this.history.columns.number.length > MANY;
-      const next = open.find((name) => this.inSight.has(name)) ?? open.find((name) => !many || !this.drawn.has(name));
+      const next = [...this.dirty].find((name) => !this.places.get(name).hidden && (!many || !this.drawn.has(name)));
       if (next === undefined) return;
       this.dirty.delete(next);
       this.draw(next);

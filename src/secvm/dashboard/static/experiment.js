@@ -8,7 +8,7 @@ import { operatePart } from "./operate.js";
 import { stand, together } from "./overview.js";
 import { privacyPart } from "./privacy.js";
 import { runningPart } from "./running.js";
-import { abandoned, abandonedWords, warnings } from "./watch.js";
+import { abandoned, abandonedWords, isLate, warnings } from "./watch.js";
 import { STANDINGS, count, many, percent } from "./words.js";
 
 /** When to ask again for what is still being reckoned. */
@@ -23,6 +23,11 @@ export function open(main, page) {
   const says = el("span", { class: "soft" });
   const question = el("p", { class: "lead" });
   const notes = el("div", { "data-fact": "notes" });
+  const reading = el(
+    "p",
+    { class: "soft" },
+    "Bands are 95 % intervals. Dashed: the marginal baseline, what a guess by the labels' shares alone would reach.",
+  );
   const lost = fact("abandoned", "p", { class: "soft" });
   const curves = el("div", { class: "figures" });
   const operate = operatePart(page, digest);
@@ -34,7 +39,7 @@ export function open(main, page) {
     question,
     notes,
     running.node,
-    section("curves", "How well it does", {}, curves, lost),
+    section("curves", "How well it does", {}, reading, curves, lost),
     privacy.node,
     asked.node,
   );
@@ -46,6 +51,7 @@ export function open(main, page) {
   const view = { title: "Experiment", waits: true, update, rounds, experiment, close };
   let detail = null;
   let failed = false;
+  let remarked = "";
   let before = null;
   let gone = false;
   const ticking = setInterval(() => {
@@ -109,6 +115,7 @@ export function open(main, page) {
     reveal(test, Boolean(summary.test));
     write(says, STANDINGS[summary.standing]?.says ?? "");
     write(question, detail.question ?? "");
+    reveal(reading, summary.labels.length > 1);
     running.update(store, summary, detail);
     // Of an experiment whose document cannot be read nothing is claimed.
     const read = Boolean(detail.privacy);
@@ -124,7 +131,13 @@ export function open(main, page) {
   }
 
   function remarks(summary) {
-    const found = warnings(summary, charts.history, store.now.coordinator.reachable ? store.time : null);
+    const { standing, notes: told, problem, floor } = summary;
+    const time = store.now.coordinator.reachable ? store.time : null;
+    const key = JSON.stringify([charts.history.version, standing, told, problem, floor, isLate(summary.running, time)]);
+    // All rounds are looked through for this: not every second.
+    if (key === remarked) return;
+    remarked = key;
+    const found = warnings(summary, charts.history, time);
     const words = { bad: "Warning: ", fair: "Note: ", "": "" };
     notes.setAttribute("data-value", String(found.length));
     swap(notes, JSON.stringify(found), () =>

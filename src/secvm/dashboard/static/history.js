@@ -42,6 +42,8 @@ export class History {
     /** Stretches of night on the axis of rounds, in order. @type {[number, number][]} */
     this.nights = [];
     this.sums = [];
+    /** Another one with every change. */
+    this.version = 0;
     /** Whether anything was asked for yet. */
     this.begun = false;
   }
@@ -151,6 +153,7 @@ export class History {
       for (let i = ours.length; i < this.columns.number.length; i += 1) ours.push(null);
     }
     this.total = Math.max(this.total, this.last);
+    this.version += 1;
     return true;
   }
 
@@ -166,6 +169,7 @@ export class History {
       const parent = at(this.columns, path.slice(0, -1)) ?? this.columns;
       parent[path[path.length - 1]] = whole;
     }
+    this.version += 1;
     return true;
   }
 }

@@ -24,9 +24,13 @@ export function warnings(summary, history, now) {
   return found.sort((one, other) => order.indexOf(one.weight) - order.indexOf(other.weight));
 }
 
-/** A round whose time is over and that is still not counted: whoever drives the coordinator does not. */
+/** Whether a round's time is over and it is still not counted: whoever drives the coordinator does not. */
+export function isLate(running, now) {
+  return Boolean(running) && now !== null && now - running.accept_until >= LATE_MS;
+}
+
 function* late(running, now) {
-  if (!running || now === null || now - running.accept_until < LATE_MS) return;
+  if (!isLate(running, now)) return;
   const [which, due] = [count(running.number), clock(running.accept_until, now)];
   yield { weight: "bad", says: `It stands still: round ${which} was to be counted at ${due}, and is not.` };
 }
@@ -42,8 +46,7 @@ function* swings({ notes = [], rounds_told: told }) {
 }
 
 function* stalls(summary, { columns }) {
-  const ended = columns.state.filter((state) => state === "published" || state === "tallied" || state === "abandoned");
-  const lost = ended.length - 1 - ended.findLastIndex((state) => state !== "abandoned");
+  const lost = abandonedLast(columns.state);
   if (lost >= IN_A_ROW) {
     const few = summary.floor === null ? "" : ` Fewer than ${count(summary.floor)} trained in each.`;
     yield { weight: "bad", says: `It stands still: the last ${many(lost, "round")} were abandoned.${few}` };
@@ -52,24 +55,33 @@ function* stalls(summary, { columns }) {
   if (plateau) yield { weight: "", says: plateau };
 }
 
+/** How many rounds at the end were abandoned; one that still runs does not count. */
+function abandonedLast(states) {
+  let lost = 0;
+  for (let i = states.length - 1; i >= 0; i -= 1) {
+    if (states[i] === "abandoned") lost += 1;
+    else if (states[i] === "published" || states[i] === "tallied") break;
+  }
+  return lost;
+}
+
 /** A sentence if the newest mean of ten counted rounds is not above the best one before. */
 function flat(columns) {
-  const rounds = [];
-  (columns.accuracy?.value ?? []).forEach((value, i) => value !== null && rounds.push([columns.number[i], value]));
-  if (rounds.length < 3 * PATIENCE) return null;
-  let sum = 0;
-  let best = { mean: -1, number: 0 };
-  let newest = 0;
-  rounds.forEach(([number, value], i) => {
-    sum += value - (i >= PATIENCE ? rounds[i - PATIENCE][1] : 0);
-    if (i < PATIENCE - 1) return;
+  const values = columns.accuracy?.value ?? [];
+  // Places of counted rounds: means are over those alone.
+  const counted = [];
+  for (let i = 0; i < values.length; i += 1) if (values[i] !== null) counted.push(i);
+  if (counted.length < 3 * PATIENCE) return null;
+  let [sum, newest, best, bestAt] = [0, 0, -1, 0];
+  for (let i = 0; i < counted.length; i += 1) {
+    sum += values[counted[i]] - (i >= PATIENCE ? values[counted[i - PATIENCE]] : 0);
     newest = sum / PATIENCE;
-    if (i < rounds.length - PATIENCE && newest > best.mean) best = { mean: newest, number };
-  });
-  if (newest > best.mean || rounds[rounds.length - 1][0] - best.number < PATIENCE) return null;
+    if (i >= PATIENCE - 1 && i < counted.length - PATIENCE && newest > best) [best, bestAt] = [newest, counted[i]];
+  }
+  if (newest > best) return null;
   return (
     `Accuracy no longer rises: over the last ten counted rounds it was ${percent(newest)} on average, ` +
-    `and up to round ${count(best.number)} already ${percent(best.mean)}.`
+    `and up to round ${count(columns.number[bestAt])} already ${percent(best)}.`
   );
 }
 

@@ -56,7 +56,7 @@ export function lineOf(box, curve) {
       px.push(box.exactX(x[i]));
       py.push(box.exactY(y[i]));
     }
-    const kept = cut(box, px, py, curve.rising);
+    const kept = cut(box, px, py, curve.rising, dense);
     seen += kept.inside.length;
     if (!kept.x.length) continue;
     const filled = dense && kept.x.length > 1;
@@ -101,8 +101,8 @@ function covered(x, y) {
 }
 
 /** What lies inside, with the places where the line crosses the edges. @param {Box} box @param {number[]} px
- * @param {number[]} py @param {boolean} rising */
-function cut(box, px, py, rising) {
+ * @param {number[]} py @param {boolean} rising @param {boolean} dense of so many points none is drawn for itself */
+function cut(box, px, py, rising, dense = false) {
   const { left, right } = box;
   /** @type {{x: number[], y: number[], inside: [number, number][]}} */
   const kept = { x: [], y: [], inside: [] };
@@ -119,7 +119,7 @@ function cut(box, px, py, rising) {
     if (there || !rising) {
       const x = there ? px[i] : Math.min(right, Math.max(left, px[i]));
       put(x, py[i]);
-      kept.inside.push([x, py[i]]);
+      if (!dense) kept.inside.push([x, py[i]]);
     }
     if (!rising || i + 1 >= px.length) continue;
     if (px[i] < first && px[i + 1] >= first) put(left, between(i, left));
