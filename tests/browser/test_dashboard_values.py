@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from typing import Any
 
 import pytest
@@ -91,6 +92,44 @@ def test_the_server_page_shows_what_the_api_tells(window: Window, showcase: Show
     assert differing(shown, told) == {}
     witnesses = window.page.eval_on_selector_all("[data-witness]", "all => all.map((one) => one.dataset.witness)")
     assert sorted(witnesses) == sorted(one["name"] for one in server["witnesses"])
+
+
+#: A number as people read it, with what may stand around it.
+_READ = re.compile(r"(?:ε |> |≈ )?([0-9][0-9,]*)(\.[0-9]+)?( %)?(?: (?:of|entr|witness).*)?")
+
+
+@pytest.mark.parametrize(
+    ("page", "least"),
+    [
+        ("overview", {"round", "rounds_planned", "participants", "floor", "accuracy", "auc"}),
+        (
+            "experiment",
+            {"round", "participants", "floor", "accuracy", "auc", "auc_planned", "budget", "bins", "log_size"},
+        ),
+        ("server", {"packages_total", "stored_total", "backlog", "log_size", "quorum"}),
+    ],
+)
+def test_what_people_read_is_the_number_beside_it_as_far_as_it_is_written(
+    window: Window, showcase: Showcase, page: str, least: set[str]
+) -> None:
+    open_page(window, showcase, page)
+    shown = window.page.eval_on_selector_all(
+        "main [data-fact][data-value]",
+        "all => all.filter((one) => one.checkVisibility())"
+        ".map((one) => [one.dataset.fact, one.dataset.value, one.innerText.replaceAll('\\u00a0', ' ').trim()])",
+    )
+    read = set()
+    for name, value, text in shown:
+        found = _READ.fullmatch(text)
+        if found is None or name in MOVING:
+            continue
+        whole, rest, share = found[1].replace(",", ""), found[2] or "", found[3]
+        told = float(value) * (100 if share else 1)
+        # Half of the last digit; an AUC near 1 is "> 0.99".
+        off = max(0.5 * 10.0 ** -max(0, len(rest) - 1), 0.01 if text.startswith(">") else 0)
+        assert abs(float(whole + rest) - told) <= off * (1 + 1e-9), (name, value, text)
+        read.add(name)
+    assert least <= read
 
 
 def test_the_api_tells_what_the_coordinator_publishes(showcase: Showcase) -> None:
