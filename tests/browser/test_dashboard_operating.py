@@ -12,6 +12,8 @@ from secvm.lab.showcase import Showcase
 from secvm.testing.browser import Window
 from tests.browser.facts import ask, await_fact, open_page
 
+pytestmark = pytest.mark.slow
+
 WRONG = "00" * 32
 
 

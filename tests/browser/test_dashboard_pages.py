@@ -8,6 +8,8 @@ from secvm.lab.showcase import Showcase
 from secvm.testing.browser import PHONE, Browser, Window
 from tests.browser.facts import PAGES, open_page, settle
 
+pytestmark = pytest.mark.slow
+
 EVERY_PAGE = pytest.mark.parametrize("name", PAGES)
 
 _FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]:not([tabindex='-1'])"

@@ -14,8 +14,12 @@ from secvm.lab.showcase import Showcase
 from secvm.testing.browser import Window
 from tests.browser.facts import HOSTILE, api, await_fact, facts, open_page, same, settle
 
-#: Of the running clock and of what came in the last second: not the same in two moments.
-MOVING = {"time_left", "packages_per_s", "connection"}
+pytestmark = pytest.mark.slow
+
+#: Of the running clock, of what came in the last second and of the last audit: not the same in two moments.
+MOVING = {"time_left", "packages_per_s", "commit_ms", "backlog", "audit_at"}
+#: What a page says of itself: whether it holds a key, how many remarks it has written.
+ITS_OWN = {"key_held", "notes", "abandoned"}
 
 
 def summary_of(showcase: Showcase) -> dict[str, Any]:
@@ -42,11 +46,10 @@ def shown_of(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def differing(shown: dict[str, str], told: dict[str, Any]) -> dict[str, tuple[str | None, Any]]:
-    return {
-        name: (shown.get(name), value)
-        for name, value in told.items()
-        if name not in MOVING and (name not in shown or not same(shown[name], value))
-    }
+    """Values that are shown and not told, told and not shown, or not the same."""
+    names = (shown.keys() | told.keys()) - MOVING - ITS_OWN
+    both = {name: (shown.get(name), told.get(name, "not told")) for name in names}
+    return {name: (text, value) for name, (text, value) in both.items() if text is None or not same(text, value)}
 
 
 def test_the_overview_shows_what_the_api_tells(window: Window, showcase: Showcase) -> None:
@@ -69,8 +72,13 @@ def test_an_experiment_shows_what_the_api_tells(window: Window, showcase: Showca
         "budget": detail["budget"],
         "bins": detail["bins"],
         "hashes": detail["hashes"],
+        "features_per_person": detail["features_per_person"],
         "labels": ",".join(detail["labels"]),
         "relays": len(detail["relays"]),
+        "devices": (summary["running"] or {}).get("devices"),
+        "log_size": detail["log"]["size"],
+        "log_root": detail["log"]["root"],
+        "cosigned": ",".join(detail["log"]["cosigned"]),
     }
     assert differing(facts(window), told) == {}
     words = window.page.locator("[data-fact=statement]").inner_text()
@@ -80,14 +88,21 @@ def test_an_experiment_shows_what_the_api_tells(window: Window, showcase: Showca
 
 def test_the_server_page_shows_what_the_api_tells(window: Window, showcase: Showcase) -> None:
     open_page(window, showcase, "server")
-    server, shown = api(showcase, "/api/now")["server"], facts(window)
+    now, shown = api(showcase, "/api/now"), facts(window)
+    server, audit = now["server"], now["server"]["audit"]
     told = {
+        "reachable": now["coordinator"]["reachable"],
+        "started_at": server["started_at"],
         "packages_total": server["packages_total"],
         "stored_total": server["stored_total"],
         "refused_total": sum(server["refused_total"].values()),
         "log_size": server["log"]["size"],
         "log_root": server["log"]["root"],
+        "cosigned": ",".join(server["log"]["cosigned"]),
         "quorum": server["log"]["quorum"],
+        "audit_ok": audit["ok"],
+        "audit_faults": len(audit["faults"]),
+        "audit_warnings": len(audit["warnings"]),
     }
     assert differing(shown, told) == {}
     witnesses = window.page.eval_on_selector_all("[data-witness]", "all => all.map((one) => one.dataset.witness)")
@@ -251,7 +266,8 @@ def test_a_new_round_appears_while_one_watches(window: Window, showcase: Showcas
     summary = summary_of(showcase)
     await_fact(window, "auc", summary["auc"])
     assert summary["rounds_told"] == showcase.played
-    assert differing(facts(window), shown_of(summary)) == {}
+    told = shown_of(summary)
+    assert differing({name: value for name, value in facts(window).items() if name in told}, told) == {}
     assert window.page.evaluate("window.__stayed") is True
     assert window.faults() == []
 
