@@ -219,6 +219,23 @@ def test_a_plots_picture_is_a_png_of_a_sensible_size(window: Window, showcase: S
     assert window.faults() == []
 
 
+def test_every_plot_can_be_had_as_numbers_and_as_a_picture(window: Window, showcase: Showcase) -> None:
+    taken = set()
+    for page in ("experiment", "new"):
+        open_page(window, showcase, page)
+        for plot in window.page.locator("figure.chart:visible").all():
+            for label, begins in (("CSV", b"round,"), ("PNG", b"\x89PNG\r\n\x1a\n")):
+                with window.page.expect_download() as downloading:
+                    plot.get_by_role("button", name=label).click()
+                name = downloading.value.suggested_filename
+                wanted = b"bins," if name == "auc-bins.csv" else begins
+                assert downloading.value.path().read_bytes().startswith(wanted), name
+                taken.add(name)
+    plots = ("recall", "precision", "participants", "accuracy", "leakage", "auc-bins")
+    assert taken == {f"{plot}.{kind}" for plot in plots for kind in ("csv", "png")}
+    assert window.faults() == []
+
+
 def test_a_deep_link_opens_the_plot_and_the_stretch(window: Window, showcase: Showcase) -> None:
     open_page(window, showcase, "figure", "?from=2&to=3")
     assert window.page.locator("main").get_attribute("data-view") == "figure"
