@@ -110,6 +110,6 @@ class WebFiles:
             self._on_bytes(len(piece))
         data = b"".join(pieces)
         promised = answer.headers.get("content-length")  # type: ignore[attr-defined]
-        if promised is not None and promised.isdigit() and int(promised) != length:
+        if promised is not None and promised.isdecimal() and int(promised) != length:
             raise http.client.IncompleteRead(data)
         return data

@@ -127,7 +127,7 @@ class Guard:
         if media_type != "application/json":
             return 415, "this takes application/json alone"
         length = headers.get("content-length")
-        if length is not None and (not length.isdigit() or len(length) > 9 or int(length) > MOST_BODY_BYTES):
+        if length is not None and (not length.isdecimal() or len(length) > 9 or int(length) > MOST_BODY_BYTES):
             return 413, "this is too long"
         return None
 

@@ -71,6 +71,6 @@ def read_listen(text: str) -> Listen:
     """HOST:PORT as it stands on a command line; an IPv6 address in brackets."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdigit() or len(port) > 5 or int(port) > 65535:
+    if not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise BadInputError("--listen must be a host and a port, such as 127.0.0.1:8440")
     return Listen(host=host, port=int(port))

@@ -9,12 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from secvm.testing.browser import DESKTOP, PHONE, Browser
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from secvm.testing.browser import DESKTOP, PHONE, Browser, Window
 
 #: What a picture is called by how it was taken.
 SIZES = {"desktop": DESKTOP, "phone": PHONE, "picture": (1280, 1140)}
@@ -39,42 +35,42 @@ class Shot:
     #: After the address of the server. ``{digest}`` stands for the experiment.
     path: str = ""
     #: What a person does before the picture.
-    act: Callable[[Page], None] | None = None
+    act: Callable[[Window], None] | None = None
     #: Only what is on the screen, such as a dialog; otherwise the whole page.
     screen: bool = False
     #: What shows that everything is there.
     ready: str = READY
 
 
-def _press(*names: str) -> Callable[[Page], None]:
+def _press(*names: str) -> Callable[[Window], None]:
     """Press buttons of these names, one after the other, each as soon as it is there."""
 
-    def act(page: Page) -> None:
+    def act(window: Window) -> None:
         for name in names:
-            page.get_by_role("button", name=name).first.click()
+            window.page.get_by_role("button", name=name).first.click()
 
     return act
 
 
-def _question(page: Page) -> None:
-    page.locator("[data-action=pause]").click()
-    page.wait_for_selector("dialog[open]")
+def _question(window: Window) -> None:
+    window.page.locator("[data-action=pause]").click()
+    window.page.wait_for_selector("dialog[open]")
 
 
-def _nonsense(page: Page) -> None:
+def _nonsense(window: Window) -> None:
     """One bin for everything: the planner says why not."""
-    page.wait_for_selector(PLANNED, timeout=90_000)
-    field = page.locator("[data-field='binning.bins']")
+    window.page.wait_for_selector(PLANNED, timeout=90_000)
+    field = window.page.locator("[data-field='binning.bins']")
     field.fill("1")
     field.press("Tab")
-    page.wait_for_selector("[data-fact=plan_state][data-value=refused]")
+    window.page.wait_for_selector("[data-fact=plan_state][data-value=refused]")
 
 
-def _offer(place: int) -> Callable[[Page], None]:
-    def act(page: Page) -> None:
-        _press("Ask which there are")(page)
-        page.locator("[data-offer]").nth(place).get_by_role("button", name="Read what it means").click()
-        page.wait_for_selector("dialog[open]")
+def _offer(place: int) -> Callable[[Window], None]:
+    def act(window: Window) -> None:
+        _press("Ask which there are")(window)
+        window.page.locator("[data-offer]").nth(place).get_by_role("button", name="Read what it means").click()
+        window.page.wait_for_selector("dialog[open]")
 
     return act
 
@@ -141,7 +137,7 @@ def take(
             window.page.goto(base + shot.path.format(digest=digest))
             window.page.wait_for_selector(shot.ready, timeout=90_000)
             if shot.act is not None:
-                shot.act(window.page)
+                shot.act(window)
             window.page.wait_for_timeout(_REST_MS)
             file = folder / f"{shot.name}-{scheme}-{size}.png"
             window.page.screenshot(path=file, full_page=not shot.screen)

@@ -109,7 +109,7 @@ def test_a_port_that_is_taken_is_one_sentence(capsys: pytest.CaptureFixture[str]
     asyncio.run(check())
 
 
-@pytest.mark.parametrize("text", ["", ":1", "a:", "a:b", "a:-1", "a:123456", "127.0.0.1"])
+@pytest.mark.parametrize("text", ["", ":1", "a:", "a:b", "a:-1", "a:123456", "a:8\u00b2", "127.0.0.1"])
 def test_an_address_to_listen_on_is_a_host_and_a_port(text: str) -> None:
     with pytest.raises(BadInputError):
         read_listen(text)

@@ -7,6 +7,7 @@ the two lists, or the test fails. So whoever writes a decoder adds a target here
 from __future__ import annotations
 
 from secvm.testing.fuzz import (
+    dashboard_targets,
     database_targets,
     document_targets,
     file_targets,
@@ -29,6 +30,7 @@ TARGETS: dict[str, Target] = {
         file_targets,
         database_targets,
         node_targets,
+        dashboard_targets,
     )
     for target in module.TARGETS
 }
