@@ -121,7 +121,7 @@ _READ = re.compile(r"(?:ε |> |≈ )?([0-9][0-9,]*)(\.[0-9]+)?( %)?(?: (?:of|ent
             "experiment",
             {"round", "participants", "floor", "accuracy", "auc", "auc_planned", "budget", "bins", "log_size"},
         ),
-        ("server", {"packages_total", "stored_total", "backlog", "log_size", "quorum"}),
+        ("server", {"packages_total", "stored_total", "log_size", "quorum"}),
     ],
 )
 def test_what_people_read_is_the_number_beside_it_as_far_as_it_is_written(
