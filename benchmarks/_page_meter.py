@@ -11,7 +11,7 @@ from __future__ import annotations
 UPDATES = """
 (() => {
   const LATE_MS = 400;
-  const kept = { updates: [], newest: null };
+  const kept = { updates: [], newest: null, late: LATE_MS };
   window.__meter = kept;
   const seen = new WeakSet();
   const delivered = (then) => {

@@ -113,6 +113,8 @@ export class Charts {
     if (chart) {
       chart.update(spec);
       if (this.stretch?.last) this.range(chart);
+      // This is a frame already: the next one would be a screen's turn later.
+      chart.flush();
       return;
     }
     const made = new Chart(section, spec, {
