@@ -60,6 +60,11 @@ def until_said(window: Window, weight: str, words: str) -> str:
     return " ".join(found.inner_text().split())
 
 
+def until_calm(window: Window) -> None:
+    """Nothing warns any more: what was told before is forgotten with the next look at the coordinator."""
+    window.page.locator("[data-fact=notes] .notice.bad").first.wait_for(state="hidden")
+
+
 def notes(*all_of_them: str) -> Callable[[dict[str, Any]], None]:
     return lambda status: status.update(notes=list(all_of_them))
 
@@ -67,7 +72,7 @@ def notes(*all_of_them: str) -> Callable[[dict[str, Any]], None]:
 def test_a_two_cycle_is_told_in_words_while_it_lasts_and_noted_when_it_is_over(window: Window, told: Told) -> None:
     window.page.goto(told.page)
     settle(window)
-    assert window.page.locator("[data-fact=notes] .notice.bad").count() == 0
+    until_calm(window)
     told.now(notes(SWING.format(5, 9), SWING.format(20, 31), SWING.format(60, ROUNDS)))
     said = until_said(window, "bad", "swing")
     assert said == (
@@ -76,7 +81,7 @@ def test_a_two_cycle_is_told_in_words_while_it_lasts_and_noted_when_it_is_over(w
     )
     told.now(notes(SWING.format(5, 9)))
     assert until_said(window, "fair", "swing").startswith("Note: Rounds 5 to 9 swing between two models")
-    assert window.page.locator("[data-fact=notes] .notice.bad").count() == 0
+    until_calm(window)
     assert window.accessibility() == []
     assert window.faults() == []
 
@@ -108,7 +113,7 @@ def test_a_round_that_is_not_counted_in_time_is_a_standstill(window: Window, tol
 
     window.page.goto(told.page)
     settle(window)
-    assert window.page.locator("[data-fact=notes] .notice.bad").count() == 0
+    until_calm(window)
     told.now(long_ago)
     until_said(window, "bad", f"stands still: round {ROUNDS + 1} was to be counted at .*, and is not")
 
