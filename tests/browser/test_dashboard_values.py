@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.slow
 #: Of the running clock, of what came in the last second and of the last audit: not the same in two moments.
 MOVING = {"time_left", "packages_per_s", "commit_ms", "backlog", "audit_at"}
 #: What a page says of itself: whether it holds a key, how many remarks it has written.
-ITS_OWN = {"key_held", "notes", "abandoned"}
+ITS_OWN = {"key_held", "notes", "abandoned", "warning"}
 
 
 def summary_of(showcase: Showcase) -> dict[str, Any]:
@@ -108,6 +109,44 @@ def test_the_server_page_shows_what_the_api_tells(window: Window, showcase: Show
     assert sorted(witnesses) == sorted(one["name"] for one in server["witnesses"])
 
 
+#: A number as people read it, with what may stand around it.
+_READ = re.compile(r"(?:ε |> |≈ )?([0-9][0-9,]*)(\.[0-9]+)?( %)?(?: (?:of|entr|witness).*)?")
+
+
+@pytest.mark.parametrize(
+    ("page", "least"),
+    [
+        ("overview", {"round", "rounds_planned", "participants", "floor", "accuracy", "auc"}),
+        (
+            "experiment",
+            {"round", "participants", "floor", "accuracy", "auc", "auc_planned", "budget", "bins", "log_size"},
+        ),
+        ("server", {"packages_total", "stored_total", "log_size", "quorum"}),
+    ],
+)
+def test_what_people_read_is_the_number_beside_it_as_far_as_it_is_written(
+    window: Window, showcase: Showcase, page: str, least: set[str]
+) -> None:
+    open_page(window, showcase, page)
+    shown = window.page.eval_on_selector_all(
+        "main [data-fact][data-value]",
+        "all => all.filter((one) => one.checkVisibility())"
+        ".map((one) => [one.dataset.fact, one.dataset.value, one.innerText.replaceAll('\\u00a0', ' ').trim()])",
+    )
+    read = set()
+    for name, value, text in shown:
+        found = _READ.fullmatch(text)
+        if found is None or name in MOVING:
+            continue
+        whole, rest, share = found[1].replace(",", ""), found[2] or "", found[3]
+        told = float(value) * (100 if share else 1)
+        # Half of the last digit; an AUC near 1 is "> 0.99".
+        off = max(0.5 * 10.0 ** -max(0, len(rest) - 1), 0.01 if text.startswith(">") else 0)
+        assert abs(float(whole + rest) - told) <= off * (1 + 1e-9), (name, value, text)
+        read.add(name)
+    assert least <= read
+
+
 def test_the_api_tells_what_the_coordinator_publishes(showcase: Showcase) -> None:
     status, summary = showcase.status(), summary_of(showcase)
     columns = api(showcase, f"/api/experiments/{showcase.digest}/rounds")["columns"]
@@ -177,6 +216,23 @@ def test_a_plots_picture_is_a_png_of_a_sensible_size(window: Window, showcase: S
     assert 600 <= wide <= 6000
     assert 200 <= high <= 6000
     assert 2_000 < len(data) < 2_000_000
+    assert window.faults() == []
+
+
+def test_every_plot_can_be_had_as_numbers_and_as_a_picture(window: Window, showcase: Showcase) -> None:
+    taken = set()
+    for page in ("experiment", "new"):
+        open_page(window, showcase, page)
+        for plot in window.page.locator("figure.chart:visible").all():
+            for label, begins in (("CSV", b"round,"), ("PNG", b"\x89PNG\r\n\x1a\n")):
+                with window.page.expect_download() as downloading:
+                    plot.get_by_role("button", name=label).click()
+                name = downloading.value.suggested_filename
+                wanted = b"bins," if name == "auc-bins.csv" else begins
+                assert downloading.value.path().read_bytes().startswith(wanted), name
+                taken.add(name)
+    plots = ("recall", "precision", "participants", "accuracy", "leakage", "auc-bins")
+    assert taken == {f"{plot}.{kind}" for plot in plots for kind in ("csv", "png")}
     assert window.faults() == []
 
 

@@ -206,7 +206,8 @@ def _curve(box: _Box, curve: Curve) -> str:
     parts = []
     if curve.band is not None:
         low, high = curve.band
-        for piece in _pieces(low, high):
+        # An interval around nothing, of nobody who was counted, is no band.
+        for piece in _pieces(low, high, curve.y):
             upper = [f"{box.x(curve.x[i])},{box.y(high[i])}" for i in piece]
             lower = [f"{box.x(curve.x[i])},{box.y(low[i])}" for i in reversed(piece)]
             parts.append(f'<polygon class="band-{colour}" points="{" ".join(upper + lower)}"/>')

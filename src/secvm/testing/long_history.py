@@ -15,7 +15,7 @@ import contextlib
 import math
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -122,6 +122,13 @@ class LongHistory:
         self.told += 1
         self._show()
         return self.told
+
+    def retell(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """The status as it is now, changed by hand: what a coordinator would tell that has met with something rare."""
+        told = orjson.loads(self.files[self.status_path])
+        change(told)
+        with self._lock:
+            self.files[self.status_path] = orjson.dumps(told)
 
     def file(self, path: str) -> bytes | None:
         """What is public at a path. Any thread may ask."""

@@ -219,6 +219,12 @@ def test_repro_a_level_given_as_an_integer_is_written_like_any_other() -> None:
     assert _figure(Curve("a", [1], [2]), rules=(Rule("floor", 120),)).csv() == "round,a,floor\n1,2,120\n"
 
 
+def test_repro_an_interval_of_nobody_who_was_counted_is_no_band() -> None:
+    svg = draw(_figure(Curve("a", [1, 2, 3], [0.5, math.nan, math.nan], [0.4, 0, 0], [0.6, 1, 1])), LARGE)
+    assert svg.count('class="band-0"') == 1
+    assert len(re.findall(r'class="band-0" points="([^"]*)"', svg)[0].split()) == 2
+
+
 def test_the_band_of_a_point_alone_is_a_whisker() -> None:
     svg = draw(_figure(Curve("a", [1, 2, 3], [0.5, math.nan, 0.5], [0.4, math.nan, 0.4], [0.6, math.nan, 0.6])), LARGE)
     assert svg.count('class="whisker series-0"') == 2

@@ -8,7 +8,7 @@ import { operatePart } from "./operate.js";
 import { stand, together } from "./overview.js";
 import { privacyPart } from "./privacy.js";
 import { runningPart } from "./running.js";
-import { abandoned, abandonedWords, warnings } from "./watch.js";
+import { abandoned, abandonedWords, isLate, warnings } from "./watch.js";
 import { STANDINGS, count, many, percent } from "./words.js";
 
 /** When to ask again for what is still being reckoned. */
@@ -132,11 +132,12 @@ export function open(main, page) {
 
   function remarks(summary) {
     const { standing, notes: told, problem, floor } = summary;
-    const key = JSON.stringify([charts.history.version, standing, told, problem, floor]);
+    const time = store.now.coordinator.reachable ? store.time : null;
+    const key = JSON.stringify([charts.history.version, standing, told, problem, floor, isLate(summary.running, time)]);
     // All rounds are looked through for this: not every second.
     if (key === remarked) return;
     remarked = key;
-    const found = warnings(summary, charts.history);
+    const found = warnings(summary, charts.history, time);
     const words = { bad: "Warning: ", fair: "Note: ", "": "" };
     notes.setAttribute("data-value", String(found.length));
     swap(notes, JSON.stringify(found), () =>

@@ -9,7 +9,7 @@
 // one, else rounds_told.
 //   every page   connection (connecting, live, lost)
 //   /            inside <li data-digest>: title, standing, round, rounds_planned, participants, floor, accuracy, auc,
-//                epsilon
+//                epsilon, warning (whether there is one)
 //   experiment   title, standing, round, rounds_planned, round_state, time_left, devices, participants, floor,
 //                packages_per_s, accuracy, accuracy_low, accuracy_high, notes, abandoned, auc, auc_planned, epsilon,
 //                epsilon_planned, privacy_kind, statement, cover_mean, budget, bins, hashes, features_per_person,

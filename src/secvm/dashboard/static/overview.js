@@ -1,8 +1,9 @@
 // All experiments: how each stands, whether enough take part, how well it does, what it has given away.
 
-import { el, fact, show, swap, write } from "./parts.js";
+import { el, fact, reveal, show, swap, write } from "./parts.js";
 import { sparkline } from "./spark.js";
-import { STANDINGS, auc, count, epsilon, interval, many, percent, sentence } from "./words.js";
+import { warnings } from "./watch.js";
+import { STANDINGS, auc, count, epsilon, interval, many, percent } from "./words.js";
 
 /** So many of the last rounds are in the small curve; so many experiments have one. */
 const STRETCH = 60;
@@ -26,7 +27,7 @@ export function open(main, page) {
     swap(empty, String(all.length === 0), () => (all.length ? [] : nothing(store.now)));
     for (const one of all) {
       if (!rows.has(one.digest)) rows.set(one.digest, row(one));
-      rows.get(one.digest).update(one);
+      rows.get(one.digest).update(one, store);
     }
     for (const [digest, made] of rows) {
       if (all.some((one) => one.digest === digest)) continue;
@@ -97,7 +98,7 @@ function row(one) {
   const guaranteed = fact("epsilon");
   const leakRemark = el("span", { class: "remark" });
   const curve = el("div", { class: "spark" });
-  const problem = el("p", { class: "problem", hidden: true });
+  const problem = fact("warning", "p", { class: "problem", hidden: true });
   const cell = (name, ...content) => el("div", {}, el("dt", {}, name), el("dd", {}, ...content));
   const node = el(
     "li",
@@ -115,10 +116,13 @@ function row(one) {
     problem,
   );
 
-  function update(now) {
+  function update(now, store) {
     const last = now.last;
-    write(problem, now.problem ? sentence(now.problem) : "");
-    problem.hidden = !now.problem;
+    // The most pressing one; the others are on the experiment's own page.
+    const time = store.now.coordinator.reachable ? store.time : null;
+    const pressing = warnings(now, store.histories.get(now.digest), time).find(({ weight }) => weight === "bad");
+    show(problem, pressing ? pressing.says : "", Boolean(pressing));
+    reveal(problem, Boolean(pressing));
     show(title, now.title, now.title);
     stand(standing, now.standing);
     test.hidden = !now.test;

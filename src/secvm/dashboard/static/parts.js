@@ -1,30 +1,8 @@
-// Small helpers that make elements. Text goes in as text nodes alone, so nothing that a server says becomes markup.
+// Parts that the operator's views are made of: places for values of the API, sections, tiles.
 
-const SVG = "http://www.w3.org/2000/svg";
+import { element as el, svgElement as svg } from "./dom.js";
 
-/** @param {Element} node @param {Record<string, any>} attributes @param {any[]} children */
-function fill(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : String(value));
-  }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
-}
-
-/** An element with attributes (`onclick` and the like are functions) and children: elements or text. */
-export function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  fill(node, attributes, children);
-  return node;
-}
-
-/** The same for drawings. */
-export function svg(tag, attributes = {}, ...children) {
-  const node = document.createElementNS(SVG, tag);
-  fill(node, attributes, children);
-  return node;
-}
+export { el, svg };
 
 /** A place for one value of the API: what is read, and beside it the value as the API has it. */
 export function fact(name, tag = "span", attributes = {}) {

@@ -76,7 +76,7 @@ export function planPanel() {
     if (plan.curve.length) {
       const spec = figure(plan);
       if (chart) chart.update(spec);
-      else chart = new Chart(plot, spec, { actions: false, height: 210 });
+      else chart = new Chart(plot, spec, { height: 210 });
     }
   }
 

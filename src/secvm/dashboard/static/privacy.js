@@ -31,18 +31,20 @@ export function privacyPart() {
 
   function update(summary, detail) {
     const { privacy = null, leakage } = detail;
-    const guaranteed = summary.formal_guarantee === true;
-    show(kind, worth(guaranteed, privacy, leakage), summary.privacy_kind);
+    const covered = summary.formal_guarantee === true;
+    // Noise of too few devices guarantees nothing: then there is no ε.
+    const guaranteed = covered && (summary.epsilon_planned ?? null) !== null;
+    show(kind, worth(covered, guaranteed, privacy, leakage), summary.privacy_kind);
     reveal(formalBox, guaranteed);
     const planned = summary.auc_planned ?? null;
     reveal(labelBox, summary.auc !== null || planned !== null);
-    reveal(none, labelBox.hidden && !guaranteed && summary.labels.length === 1);
+    reveal(none, labelBox.hidden && !covered && summary.labels.length === 1);
     formal.update(summary.epsilon ?? null, summary.epsilon_planned ?? null);
     label.update(summary.auc ?? null, planned);
     const without = "If there were no cover, somebody who knows a person's features would tell the label like this.";
     const plain =
       "How well somebody who knows a person's features tells the label, if the person took part in every round so far.";
-    labelWords.textContent = guaranteed ? without : plain;
+    labelWords.textContent = covered ? without : plain;
     swap(statement, JSON.stringify([privacy?.statement, privacy?.assumptions]), () => said(privacy));
     swap(cover, JSON.stringify([privacy?.cover, detail.budget]), () => cost(privacy?.cover));
   }
@@ -51,8 +53,9 @@ export function privacyPart() {
 }
 
 /** Whether there is a guarantee, and whether it deserves the name. */
-function worth(guaranteed, privacy, leakage) {
-  if (!guaranteed) return "There is no formal guarantee. What the public tallies give away is measured instead.";
+function worth(covered, guaranteed, privacy, leakage) {
+  if (!covered) return "There is no formal guarantee. What the public tallies give away is measured instead.";
+  if (!guaranteed) return "There is cover, and it guarantees nothing: the noise of so few devices is not enough.";
   const known = Array.isArray(privacy?.assumptions);
   if (known && (privacy.epsilon === null || privacy.epsilon >= NO_PROTECTION)) {
     return "There is a guarantee by name alone: its ε is so large that it protects nobody.";

@@ -54,7 +54,8 @@ function ingestPart() {
     ),
     node,
   );
-  const box = section("refused", "Refused", { class: "panel" }, refused);
+  const what = el("p", { class: "soft" }, "Requests with packages or for a manifest, by what was wrong with them.");
+  const box = section("refused", "Refused", { class: "panel" }, what, refused);
 
   function update(server, now) {
     show(places.packages_per_s, rate(server.packages_per_s), server.packages_per_s);

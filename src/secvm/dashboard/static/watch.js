@@ -1,21 +1,48 @@
 // What somebody should know who only looks at the curves: swings, standstills, abandoned rounds, in words.
 
-import { count, many, percent, runs, sentence } from "./words.js";
+import { clock, count, many, percent, runs, sentence } from "./words.js";
 
 /** Rounds in each of the means that are compared, as the coordinator's own watcher does it. */
 const PATIENCE = 10;
 /** So many abandoned rounds in a row are no chance any more. */
 const IN_A_ROW = 3;
 
-/** Sentences with their weight, the most pressing first: [{ weight: "bad" | "fair" | "", says }]. */
-export function warnings(summary, history) {
+/** After all that was sent in time has arrived, a round is counted within so long. */
+const LATE_MS = 600_000;
+/** A note of the coordinator about a two-cycle, and the last round that it is about. */
+const SWING = /^rounds? (?:[0-9]+ to )?([0-9]+) swing/;
+
+/** Sentences with their weight, the most pressing first: [{ weight: "bad" | "fair" | "", says }]. `now`: the time, or
+ * null where nobody knows how things stand now. */
+export function warnings(summary, history, now) {
   const found = [];
   if (summary.problem) found.push({ weight: "bad", says: sentence(summary.problem) });
-  for (const note of summary.notes ?? []) {
-    found.push({ weight: /swing|two-cycle/.test(note) ? "bad" : "fair", says: sentence(note) });
-  }
+  found.push(...late(summary.running, now), ...swings(summary));
+  for (const note of summary.notes ?? []) if (!SWING.test(note)) found.push({ weight: "fair", says: sentence(note) });
   if (history?.begun && summary.standing === "running") found.push(...stalls(summary, history));
-  return found;
+  const order = ["bad", "fair", ""];
+  return found.sort((one, other) => order.indexOf(one.weight) - order.indexOf(other.weight));
+}
+
+/** Whether a round's time is over and it is still not counted: whoever drives the coordinator does not. */
+export function isLate(running, now) {
+  return Boolean(running) && now !== null && now - running.accept_until >= LATE_MS;
+}
+
+function* late(running, now) {
+  if (!isLate(running, now)) return;
+  const [which, due] = [count(running.number), clock(running.accept_until, now)];
+  yield { weight: "bad", says: `It stands still: round ${which} was to be counted at ${due}, and is not.` };
+}
+
+/** The newest spell of a two-cycle, as the coordinator tells it; of those before it, how many. */
+function* swings({ notes = [], rounds_told: told }) {
+  const all = notes.filter((note) => SWING.test(note));
+  if (!all.length) return;
+  const newest = all[all.length - 1];
+  const over = told - Number(SWING.exec(newest)[1]) >= PATIENCE;
+  const before = all.length > 1 ? ` So it did ${many(all.length - 1, "time")} before.` : "";
+  yield { weight: over ? "fair" : "bad", says: sentence(newest) + before };
 }
 
 function* stalls(summary, { columns }) {
@@ -67,11 +94,11 @@ export function abandoned(history) {
 export function abandonedWords(history, floor) {
   const numbers = abandoned(history);
   if (!numbers.length) return "";
-  const [which, were] = numbers.length === 1 ? ["ound", "was"] : ["ounds", "were"];
-  const begins = history.first > 1 ? `Since round ${count(history.first)}, r` : "R";
+  const since = history.first > 1 ? ` since round ${count(history.first)}` : "";
+  const were = numbers.length === 1 ? "was" : "were";
   const few = floor === null || floor === undefined ? "too few" : `fewer than ${count(floor)}`;
   return (
-    `${begins}${which} ${runs(numbers)} ${were} abandoned: ${few} trained. ` +
+    `${many(numbers.length, "round")}${since} ${were} abandoned (${runs(numbers)}): ${few} trained. ` +
     "Nothing of such a round is told, and the model stays as it was: it is a gap in the curves."
   );
 }

@@ -51,7 +51,7 @@ export function interval(given) {
 /** An AUC; certainty is never claimed. */
 export function auc(value) {
   if (!known(value)) return "–";
-  return value >= 0.995 ? "> 0.99" : value.toFixed(2);
+  return value >= 0.995 ? `>${NBSP}0.99` : value.toFixed(2);
 }
 
 /** What an AUC means to the person it is about. */

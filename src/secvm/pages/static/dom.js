@@ -1,23 +1,33 @@
-// Small helpers that make elements. Text goes in as text, never as markup.
+// Small helpers that make elements, for all pages. Text goes in as text, so nothing that a server says becomes markup.
 // @ts-check
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {import("./drawing.js").Shape} Shape */
 
-/** An element with attributes and what is inside. @param {string} tag @param {Record<string, string>} attributes
- * @param {...(Node|string)} inside @returns {HTMLElement} */
-export function element(tag, attributes = {}, ...inside) {
+/** @param {Element} made @param {Record<string, any>} given @param {any[]} inside */
+function furnish(made, given, inside) {
+  for (const [name, value] of Object.entries(given)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...inside.flat().filter((one) => one !== null && one !== undefined && one !== false));
+}
+
+/** An element with attributes (`onclick` and the like are functions) and what is inside: elements or text.
+ * @param {string} tag @param {Record<string, any>} given @param {...any} inside @returns {HTMLElement} */
+export function element(tag, given = {}, ...inside) {
   const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...inside);
+  furnish(made, given, inside);
   return made;
 }
 
-/** @param {string} tag @param {Record<string, string|number>} attributes @returns {SVGElement} */
-export function svgElement(tag, attributes = {}) {
+/** The same for drawings. @param {string} tag @param {Record<string, any>} given @param {...any} inside
+ * @returns {SVGElement} */
+export function svgElement(tag, given = {}, ...inside) {
   const made = /** @type {SVGElement} */ (document.createElementNS(SVG, tag));
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  furnish(made, given, inside);
   return made;
 }
 

@@ -3,7 +3,7 @@
 // @ts-check
 
 import { draw, LARGE } from "./drawing.js";
-import { fill } from "./dom.js";
+import { fill, svgElement } from "./dom.js";
 
 /** @typedef {import("./figure.js").Figure} Figure */
 
@@ -21,8 +21,7 @@ export async function picture(figure, across, near) {
   stage.className = "chart-offstage";
   stage.dataset.theme = "light";
   stage.setAttribute("aria-hidden", "true");
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("class", LARGE.kind);
+  const svg = svgElement("svg", { class: LARGE.kind });
   stage.append(svg);
   near.append(stage);
   try {

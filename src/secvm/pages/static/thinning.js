@@ -170,11 +170,13 @@ function cut(box, px, py, rising) {
 /** The band around a curve in pieces without a gap. @param {Box} box @param {Curve} curve
  * @returns {{points: string, alone: null|{x: number, low: number, high: number}}[]} */
 export function bandOf(box, curve) {
-  const { x, low, high } = curve;
+  const { x, y, low, high } = curve;
   if (!low || !high) return [];
+  // An interval around nothing, of nobody who was counted, is no band.
+  const there = (/** @type {number} */ i) =>
+    Number.isFinite(low[i]) && Number.isFinite(high[i]) && Number.isFinite(y[i]);
   const [start, stop] = stretch(box, x, curve.rising);
   const dense = curve.rising && stop - start > DENSE * (box.right - box.left);
-  const there = (/** @type {number} */ i) => Number.isFinite(low[i]) && Number.isFinite(high[i]);
   const pieces = [];
   for (let i = start; i < stop; i++) {
     if (!there(i)) continue;
@@ -190,7 +192,8 @@ export function bandOf(box, curve) {
     const upper = cut(box, px, top, curve.rising);
     const lower = cut(box, px, bottom, curve.rising);
     if (!upper.x.length) continue;
-    const alone = px.length === 1 ? { x: tenth(px[0]), low: tenth(bottom[0]), high: tenth(top[0]) } : null;
+    // Among very many, one that is alone is no wider than the others.
+    const alone = px.length === 1 && !dense ? { x: tenth(px[0]), low: tenth(bottom[0]), high: tenth(top[0]) } : null;
     pieces.push({ points: `${listed(upper.x, upper.y)} ${listed(lower.x.reverse(), lower.y.reverse())}`, alone });
   }
   return pieces;

@@ -56,7 +56,9 @@ _ENTER_PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=./">'
     '<title>Your device</title><p><a href="./">To your page</a></p></html>'
 )
-_PAGE, _LOOK = "person.html", "look.css"
+_PAGE = "person.html"
+#: Of what all pages share; this one has no charts.
+_SHARED = ("look.css", "dom.js")
 MakeGuard = Callable[[str, tuple[str, ...]], Guard]
 
 
@@ -129,7 +131,7 @@ class _Doors:
         self._desk, self._guard, self._log, self._entered = desk, guard, log, entered
         own = Assets("secvm.participant.ui")
         self._files: dict[str, Asset] = {f"static/{name}": one for name, one in own.items()}
-        self._files |= {"": own[_PAGE], f"static/{_LOOK}": asset(_LOOK)}
+        self._files |= {"": own[_PAGE], **{f"static/{name}": asset(name) for name in _SHARED}}
         self._actions: dict[str, Callable[[dict[str, Any]], Awaitable[web.Response]]] = {
             "find": self._find,
             "join": self._join,

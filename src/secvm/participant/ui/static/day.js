@@ -1,17 +1,10 @@
 // The 24 hours of the person's day: when packages are still to leave, and in which hours rounds may begin.
 // @ts-check
+import { svgElement as draw } from "./dom.js";
 import { clock, counted, el } from "./parts.js";
 
 const HOUR = 3_600_000;
 const HIGH = 44, TOP = 18;
-
-/** @param {string} tag @param {Record<string, any>} given @param {string} [text] */
-function draw(tag, given, text) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(given)) made.setAttribute(name, String(value));
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
 
 /** Which hour a zone has at an instant; null where the browser does not know the zone. */
 function hourIn(/** @type {number} */ at, /** @type {string} */ zone) {

@@ -1,21 +1,9 @@
 // Small parts that the page is made of. Text goes in as text, never as markup.
 // @ts-check
 
-/**
- * An element with attributes, listeners (`onclick`) and children.
- * @param {string} tag @param {Record<string, any>} [given] @param {...(Node | string | null)} children
- * @returns {HTMLElement}
- */
-export function el(tag, given = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(given)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else made.setAttribute(name, value === true ? "" : String(value));
-  }
-  made.append(...children.filter((child) => child !== null));
-  return made;
-}
+import { element as el } from "./dom.js";
+
+export { el };
 
 /** @param {string[]} sentences */
 export const sentences = (sentences) => el("ul", { class: "sentences" }, ...sentences.map((one) => el("li", {}, one)));
