@@ -29,7 +29,7 @@ from secvm.participant.ui.view import VaultLook, in_short, view, what_it_means
 from secvm.participant.vault import FILE as VAULT_FILE
 from secvm.participant.vault import Vault
 from secvm.privacy.patience import patience, until
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import is_running
 
@@ -136,17 +136,16 @@ class Desk:
             went = await self._offers.look(way, now=self._now(), reckon=self._reckon, digest=digest)
         await self._do(lambda: self._count(went))
 
-    async def _reckon(self, document: ExperimentDocument) -> None:
-        """Make the numbers that the page will show, which are kept from then on; or say that there are none."""
+    async def _reckon(self, document: ExperimentDocument) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What it means to take part, in short and in full; or say that nobody can tell."""
 
-        def reckon() -> None:
+        def reckon() -> tuple[tuple[str, ...], tuple[str, ...]]:
             steady = self._steady
             with patience((lambda: False) if steady is None else until(steady, PATIENCE_S)):
-                in_short(document, self._consent)
-                what_it_means(document, self._consent)
+                return tuple(in_short(document, self._consent)), tuple(what_it_means(document, self._consent))
 
         try:
-            await asyncio.to_thread(reckon)
+            return await asyncio.to_thread(reckon)
         except (ArithmeticError, MemoryError, ValueError):
             raise UnreckonedError("what it would mean to take part cannot be reckoned") from None
 
@@ -163,8 +162,7 @@ class Desk:
 
         record = await self._do(read)
         if record.status is Status.DECLINED:
-            await self._reckon(read_published(record.envelope, digest=digest))
-            self._offers.put(digest, record.envelope)
+            await self._offers.put_again(digest, record.envelope, self._reckon)
 
     async def join(self, digest: str, *, answer: str | None, accepted: Accepted) -> None:
         """Take part: the person has read what it means, and said yes. ``answer``: their label, if they gave it here."""

@@ -20,7 +20,7 @@ from secvm.participant.ledger import check_room
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.transport import OVERHEAD_BYTES, Transport
-from secvm.participant.ui.view import VaultLook, about, in_short, what_it_means
+from secvm.participant.ui.view import VaultLook, about
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
 
 #: So many are shown; a coordinator with more has a page of its own.
@@ -44,13 +44,17 @@ class Offer:
 
     document: ExperimentDocument
     envelope: bytes = field(repr=False)
+    #: What it means to take part, in short and in full: reckoned once, because the page is drawn every few seconds.
+    short: tuple[str, ...]
+    full: tuple[str, ...]
 
 
 class UnreckonedError(BadInputError):
     """Nobody can be told what it would mean to take part: numbers that make no sense, or that take for ever."""
 
 
-Reckon = Callable[[ExperimentDocument], Awaitable[None]]
+#: What a document means, in short and in full.
+Reckon = Callable[[ExperimentDocument], Awaitable[tuple[tuple[str, ...], tuple[str, ...]]]]
 
 
 class Offers:
@@ -91,9 +95,7 @@ class Offers:
             data = await fetch(f"/v1/experiment/{one}")
             try:
                 if data is not None:
-                    offer = Offer(read_published(data, digest=one), data)
-                    await reckon(offer.document)
-                    self.found[one] = offer
+                    await self.put(one, data, reckon)
                     # Who names one wants to see it, also after a no.
                     self.again |= {one} if digest is not None else set()
                 elif digest is not None:
@@ -104,9 +106,17 @@ class Offers:
                 self.problem = "An experiment was found whose risk your device cannot reckon. It is not shown."
         return seen
 
-    def put(self, digest: str, envelope: bytes) -> None:
+    async def put(self, digest: str, envelope: bytes, reckon: Reckon) -> None:
+        """One more; the oldest goes where there are too many."""
+        document = read_published(envelope, digest=digest)
+        short, full = await reckon(document)
+        self.found[digest] = Offer(document, envelope, short, full)
+        while len(self.found) > MOST_OFFERS:
+            self.drop(next(iter(self.found)))
+
+    async def put_again(self, digest: str, envelope: bytes, reckon: Reckon) -> None:
         """One that the device knows already: it was declined, and the person wants to see it again."""
-        self.found[digest] = Offer(read_published(envelope, digest=digest), envelope)
+        await self.put(digest, envelope, reckon)
         self.again.add(digest)
 
     def drop(self, digest: str) -> None:
@@ -188,8 +198,8 @@ def offer_view(
     accept = found.accept
     return {
         **about(document),
-        "short": in_short(document, consent),
-        "leaves": what_it_means(document, consent),
+        "short": list(offer.short),
+        "leaves": list(offer.full),
         # A number of features of this source, and whether there is an answer: not which.
         "features_here": vault.sources.get(document.features.source, 0),
         "answered": answered(document.digest),

@@ -11,6 +11,7 @@ from secvm.participant import inspection
 from secvm.participant.state import Record, Status
 from secvm.participant.ui import desk as desk_module
 from secvm.participant.ui.desk import Desk
+from secvm.participant.ui.view import what_it_means
 from secvm.privacy.patience import keep_patience
 from secvm.protocol.experiment_document import ExperimentDocument
 from tests.unit.participant.ui.asking import Page, desk_of, with_page
@@ -77,6 +78,42 @@ def test_repro_a_document_that_cannot_be_reckoned_took_the_whole_page_with_it(
     offers = with_page(world, scenario, desk=desk)
     assert [one["title"] for one in offers["list"]] == ["Good"]
     assert "cannot reckon" in offers["problem"]
+
+
+def test_repro_statements_of_strangers_were_made_anew_at_every_look(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    before = what_it_means
+
+    def counted(document: ExperimentDocument, consent: Any) -> list[str]:
+        made.append(document.title)
+        return before(document, consent)
+
+    monkeypatch.setattr(desk_module, "what_it_means", counted)
+
+    async def scenario(page: Page) -> Any:
+        await page.act("find")
+        looks = [(await page.ask("api/state")).json["offers"]["list"] for _ in range(3)]
+        assert looks[0] == looks[1] == looks[2]
+        return looks[0]
+
+    offers = with_page(world, scenario)
+    assert len(offers) == 2
+    assert all(one["short"] and one["leaves"] for one in offers)
+    assert sorted(made) == sorted([*(one["title"] for one in offers), world.of.title])
+
+
+def test_no_more_offers_are_kept_than_are_shown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secvm.participant.ui.offers.MOST_OFFERS", 1)
+
+    async def scenario(page: Page) -> int:
+        for path in list(world.net.files):
+            if path.startswith("/v1/experiment/") and path.count("/") == 3:
+                await page.act("find", {"digest": path.removeprefix("/v1/experiment/")})
+        return len((await page.ask("api/state")).json["offers"]["list"])
+
+    assert with_page(world, scenario) <= 1
 
 
 def test_repro_what_was_declined_was_reckoned_with_at_every_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

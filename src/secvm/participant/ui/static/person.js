@@ -117,7 +117,7 @@ function budget(told) {
 function meter(name, title, one, as, words) {
   const spent = one.spent === null ? "more than any number" : as(one.spent);
   const limit = one.limit === null ? "no limit is set" : `of ${as(one.limit)}`;
-  const left = one.left === null ? null : Math.round(100 * one.left);
+  const left = one.left === null ? null : Math.floor(100 * one.left + 1e-9);
   const bar = left === null ? null
     : el("progress", { max: "100", value: left, class: left > 20 ? "good" : left > 0 ? "fair" : "bad",
       "aria-label": `${title}: ${left} percent left` });
