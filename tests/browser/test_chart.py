@@ -98,6 +98,9 @@ def test_the_numbers_behind_a_figure_are_the_same_file_byte_for_byte(page: Page)
         Figure("odd", "t", "d", "x", "y", [Curve("a", range(len(odd)), odd)]),
         Figure("twice", "t", "d", "x", "y", [Curve("a", [3, 1, 1, 2], [5, 6, math.inf, 7]), Curve("b", [2], [1])]),
         Figure("empty", "t", "d", "", "y"),
+        Figure(
+            "formula", "t", "d", "x", "y", [Curve(name, [1], [2]) for name in ("=1", "+1", "-1", "@A", "\tx", "a=")]
+        ),
     ]
     told = page.evaluate("specs => specs.map(spec => new pages.Figure(spec).csv())", [one.spec() for one in figures])
     assert told == [figure.csv() for figure in figures]

@@ -103,8 +103,9 @@ def _desk(
     from secvm.participant.main import dice_of, make_clock, make_transport
     from secvm.participant.ui.desk import Desk
     from secvm.participant.ui.offers import Way
-    from secvm.runtime.clock import SystemClock
+    from secvm.runtime.clock import SteadyClock, SystemClock
 
+    steady = SteadyClock().now
     lock = open_lock(place, passphrase, os.urandom)
     consent = consent_of(config)
     if settings is None:
@@ -112,7 +113,7 @@ def _desk(
         async def nothing() -> None:
             pass
 
-        desk = Desk(place, now=SystemClock().now, consent=consent, daily_bytes=DAILY_BYTES, lock=lock)
+        desk = Desk(place, now=SystemClock().now, consent=consent, daily_bytes=DAILY_BYTES, lock=lock, steady=steady)
         return desk, nothing
     transport = make_transport(settings, passphrase)
     way = Way(transport, settings.policy(), dice_of(settings), only_tests=settings.testing is not None)
@@ -123,6 +124,7 @@ def _desk(
         daily_bytes=settings.traffic.daily_bytes,
         lock=lock,
         way=way,
+        steady=steady,
     )
     return desk, transport.close
 

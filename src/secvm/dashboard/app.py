@@ -33,12 +33,17 @@ from secvm.dashboard.guard import Guard
 from secvm.dashboard.shell import Shell
 from secvm.dashboard.watching import Known, Watcher
 from secvm.errors import BadInputError, SecVMError
+from secvm.privacy.patience import patience, until
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.runtime.clock import Clock
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FIGURE = re.compile(r"[a-z0-9-]{1,40}")
 _NUMBER = re.compile(r"[0-9]{1,7}")
 #: How long a visitor waits for a statement before it is told that it is still being reckoned.
 _STATEMENT_S = 20.0
+#: After so long a statement is given up: nobody means an experiment that takes longer.
+_PATIENCE_S = 120.0
 _RECKONING: dict[str, Any] = {"statement": ["The statement is still being reckoned; look again in a moment."]}
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -50,12 +55,21 @@ class Page:
     """Answers from what the watcher knows."""
 
     def __init__(
-        self, watcher: Watcher, hub: Hub, forwarding: Forwarding, *, shell: Shell, plan: Plan | None = None
+        self,
+        watcher: Watcher,
+        hub: Hub,
+        forwarding: Forwarding,
+        *,
+        shell: Shell,
+        steady: Clock,
+        plan: Plan | None = None,
     ) -> None:
         self._watcher, self._hub, self._forwarding = watcher, hub, forwarding
-        self._shell, self._plan = shell, plan
+        self._shell, self._steady, self._plan = shell, steady, plan
         #: Statements by digest: a document never changes, and cover takes seconds.
         self._statements: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        #: One after the other: visitors may ask for all of them at once.
+        self._reckoning = asyncio.Lock()
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -105,14 +119,26 @@ class Page:
         digest, document = known.listed.digest, known.document
         assert document is not None
         if digest not in self._statements:
-            self._statements[digest] = asyncio.ensure_future(in_background(lambda: privacy(document)))
-        done, _ = await asyncio.wait([self._statements[digest]], timeout=_STATEMENT_S)
-        try:
-            if done:
-                return self._statements[digest].result()
-        except SecVMError as fault:
-            return {**_RECKONING, "statement": [f"There is no statement: {fault}"]}
-        return _RECKONING
+            for gone in [one for one in self._statements if self._watcher.known(one) is None]:
+                self._statements.pop(gone).cancel()
+            self._statements[digest] = asyncio.ensure_future(self._reckoned(document))
+        reckoned = self._statements[digest]
+        await asyncio.wait([reckoned], timeout=_STATEMENT_S)
+        return reckoned.result() if reckoned.done() and not reckoned.cancelled() else _RECKONING
+
+    async def _reckoned(self, document: ExperimentDocument) -> dict[str, Any]:
+        def reckon() -> dict[str, Any]:
+            with patience(until(self._steady.now, _PATIENCE_S)):
+                return privacy(document)
+
+        async with self._reckoning:
+            try:
+                return await in_background(reckon)
+            except SecVMError as fault:
+                why = str(fault)
+            except (ArithmeticError, MemoryError, ValueError):
+                why = "its numbers make no sense"
+            return {"statement": [f"There is no statement: {why}."]}
 
     async def _rounds(self, request: Request) -> Response:
         known = self._known(request)

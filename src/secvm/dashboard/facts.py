@@ -15,8 +15,9 @@ from secvm.protocol.learning_terms import write_learning
 from secvm.protocol.sealed_requests import REQUEST_BYTES
 from secvm.protocol.stating import terms_of
 
-#: Header, ephemeral key and tag around a request, as devices seal it (docs/protocol.md §14).
-CAPSULE_BYTES = 7 + 32 + REQUEST_BYTES + 16
+#: What a device counts for a package: header, ephemeral key and tag around a request, as devices seal it
+#: (docs/protocol.md §14), and the HTTP around all of it. Forms and experiments are told the same (a test compares).
+BYTES_PER_PACKAGE = 7 + 32 + REQUEST_BYTES + 16 + 400
 
 
 def facts(document: ExperimentDocument) -> dict[str, Any]:
@@ -71,10 +72,15 @@ def facts(document: ExperimentDocument) -> dict[str, Any]:
     }
 
 
+def has_guarantee(document: ExperimentDocument) -> bool:
+    """Whether its document gives one, as a device judges it: whatever a status says."""
+    return terms_of(document).why_no_guarantee(Assumption()) is None
+
+
 def privacy(document: ExperimentDocument) -> dict[str, Any]:
     """What is guaranteed, in numbers and in plain sentences. May take seconds: in a thread."""
     terms, cover = terms_of(document), document.experiment.cover
-    statement = state(terms, Assumption(), bytes_per_package=CAPSULE_BYTES)
+    statement = state(terms, Assumption(), bytes_per_package=BYTES_PER_PACKAGE)
     planned = statement.planned
     finite = None if planned is None or planned.epsilon == float("inf") else planned.epsilon
     assumed = [] if planned is None else [text.format(honest=planned.honest) for text in (ASSUMPTIONS, COLLUDE)]

@@ -46,7 +46,8 @@ def serve(settings: DashboardSettings, *, audit: AuditOnce | None, listening: Ca
     told = settings.testing.clock
     clock: Clock = SystemClock() if told is None else SteeredClock(told)
     log = Log(sys.stderr, clock, "dashboard")
-    dashboard = Dashboard(settings, clock=clock, steady=SteadyClock(), audit=audit, plan=Planner())
+    steady = SteadyClock()
+    dashboard = Dashboard(settings, clock=clock, steady=steady, audit=audit, plan=Planner(now=steady.now))
     run_service(lambda stop: dashboard.run(stop, listening), log=log)
 
 
@@ -86,7 +87,8 @@ class Dashboard:
                     audit=None if audit is None else lambda: audit(clock),
                     audit_every_s=settings.audit.every_s,
                 )
-                page = Page(watcher, hub, Forwarding(reader, watcher.poke), shell=self._shell, plan=self._plan)
+                forwarding = Forwarding(reader, watcher.poke)
+                page = Page(watcher, hub, forwarding, shell=self._shell, steady=self._steady, plan=self._plan)
                 names = names_of(settings.listen.host, settings.page.public_hosts)
                 await self._serve(_Server(make_app(page, names=names)), watcher, hub, door, stop, listening)
 

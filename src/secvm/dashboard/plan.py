@@ -8,6 +8,7 @@ kept, and asking for one again costs nothing.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,18 +16,20 @@ from typing import Any
 import orjson
 from starlette.exceptions import HTTPException
 
+from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.plan_request import UnfinishedError, read_request
+from secvm.errors import BadInputError
 from secvm.privacy.accuracy_cost import AccuracyTable
+from secvm.privacy.patience import patience, until
 from secvm.privacy.planner import guaranteed, quick
 from secvm.privacy.planner_remarks import Remark
-from secvm.protocol.sealed_requests import REQUEST_BYTES
 
-#: What a device counts for a package: its capsule and the request around it (``participant``; a test compares).
-BYTES_PER_PACKAGE = 7 + 32 + REQUEST_BYTES + 16 + 400
 #: A form is some kilobytes; nobody reads more.
 MOST_BYTES = 2**16
 #: Those who wait for a plan with cover, the one that is made included.
 MOST_WAITING = 4
+#: Nobody waits for a plan any longer; what takes so long are numbers that nobody means.
+PATIENCE_S = 60.0
 CAVEAT = "Measured on made-up people (Zipf words, two labels); yours will differ."
 
 
@@ -39,7 +42,11 @@ def accuracy_table() -> AccuracyTable:
 class Planner:
     """Answers forms. May be asked by several threads."""
 
-    def __init__(self, *, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self, *, most_waiting: int = MOST_WAITING, now: Callable[[], int] | None = None, patience_s: float = PATIENCE_S
+    ) -> None:
+        """``now``: milliseconds of a clock that nobody sets, by which plans are given up; None: they are not."""
+        self._now, self._patience_s = now, patience_s
         self._one_at_a_time = threading.Lock()
         self._places = threading.BoundedSemaphore(most_waiting)
 
@@ -57,20 +64,31 @@ class Planner:
         if len(data) > MOST_BYTES:
             raise HTTPException(413, "a form to be planned is shorter than this")
         try:
-            wish, part = read_request(data)
+            return self._planned(data)
         except UnfinishedError as fault:
             return unfinished(fault.remarks)
+        except (ArithmeticError, MemoryError, ValueError) as fault:
+            if isinstance(fault, BadInputError):
+                raise
+            # Numbers that no float holds, from somebody who plays with the form.
+            return unfinished((Remark("", "These numbers are too large or too small to be planned with."),))
+
+    def _planned(self, data: bytes) -> dict[str, Any]:
+        wish, part = read_request(data)
         if part == "quick" or wish.cover is None:
             found = quick(wish, accuracy_table(), bytes_per_package=BYTES_PER_PACKAGE)
         elif not self._places.acquire(blocking=False):
             raise HTTPException(503, "other plans are being made: ask again in a moment")
         else:
             try:
-                with self._one_at_a_time:
+                with self._one_at_a_time, patience(self._enough()):
                     found = guaranteed(wish, accuracy_table(), bytes_per_package=BYTES_PER_PACKAGE)
             finally:
                 self._places.release()
         return {**found.content(bytes_per_package=BYTES_PER_PACKAGE), "caveat": CAVEAT}
+
+    def _enough(self) -> Callable[[], bool]:
+        return (lambda: False) if self._now is None else until(self._now, self._patience_s)
 
 
 def unfinished(remarks: tuple[Remark, ...]) -> dict[str, Any]:

@@ -17,8 +17,10 @@ import pydantic.dataclasses
 
 from secvm.errors import MalformedMessageError
 
-#: Instants, in milliseconds: up to the year 9999, beyond which no calendar here goes.
-_LAST_INSTANT = 253_402_300_799_000
+#: Instants, in milliseconds: up to the end of the year 9999, beyond which no calendar here goes, in any zone.
+_LAST_INSTANT = 253_402_214_400_000
+#: The largest number that a figure may have: sums of all that a page of them holds are still whole numbers in JSON.
+_LARGEST_FIGURE = 2.0**40
 #: More experiments than this are not shown, and the page says so.
 MOST_EXPERIMENTS = 1000
 #: As many as a status document of the largest size can hold.
@@ -33,6 +35,9 @@ Instant = Annotated[int, pydantic.Field(ge=0, le=_LAST_INSTANT)]
 Count = Annotated[int, pydantic.Field(ge=0, le=2**53)]
 Whole = Annotated[int, pydantic.Field(ge=-(2**53), le=2**53)]
 Number = Annotated[float, pydantic.Field(ge=-1e18, le=1e18)]
+#: Where a negative one means nothing.
+Above = Annotated[float, pydantic.Field(ge=0, le=1e18)]
+Chance = Annotated[float, pydantic.Field(ge=0, le=1)]
 Text = Annotated[str, pydantic.Field(max_length=4000)]
 Label = Annotated[str, pydantic.Field(min_length=1, max_length=200)]
 Digest = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
@@ -96,8 +101,8 @@ class RoundLeak:
     """What one round's tally gave away."""
 
     round: Annotated[int, pydantic.Field(ge=1, le=_MOST_ROUNDS)]
-    d_prime: Number
-    auc: Number
+    d_prime: Above
+    auc: Chance
 
 
 class Leakage(_Told):
@@ -105,14 +110,14 @@ class Leakage(_Told):
 
     formal_guarantee: bool
     rounds_told: Count
-    planned_d_prime: Number | None
-    planned_auc: Number | None
-    d_prime: Number | None
-    auc: Number | None
+    planned_d_prime: Above | None
+    planned_auc: Chance | None
+    d_prime: Above | None
+    auc: Chance | None
     #: Only with a formal guarantee.
-    epsilon: Number | None = None
-    epsilon_planned: Number | None = None
-    delta: Number | None = None
+    epsilon: Above | None = None
+    epsilon_planned: Above | None = None
+    delta: Chance | None = None
     honest: Count | None = None
 
 
@@ -258,7 +263,7 @@ def read_metrics(data: bytes) -> dict[tuple[str, ...], float]:
             number = float(match[3])
         except ValueError:
             continue
-        if -1e18 <= number <= 1e18:
+        if abs(number) <= _LARGEST_FIGURE:
             labels = [one.decode("utf-8", "replace") for one in _LABEL.findall(match[2] or b"")]
             found[(match[1].decode(), *labels)] = number
     return found

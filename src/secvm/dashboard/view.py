@@ -1,7 +1,7 @@
 """What the page is shown of an experiment: summaries and columns, made from what was read. Pure.
 
-Every number is the coordinator's own; null stands where there is none. Columns have one place for each round that is
-asked for, so that a curve is a column.
+Every number is the coordinator's own, but whether there is a guarantee is read from the signed document; null stands
+where there is none. Columns have one place for each round that is asked for, so that a curve is a column.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from secvm.dashboard.facts import has_guarantee
 from secvm.dashboard.told import LIVE, Listed, Share, Status, ToldRound
 from secvm.protocol.experiment_document import ExperimentDocument
 
@@ -53,6 +54,7 @@ def summary(
             "floor": document.floor,
             "budget": document.budget,
             "privacy_kind": "plain" if document.privacy is None else "cover",
+            "formal_guarantee": has_guarantee(document),
             "test": document.test,
         }
     if status is not None:
@@ -65,7 +67,6 @@ def summary(
             "auc_planned": leakage.planned_auc,
             "epsilon": leakage.epsilon,
             "epsilon_planned": leakage.epsilon_planned,
-            "formal_guarantee": leakage.formal_guarantee,
             "notes": list(status.notes),
         }
     return found

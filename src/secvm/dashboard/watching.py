@@ -18,11 +18,12 @@ import orjson
 from secvm.dashboard import logs, view
 from secvm.dashboard.background import in_background
 from secvm.dashboard.events import Hub
+from secvm.dashboard.facts import has_guarantee
 from secvm.dashboard.live import Live, totals
 from secvm.dashboard.nights import nights
 from secvm.dashboard.reading import Reader
 from secvm.dashboard.told import OVER, Health, Listed, Status, read_health, read_list, read_metrics
-from secvm.errors import RemoteProtocolError, UnreachableError
+from secvm.errors import RemoteProtocolError, SecVMError, UnreachableError
 from secvm.protocol.experiment_document import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
 from secvm.runtime.clock import Clock
 from secvm.runtime.waits import any_of
@@ -170,9 +171,11 @@ class Watcher:
             known.problem = None
         except FileNotFoundError:
             known.problem = "the coordinator lists this experiment and does not show it"
-        except RemoteProtocolError as fault:
+        except (RemoteProtocolError, ArithmeticError, ValueError) as fault:
             self._reader.forget(f"{path}/status")
-            known.problem = f"what is served of this experiment cannot be used: {fault}"
+            # Of what nobody has thought of only this much is said.
+            why = str(fault) if isinstance(fault, SecVMError) else "its numbers make no sense"
+            known.problem = f"what is served of this experiment cannot be used: {why}"
             known.again_at = self._steady.now() + _AGAIN_MS
         if first or _facts(known) != facts:
             self._hub.tell("experiment", {"digest": digest})
@@ -194,6 +197,8 @@ class Watcher:
             found = Status.read(data, digest=digest, before=before)
             if document is not None and found.labels != document.experiment.labels:
                 raise RemoteProtocolError("its status has other labels than its document")
+            if document is not None and found.leakage.formal_guarantee != has_guarantee(document):
+                raise RemoteProtocolError("its status claims another guarantee than its document gives")
             return found
 
         status = await in_background(read) if len(data) > _LARGE_BYTES else read()

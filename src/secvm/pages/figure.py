@@ -20,6 +20,9 @@ from secvm.errors import BadInputError
 from secvm.pages.drawing import document
 from secvm.pages.ticks import Tick, between_decades, linear_ticks, log_ticks, span
 
+#: What begins like this is reckoned by spreadsheets when they open a file.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -234,7 +237,7 @@ class Figure:
         header, rows = self.rows()
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(header)
+        writer.writerow([_harmless(name) for name in header])
         writer.writerows([_exact(value) for value in row] for row in rows)
         return buffer.getvalue()
 
@@ -282,3 +285,8 @@ def _exact(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return ""
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _harmless(name: str) -> str:
+    """A name as a spreadsheet takes it for text: a label is a stranger's, and might begin as a formula does."""
+    return f"'{name}" if name[:1] in _FORMULAS else name

@@ -9,7 +9,7 @@ cover, its guarantee is stated instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
@@ -37,10 +37,13 @@ NO_GUARANTEE = (
 CANNOT_BE_TAKEN_BACK = "What was told stays told, and the ledger keeps it."
 
 
-def inspect(state: DeviceState, *, now: int, consent: Consent | None = None) -> dict[str, Any]:
-    """Everything about every experiment that the device knows, as values."""
+def inspect(
+    state: DeviceState, *, now: int, consent: Consent | None = None, records: Iterable[Record] | None = None
+) -> dict[str, Any]:
+    """Everything about every experiment that the device knows, or about these, as values."""
     agreed = consent or Consent()
-    return {record.digest: _inspect_one(state, record, now, agreed) for record in state.records()}
+    looked_at = state.records() if records is None else records
+    return {record.digest: _inspect_one(state, record, now, agreed) for record in looked_at}
 
 
 def guarantee(document: ExperimentDocument) -> str:

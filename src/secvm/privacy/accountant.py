@@ -31,6 +31,7 @@ from secvm.errors import BadExperimentError
 from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.thinning import Thinning
 from secvm.privacy.cover_loss import cell_losses, log_tail, spread_of_loss
+from secvm.privacy.patience import keep_patience
 from secvm.privacy.pld import Looks, PrivacyLoss, smallest_epsilon
 
 #: The sampler's distance from its law, a device, round and kind (``learning/individual/cover.py`` proves far less).
@@ -166,6 +167,7 @@ def sight(noise: CoverNoise, honest: int, q: float, looks: int) -> Sight:
 
 def delta_of(person: Iterable[Sight], epsilon: float, adjacency: Adjacency) -> float:
     """δ(ε) of one person's sights, noise alone."""
+    keep_patience()
     seen = tuple(person)
     step = _STEP * min(_spread(one.shape, one.p, one.q) for one in seen)
     pairs = [(*_losses(one.shape, one.p, one.q, step), one.looks) for one in seen]

@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from secvm.errors import BadInputError
 from secvm.privacy.pld import Floats, PrivacyLoss, discretise, dot
 
 #: Counts are written down until what is left has at most this chance; the rest gets an infinite loss.
@@ -23,6 +24,8 @@ _LOG_LEFT = math.log(1e-30)
 _STIRLING = 1e4
 #: Rounding alone makes a loss that is always the same seem to vary by this share of it.
 _NO_SPREAD = 1e-9
+#: More counts than this are not written down: some hundred megabytes.
+_MOST_COUNTS = 2**24
 
 
 def log_tail(shape: float, p: float, above: int) -> float:
@@ -69,6 +72,9 @@ def smallest_cap(shape: float, p: float, log_chance: float) -> int:
 def log_masses(shape: float, p: float) -> Floats:
     """The logarithms of P(X = k) for k = 0 … K, where P(X > K) ≤ 1e-30."""
     last = smallest_cap(shape, p, _LOG_LEFT)
+    if last > _MOST_COUNTS:
+        # More noise than all people there are would make: a document that says so would fill a device's memory.
+        raise BadInputError("so much noise cannot be reckoned with: it is for more devices than there can be")
     k = np.arange(1, last + 1)
     steps = np.log(p) + np.log(k + shape - 1) - np.log(k)
     return shape * math.log1p(-p) + np.concatenate([[0.0], np.cumsum(steps)])

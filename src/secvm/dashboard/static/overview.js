@@ -136,7 +136,7 @@ function row(one) {
     const right = { value: last?.accuracy ?? null, low: last?.accuracy_low ?? null, high: last?.accuracy_high ?? null };
     show(accuracy, percent(right), right.value);
     write(band, interval(right));
-    const formal = now.privacy_kind === "cover" && now.epsilon !== null;
+    const formal = now.formal_guarantee === true && now.epsilon !== null;
     leak.hidden = formal;
     guaranteed.hidden = !formal;
     show(leak, auc(now.auc), now.auc);

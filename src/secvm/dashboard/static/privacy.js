@@ -1,7 +1,7 @@
 // What an experiment gives away: the meter, the statement in plain words with what it rests on, and what cover costs.
 
 import { el, fact, reveal, section, show, swap } from "./parts.js";
-import { meter } from "./meter.js";
+import { NO_PROTECTION, meter } from "./meter.js";
 import { bytes, count, percent, power } from "./words.js";
 
 export function privacyPart() {
@@ -31,11 +31,10 @@ export function privacyPart() {
 
   function update(summary, detail) {
     const { privacy = null, leakage } = detail;
-    const covered = Boolean(leakage?.formal_guarantee ?? (summary.privacy_kind === "cover"));
+    const covered = summary.formal_guarantee === true;
     // Noise of too few devices guarantees nothing: then there is no ε.
     const guaranteed = covered && (summary.epsilon_planned ?? null) !== null;
-    const delta = `δ\u00a0=\u00a0${power(privacy?.delta ?? leakage?.delta)}`;
-    show(kind, promise(covered, guaranteed, delta), summary.privacy_kind);
+    show(kind, worth(covered, guaranteed, privacy, leakage), summary.privacy_kind);
     reveal(formalBox, guaranteed);
     const planned = summary.auc_planned ?? null;
     reveal(labelBox, summary.auc !== null || planned !== null);
@@ -53,10 +52,16 @@ export function privacyPart() {
   return { node, update, curve };
 }
 
-function promise(covered, guaranteed, delta) {
-  if (guaranteed) return `There is a guarantee, under assumptions: (ε, δ)-differential privacy with ${delta}.`;
-  if (covered) return "There is cover, and it guarantees nothing: the noise of so few devices is not enough.";
-  return "There is no formal guarantee. What the public tallies give away is measured instead.";
+/** Whether there is a guarantee, and whether it deserves the name. */
+function worth(covered, guaranteed, privacy, leakage) {
+  if (!covered) return "There is no formal guarantee. What the public tallies give away is measured instead.";
+  if (!guaranteed) return "There is cover, and it guarantees nothing: the noise of so few devices is not enough.";
+  const known = Array.isArray(privacy?.assumptions);
+  if (known && (privacy.epsilon === null || privacy.epsilon >= NO_PROTECTION)) {
+    return "There is a guarantee by name alone: its ε is so large that it protects nobody.";
+  }
+  const delta = `δ\u00a0=\u00a0${power(privacy?.delta ?? leakage?.delta)}`;
+  return `There is a guarantee, under assumptions: (ε, δ)-differential privacy with ${delta}.`;
 }
 
 function said(privacy) {

@@ -29,6 +29,7 @@ export class Box {
     this.top = TOP;
     this.low = figure.even(across[0]);
     this.long = figure.even(across[1]) - this.low;
+    [this.least, this.most] = figure.endsUp;
   }
 
   /** Of a value across, wherever it lies. @param {number} value */
@@ -44,8 +45,7 @@ export class Box {
 
   /** Of a value up, at the edge if it lies beyond. @param {number} value */
   exactY(value) {
-    const [low, high] = this.figure.endsUp;
-    const share = Math.min(1, Math.max(0, (value - low) / (high - low)));
+    const share = Math.min(1, Math.max(0, (value - this.least) / (this.most - this.least)));
     return this.bottom - share * (this.bottom - TOP);
   }
 

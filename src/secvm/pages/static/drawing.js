@@ -146,7 +146,7 @@ function curveShapes(box, curve) {
   }
   const { pieces, seen } = lineOf(box, curve);
   for (const { points, filled, dots } of pieces) {
-    if (filled) shapes.push(["polygon", { class: `bar-${curve.colour}`, points }]);
+    if (filled) shapes.push(["polygon", { class: `bar-${curve.colour}${curve.dashed ? " faint" : ""}`, points }]);
     else if (points) {
       shapes.push(["polyline", { class: `series series-${curve.colour}${curve.dashed ? " dashed" : ""}`, points }]);
     }

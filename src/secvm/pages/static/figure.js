@@ -21,6 +21,8 @@ export class Figure {
     this.spec = spec;
     this.log = Boolean(spec.log_across);
     this.percent = Boolean(spec.percent);
+    // Curves of one experiment share their places: looked at once, however many there are.
+    const { numbers, rises } = remembering();
     this.curves = (spec.curves ?? []).map((curve) => {
       const x = numbers(curve.x);
       return {
@@ -40,7 +42,7 @@ export class Figure {
     this.places = spec.places ?? [];
     const places = [...this.curves.map((curve) => curve.x), ...(this.bars ? [this.bars.x] : [])];
     // There is no round between two rounds.
-    this.whole = places.some((x) => x.length) && places.every((x) => x.every(Number.isInteger));
+    this.whole = places.some((x) => x.length) && [...new Set(places)].every((x) => x.every(Number.isInteger));
     this.endsAcross = this.#endsAcross();
     this.endsUp = this.#endsUp();
     /** @type {Float64Array|null} */
@@ -86,7 +88,10 @@ export class Figure {
       if (value < low) low = value;
       if (value > high) high = value;
     };
-    for (const curve of this.curves) for (const x of curve.x) take(x);
+    for (const { x, rising } of this.curves) {
+      if (rising && x.length) [x[0], x[x.length - 1]].forEach(take);
+      else x.forEach(take);
+    }
     if (this.bars) {
       const half = this.bars.apart / 2;
       for (const x of this.bars.x) [x - half, x + half].forEach(take);
@@ -188,7 +193,7 @@ export class Figure {
   csv() {
     const { header, rows } = this.rows();
     const only = header.length === 1;
-    const lines = [header.map((name) => quoted(name, only)), ...rows.map((row) => row.map(exact))];
+    const lines = [header.map((name) => quoted(harmless(name), only)), ...rows.map((row) => row.map(exact))];
     return lines.map((line) => line.join(",") + "\n").join("");
   }
 }
@@ -198,6 +203,28 @@ function numbers(values) {
   const made = new Float64Array(values.length);
   for (let i = 0; i < made.length; i++) made[i] = values[i] ?? NaN;
   return made;
+}
+
+/** ``numbers`` and ``rises`` that do not work twice on the same list. */
+function remembering() {
+  /** @type {Map<Numbers, Float64Array>} */
+  const made = new Map();
+  /** @type {Map<Float64Array, boolean>} */
+  const known = new Map();
+  return {
+    /** @param {Numbers} values */
+    numbers(values) {
+      const found = made.get(values) ?? numbers(values);
+      made.set(values, found);
+      return found;
+    },
+    /** @param {Float64Array} x */
+    rises(x) {
+      const found = known.get(x) ?? rises(x);
+      known.set(x, found);
+      return found;
+    },
+  };
 }
 
 /** @param {Float64Array} x */
@@ -227,7 +254,7 @@ function stopsOf(all) {
   const longest = all.reduce((one, other) => (other.length > one.length ? other : one), new Float64Array());
   // Curves of one experiment stand at the same places: sorting all of them anew would be most of the work.
   const same = (/** @type {Float64Array} */ x) =>
-    x.length === longest.length && x.every((place, i) => place === longest[i]);
+    x === longest || (x.length === longest.length && x.every((place, i) => place === longest[i]));
   if (rises(longest) && all.every(same)) return longest;
   return Float64Array.from(new Set(all.flatMap((x) => [...x]))).sort();
 }
@@ -251,4 +278,10 @@ export function exact(value) {
 /** @param {string} text @param {boolean} only */
 function quoted(text, only) {
   return /[",\r\n]/.test(text) || (only && !text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** A name as a spreadsheet takes it for text: a label is a stranger's, and might begin as a formula does.
+ * @param {string} name */
+function harmless(name) {
+  return /^[=+\-@\t\r]/.test(name) ? `'${name}` : name;
 }

@@ -11,6 +11,8 @@ import { tenth } from "./box.js";
 
 /** Points for each column beyond which columns are filled. */
 const DENSE = 1;
+/** So far beyond an edge is on it. */
+const ROUNDING = 1e-6;
 /** Half of a line's width. */
 const HALF_LINE = 1.1;
 /** Bars nearer than so many units are drawn as one for each column. */
@@ -48,23 +50,87 @@ export function lineOf(box, curve) {
   let seen = 0;
   for (let i = start; i < stop; i++) {
     if (!Number.isFinite(y[i])) continue;
-    /** @type {number[]} */
-    const px = [];
-    /** @type {number[]} */
-    const py = [];
-    for (; i < stop && Number.isFinite(y[i]); i++) {
-      px.push(box.exactX(x[i]));
-      py.push(box.exactY(y[i]));
+    const begin = i;
+    while (i < stop && Number.isFinite(y[i])) i++;
+    if (dense && i - begin > 1) {
+      const { places, top, bottom } = columns(box, x, y, y, begin, i, HALF_LINE);
+      if (places.length) pieces.push({ points: outline(places, top, bottom), filled: true, dots: [] });
+      continue;
     }
-    const kept = cut(box, px, py, curve.rising, dense);
+    const [px, py] = placed(box, x, y, begin, i);
+    const kept = cut(box, px, py, curve.rising);
     seen += kept.inside.length;
     if (!kept.x.length) continue;
-    const filled = dense && kept.x.length > 1;
-    const points = filled ? covered(kept.x, kept.y) : kept.x.length > 1 ? listed(kept.x, kept.y) : "";
-    pieces.push({ points, filled, dots: filled ? [] : kept.inside });
+    pieces.push({ points: kept.x.length > 1 ? listed(kept.x, kept.y) : "", filled: false, dots: kept.inside });
   }
   // What is few in all is few however it is cut: the same as in Python, where nothing is cut.
   return { pieces, seen: dense ? Infinity : Math.max(seen, stop - start === x.length ? x.length : 0) };
+}
+
+/** @param {Box} box @param {Float64Array} x @param {Float64Array} y @param {number} start @param {number} stop */
+function placed(box, x, y, start, stop) {
+  /** @type {number[]} */
+  const px = [];
+  /** @type {number[]} */
+  const py = [];
+  for (let i = start; i < stop; i++) {
+    px.push(box.exactX(x[i]));
+    py.push(box.exactY(y[i]));
+  }
+  return [px, py];
+}
+
+/** Of every column of the drawing the least and the most: values are compared, and only those are placed. A line
+ * (``half`` of its width is told) also covers the way from the column before. @param {Box} box
+ * @param {Float64Array} x @param {Float64Array} low @param {Float64Array} high @param {number} start
+ * @param {number} stop @param {number} half */
+function columns(box, x, low, high, start, stop, half = 0) {
+  const [first, end] = [box.left - ROUNDING, box.right + ROUNDING];
+  /** @type {number[]} */
+  const places = [];
+  /** @type {number[]} */
+  const top = [];
+  /** @type {number[]} */
+  const bottom = [];
+  let [column, least, most, last] = [NaN, 0, 0, NaN];
+  const close = () => {
+    if (!places.length) return;
+    bottom.push(box.exactY(least) + half);
+    top.push(box.exactY(most) - half);
+  };
+  const put = (/** @type {number} */ at, /** @type {number} */ under, /** @type {number} */ over) => {
+    const here = Math.floor(at);
+    if (here === column) {
+      if (under < least) least = under;
+      if (over > most) most = over;
+    } else {
+      close();
+      places.push(at);
+      [column, least, most] = [here, under, over];
+      if (half && last < least) least = last;
+      if (half && last > most) most = last;
+    }
+    last = over;
+  };
+  let [before, at] = [NaN, NaN];
+  for (let i = start; i < stop; i++, before = at) {
+    at = box.exactX(x[i]);
+    const enters = before < first && at >= first;
+    if (enters || (before <= end && at > end)) {
+      const edge = enters ? box.left : box.right;
+      const share = (edge - before) / (at - before);
+      put(edge, low[i - 1] + share * (low[i] - low[i - 1]), high[i - 1] + share * (high[i] - high[i - 1]));
+    }
+    if (at >= first && at <= end) put(at, low[i], high[i]);
+  }
+  close();
+  if (places.length) places[places.length - 1] = Math.min(box.right, Math.max(places[places.length - 1], at));
+  return { places, top, bottom };
+}
+
+/** @param {number[]} places @param {number[]} top @param {number[]} bottom */
+function outline(places, top, bottom) {
+  return `${listed(places, top)} ${listed(places.reverse(), bottom.reverse())}`;
 }
 
 /** @param {number[]} x @param {number[]} y */
@@ -74,35 +140,9 @@ function listed(x, y) {
   return points;
 }
 
-/** What a line covers of every column, and of the way there from the one before. @param {number[]} x
- * @param {number[]} y */
-function covered(x, y) {
-  /** @type {number[]} */
-  const places = [];
-  /** @type {number[]} */
-  const top = [];
-  /** @type {number[]} */
-  const bottom = [];
-  let last = y[0];
-  for (let i = 0; i < x.length; ) {
-    const column = Math.floor(x[i]);
-    let [low, high] = [last, last];
-    places.push(x[i]);
-    for (; i < x.length && Math.floor(x[i]) === column; i++) {
-      if (y[i] < low) low = y[i];
-      if (y[i] > high) high = y[i];
-      last = y[i];
-    }
-    top.push(low - HALF_LINE);
-    bottom.push(high + HALF_LINE);
-  }
-  places[places.length - 1] = x[x.length - 1];
-  return `${listed(places, top)} ${listed(places.reverse(), bottom.reverse())}`;
-}
-
 /** What lies inside, with the places where the line crosses the edges. @param {Box} box @param {number[]} px
- * @param {number[]} py @param {boolean} rising @param {boolean} dense of so many points none is drawn for itself */
-function cut(box, px, py, rising, dense = false) {
+ * @param {number[]} py @param {boolean} rising */
+function cut(box, px, py, rising) {
   const { left, right } = box;
   /** @type {{x: number[], y: number[], inside: [number, number][]}} */
   const kept = { x: [], y: [], inside: [] };
@@ -112,14 +152,13 @@ function cut(box, px, py, rising, dense = false) {
   };
   const between = (/** @type {number} */ i, /** @type {number} */ edge) =>
     py[i] + ((edge - px[i]) / (px[i + 1] - px[i])) * (py[i + 1] - py[i]);
-  // A rounding's width beyond an edge is on it.
-  const [first, end] = [left - 1e-6, right + 1e-6];
+  const [first, end] = [left - ROUNDING, right + ROUNDING];
   for (let i = 0; i < px.length; i++) {
     const there = px[i] >= first && px[i] <= end;
     if (there || !rising) {
       const x = there ? px[i] : Math.min(right, Math.max(left, px[i]));
       put(x, py[i]);
-      if (!dense) kept.inside.push([x, py[i]]);
+      kept.inside.push([x, py[i]]);
     }
     if (!rising || i + 1 >= px.length) continue;
     if (px[i] < first && px[i + 1] >= first) put(left, between(i, left));
@@ -137,31 +176,19 @@ export function bandOf(box, curve) {
   const there = (/** @type {number} */ i) =>
     Number.isFinite(low[i]) && Number.isFinite(high[i]) && Number.isFinite(y[i]);
   const [start, stop] = stretch(box, x, curve.rising);
-  const dense = stop - start > DENSE * (box.right - box.left);
+  const dense = curve.rising && stop - start > DENSE * (box.right - box.left);
   const pieces = [];
   for (let i = start; i < stop; i++) {
     if (!there(i)) continue;
-    /** @type {number[]} */
-    const px = [];
-    /** @type {number[]} */
-    const bottom = [];
-    /** @type {number[]} */
-    const top = [];
-    let column = NaN;
-    for (; i < stop && there(i); i++) {
-      const at = box.exactX(x[i]);
-      const [under, over] = [box.exactY(low[i]), box.exactY(high[i])];
-      if (dense && Math.floor(at) === column) {
-        const end = px.length - 1;
-        bottom[end] = Math.max(bottom[end], under);
-        top[end] = Math.min(top[end], over);
-        continue;
-      }
-      column = Math.floor(at);
-      px.push(at);
-      bottom.push(under);
-      top.push(over);
+    const begin = i;
+    while (i < stop && there(i)) i++;
+    if (dense && i - begin > 1) {
+      const { places, top, bottom } = columns(box, x, low, high, begin, i);
+      if (places.length) pieces.push({ points: outline(places, top, bottom), alone: null });
+      continue;
     }
+    const [px, top] = placed(box, x, high, begin, i);
+    const [, bottom] = placed(box, x, low, begin, i);
     const upper = cut(box, px, top, curve.rising);
     const lower = cut(box, px, bottom, curve.rising);
     if (!upper.x.length) continue;

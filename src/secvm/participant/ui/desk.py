@@ -2,7 +2,8 @@
 
 State and vault are opened for each request and closed after it, so that nothing is kept from a process that runs the
 device or from a command. Requests wait for each other. What takes time, a large vault or the numbers of a guarantee, is
-done on a thread, so the page goes on answering.
+done on a thread, so the page goes on answering. Nobody waits for the network, or for what a stranger's document asks to
+be reckoned: who wants to pause or to leave can do so meanwhile.
 """
 
 from __future__ import annotations
@@ -23,16 +24,20 @@ from secvm.participant.locked_vault import FILE as LOCKED_FILE
 from secvm.participant.prediction import Prediction, predict_for
 from secvm.participant.salting import fetch_salt
 from secvm.participant.state import DeviceState, Record, Status
-from secvm.participant.ui.offers import Offer, Offers, Way, is_digest, offers_view
-from secvm.participant.ui.view import VaultLook, view
+from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, Way, is_digest, offers_view
+from secvm.participant.ui.view import VaultLook, in_short, view, what_it_means
 from secvm.participant.vault import FILE as VAULT_FILE
 from secvm.participant.vault import Vault
+from secvm.privacy.patience import patience, until
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import is_running
 
 _DAY_MS = 86_400_000
 #: Of a person's features so many are shown as examples.
 MOST_EXAMPLES = 40
+#: Nobody means an experiment whose guarantee takes longer.
+PATIENCE_S = 60.0
 
 Answer = TypeVar("Answer")
 
@@ -49,12 +54,18 @@ class Desk:
         daily_bytes: int,
         lock: DeviceLock | None = None,
         way: Way | None = None,
+        steady: Callable[[], int] | None = None,
     ) -> None:
-        """``way``: None where no settings were given; then nothing can be looked for, nor joined."""
+        """``way``: None where no settings were given; then nothing can be looked for, nor joined. ``steady``:
+        milliseconds of a clock that nobody sets, by which reckonings are given up; None: they are not.
+        """
+        self._steady = steady
         self._folder, self._now, self._consent, self._daily = folder, now, consent, daily_bytes
         self._lock, self._way = lock, way
         self._offers = Offers()
         self._turn = asyncio.Lock()
+        #: Of those who ask others; they do not hold up the rest.
+        self._asking = asyncio.Lock()
         self._vault_look: tuple[object, VaultLook] | None = None
         self._answered: frozenset[str] = frozenset()
         self._held: tuple[bytes, list[Held]] = (b"", [])
@@ -121,9 +132,23 @@ class Desk:
         way = self._needed_way()
         if digest is not None and not is_digest(digest):
             raise BadInputError("an experiment is named by its digest, 64 hexadecimal digits")
-        async with self._turn:
-            went = await self._offers.look(way, now=self._now(), digest=digest)
-            await asyncio.to_thread(self._count, went)
+        async with self._asking:
+            went = await self._offers.look(way, now=self._now(), reckon=self._reckon, digest=digest)
+        await self._do(lambda: self._count(went))
+
+    async def _reckon(self, document: ExperimentDocument) -> None:
+        """Make the numbers that the page will show, which are kept from then on; or say that there are none."""
+
+        def reckon() -> None:
+            steady = self._steady
+            with patience((lambda: False) if steady is None else until(steady, PATIENCE_S)):
+                in_short(document, self._consent)
+                what_it_means(document, self._consent)
+
+        try:
+            await asyncio.to_thread(reckon)
+        except (ArithmeticError, MemoryError, ValueError):
+            raise UnreckonedError("what it would mean to take part cannot be reckoned") from None
 
     def _count(self, went: int) -> None:
         with self._state() as state, state.writing(durable=False):
@@ -132,25 +157,24 @@ class Desk:
     async def reconsider(self, digest: str) -> None:
         """Show an experiment again that was declined."""
 
-        def read() -> None:
+        def read() -> Record:
             with self._state() as state:
-                record = _known(state, digest)
-                if record.status is Status.DECLINED:
-                    self._offers.put(digest, record.envelope)
+                return _known(state, digest)
 
-        await self._do(read)
+        record = await self._do(read)
+        if record.status is Status.DECLINED:
+            await self._reckon(read_published(record.envelope, digest=digest))
+            self._offers.put(digest, record.envelope)
 
     async def join(self, digest: str, *, answer: str | None, accepted: Accepted) -> None:
         """Take part: the person has read what it means, and said yes. ``answer``: their label, if they gave it here."""
-        way = self._needed_way()
-        async with self._turn:
-            offer = self._offers.one(digest)
-            # As the command does it: what cannot be joined fetches nothing.
-            way.policy.check(offer.document)
-            await asyncio.to_thread(self._consent.check, offer.document, accepted)
-            salt = await fetch_salt(offer.document, way.transport, way.policy, now=self._now())
-            await asyncio.to_thread(self._join, way, offer, answer, accepted, salt)
-            self._offers.drop(digest)
+        way, offer = self._needed_way(), self._offers.one(digest)
+        # As the command does it: what cannot be joined fetches nothing.
+        way.policy.check(offer.document)
+        await asyncio.to_thread(self._consent.check, offer.document, accepted)
+        salt = await fetch_salt(offer.document, way.transport, way.policy, now=self._now())
+        await self._do(lambda: self._join(way, offer, answer, accepted, salt))
+        self._offers.drop(digest)
 
     def _join(self, way: Way, offer: Offer, answer: str | None, accepted: Accepted, salt: bytes | None) -> None:
         digest = offer.document.digest

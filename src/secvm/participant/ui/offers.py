@@ -8,7 +8,7 @@ in memory, until the page ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,13 @@ class Offer:
     envelope: bytes = field(repr=False)
 
 
+class UnreckonedError(BadInputError):
+    """Nobody can be told what it would mean to take part: numbers that make no sense, or that take for ever."""
+
+
+Reckon = Callable[[ExperimentDocument], Awaitable[None]]
+
+
 class Offers:
     """What was found, by digest."""
 
@@ -57,8 +64,11 @@ class Offers:
         self.asked_at: int | None = None
         self.problem: str | None = None
 
-    async def look(self, way: Way, *, now: int, digest: str | None = None) -> int:
-        """Ask for all experiments, or for the one of this digest; returns how many bytes went and came."""
+    async def look(self, way: Way, *, now: int, reckon: Reckon, digest: str | None = None) -> int:
+        """Ask for all experiments, or for the one of this digest; returns how many bytes went and came.
+
+        ``reckon`` looks at a document before anybody is shown it, and raises where its numbers cannot be told.
+        """
         self.asked_at, self.problem = now, None
         seen = 0
 
@@ -81,13 +91,17 @@ class Offers:
             data = await fetch(f"/v1/experiment/{one}")
             try:
                 if data is not None:
-                    self.found[one] = Offer(read_published(data, digest=one), data)
+                    offer = Offer(read_published(data, digest=one), data)
+                    await reckon(offer.document)
+                    self.found[one] = offer
                     # Who names one wants to see it, also after a no.
                     self.again |= {one} if digest is not None else set()
                 elif digest is not None:
                     self.problem = "No experiment of this name could be fetched."
             except RemoteProtocolError:
                 self.problem = "An experiment was served that is not what its name says. It is not shown."
+            except UnreckonedError:
+                self.problem = "An experiment was found whose risk your device cannot reckon. It is not shown."
         return seen
 
     def put(self, digest: str, envelope: bytes) -> None:
@@ -200,7 +214,8 @@ def offers_view(
         for record in state.records()
         if record.status is not Status.DECLINED or record.digest not in offers.again
     }
-    open_ones = [one for digest, one in offers.found.items() if digest not in decided]
+    # All at once: somebody may be looking for more meanwhile.
+    open_ones = [one for digest, one in tuple(offers.found.items()) if digest not in decided]
     shown = [] if way is None else [offer_view(one, state, vault, way, consent, answered=answered) for one in open_ones]
     # First what the device agrees to, last what it refuses whatever its person says.
     shown.sort(key=lambda one: (one["refusal"] is not None, one["accept"] is None, one["title"], one["digest"]))

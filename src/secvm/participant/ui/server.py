@@ -241,6 +241,9 @@ def _text(said: dict[str, Any], name: str) -> str:
     value = said.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= 1000:
         raise RefusedError(400, f"'{name}' is missing, or no text.")
+    # JSON can write halves of a letter, which nothing can store.
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise RefusedError(400, f"'{name}' is missing, or no text.")
     return value
 
 
@@ -248,7 +251,7 @@ def _number(said: dict[str, Any], name: str) -> float | None:
     value = said.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e6:
         raise RefusedError(400, f"'{name}' is no number.")
     return float(value)
 

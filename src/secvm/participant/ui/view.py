@@ -65,8 +65,10 @@ def view(
 ) -> dict[str, Any]:
     """Everything but what is offered (``offers``)."""
     ledger = read_ledger(state, consent)
-    found = inspect(state, now=now, consent=consent)
     records = state.records()
+    # What somebody said no to is not reckoned with again: a stranger wrote its numbers.
+    taken = [record for record in records if record.status is not Status.DECLINED]
+    found = inspect(state, now=now, consent=consent, records=taken)
     return {
         "now": now,
         "runs": runs,
@@ -79,13 +81,9 @@ def view(
             "locked": vault.locked,
         },
         "budget": budget(ledger, consent, today=state.traffic(now // _DAY_MS), daily_bytes=daily_bytes),
-        "experiments": [
-            experiment_view(state, record, found[record.digest], ledger, runs=runs)
-            for record in records
-            if record.status is not Status.DECLINED
-        ],
+        "experiments": [experiment_view(state, record, found[record.digest], ledger, runs=runs) for record in taken],
         "declined": [
-            {"digest": record.digest, "title": found[record.digest]["title"]}
+            {"digest": record.digest, "title": read_published(record.envelope, digest=record.digest).title}
             for record in records
             if record.status is Status.DECLINED
         ],
@@ -203,14 +201,14 @@ def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
     if own is not None and math.isfinite(own.epsilon):
         risk = (
             "Noise hides you. Whoever knows everything else could guess your answer with an AUC of at most"
-            f" {own.auc:.2f}, if enough of the others are honest: 0.50 is a coin, 1.00 is certainty."
+            f" {_up(own.auc)}, if enough of the others are honest: 0.50 is a coin, 1.00 is certainty."
         )
     elif leak is None:
         risk = "Nothing hides you but the number of others, and how well that does has no number."
     else:
         risk = (
             "Nothing hides you but the number of others. Somebody who knows your features could guess your answer with"
-            f" an AUC of {leak.auc:.2f} in the end: 0.50 is a coin, 1.00 is certainty."
+            f" an AUC of {_up(leak.auc)} in the end: 0.50 is a coin, 1.00 is certainty."
         )
     return [
         f"It looks at {document.features.description}, on your device. They stay here.",
@@ -222,6 +220,11 @@ def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
         risk,
         "You can pause or leave at any time. What was sent by then cannot be taken back.",
     ]
+
+
+def _up(auc: float) -> str:
+    """An AUC of two digits that is not below the true one: nobody is told of less risk than there is."""
+    return f"{min(1.0, math.ceil(100 * auc - 1e-9) / 100):.2f}"
 
 
 def _duration(seconds: int) -> str:

@@ -14,7 +14,7 @@ from secvm.participant.inspection import inspect
 from secvm.participant.ledger import read_ledger
 from secvm.participant.state import DeviceState
 from secvm.participant.ui.offers import read_list
-from secvm.participant.ui.view import QUARTER_MS, VaultLook, about, budget, in_short, view, what_it_means
+from secvm.participant.ui.view import QUARTER_MS, VaultLook, _up, about, budget, in_short, view, what_it_means
 from secvm.privacy.statement import Assumption
 from tests.unit.participant.covered import covered_document
 from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, SECRET, World, real_document
@@ -137,6 +137,12 @@ def test_budget_is_what_the_ledger_counts(tmp_path: Path) -> None:
     free = budget(ledger, ANYTHING, today=0, daily_bytes=10)
     assert free["auc"]["limit"] is free["epsilon"]["limit"] is None
     assert free["unsafe"] is True
+
+
+def test_repro_the_risk_in_short_was_rounded_down_to_a_coins() -> None:
+    assert [_up(auc) for auc in (0.5, 0.5001, 0.5049, 0.55, 0.5501, 0.994, 0.9999, 1.0)] == [
+        "0.50", "0.51", "0.51", "0.55", "0.56", "1.00", "1.00", "1.00",
+    ]  # fmt: skip
 
 
 def test_statement_comes_in_short_and_in_full() -> None:

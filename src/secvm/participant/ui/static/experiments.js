@@ -2,7 +2,7 @@
 // @ts-check
 import { dayStrip } from "./day.js";
 import { close, show, tried } from "./dialogs.js";
-import { button, counted, el, folded, sentences, size } from "./parts.js";
+import { atMost, button, counted, el, folded, sentences, size } from "./parts.js";
 import { act } from "./talk.js";
 
 /** @typedef {(said: string) => Promise<void>} Done says what was done, and looks again */
@@ -117,9 +117,9 @@ function spent(one) {
   if (one.spent === null) return ["So far your device has told nothing in this experiment."];
   const rounds = counted(one.spent.rounds, "round");
   const epsilon = one.spent.epsilon;
-  if (epsilon !== null) return [`So far it has spent ε = ${epsilon.toFixed(2)} here, in ${rounds}.`];
+  if (epsilon !== null) return [`So far it has spent ε = ${atMost(epsilon, 2)} here, in ${rounds}.`];
   if (one.spent.auc === null) return [`So far it has taken part in ${rounds}; the risk has no number.`];
-  return [`So far, in ${rounds}: an AUC of ${one.spent.auc.toFixed(2)} for somebody who knows your features.`];
+  return [`So far, in ${rounds}: an AUC of ${atMost(one.spent.auc, 2)} for somebody who knows your features.`];
 }
 
 /** @param {any} one */

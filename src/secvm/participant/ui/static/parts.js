@@ -71,3 +71,9 @@ export function moment(at, now) {
 
 /** @param {number} at */
 export const clock = (at) => new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+
+/**
+ * A number with so many digits, not below the true one: nobody is told of less risk than there is.
+ * @param {number} value @param {number} digits
+ */
+export const atMost = (value, digits) => (Math.ceil(10 ** digits * value - 1e-9) / 10 ** digits).toFixed(digits);

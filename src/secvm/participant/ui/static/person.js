@@ -3,7 +3,7 @@
 import { close, show, tried } from "./dialogs.js";
 import { experimentPanel, rank } from "./experiments.js";
 import { offersPart } from "./offers.js";
-import { button, counted, el, moment, put, sentences, size } from "./parts.js";
+import { atMost, button, counted, el, moment, put, sentences, size } from "./parts.js";
 import { act, getState } from "./talk.js";
 
 const EVERY_MS = 3000;
@@ -97,10 +97,10 @@ function save(one, state) {
 /** @param {any} told */
 function budget(told) {
   return [
-    meter("auc", "Without a guarantee", told.auc, (spent) => spent.toFixed(3),
+    meter("auc", "Without a guarantee", told.auc, (spent) => atMost(spent, 3),
       "How well somebody who knows your features could guess your answers, from all that your device ever told: 0.50 is"
       + " a coin, 1 is certainty."),
-    meter("epsilon", "Under guarantees", told.epsilon, (spent) => spent.toFixed(2),
+    meter("epsilon", "Under guarantees", told.epsilon, (spent) => atMost(spent, 2),
       "ε of all experiments that add noise, together. The smaller, the less anybody can learn of you, whatever they"
       + " know."),
     meter("bytes", "Traffic today", told.bytes, size, "A round that would go beyond this is not begun."),

@@ -1,0 +1,156 @@
+"""Attacks that worked once: numbers that no JSON holds, claims that no document makes, forms that nobody means."""
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from secvm.dashboard import app
+from secvm.dashboard.plan import Planner
+from secvm.errors import BadInputError
+from secvm.privacy.cover_loss import log_masses
+from secvm.runtime.http_server import Response
+from tests.unit.dashboard.office import Office, office, status_of
+from tests.unit.dashboard.test_plan import SPECIFICATION
+from tests.unit.protocol.helpers import document, log_terms
+
+
+def _form(**changes: Any) -> dict[str, Any]:
+    return {"specification": SPECIFICATION | changes, "participants": 10_000, "part": "quick"}
+
+
+async def _goes_on(here: Office) -> None:
+    """It looks again, and answers."""
+    seen = len(here.coordinator.asked)
+    while len(here.coordinator.asked) < seen + 12:
+        assert not here.running.done(), "the page has ended"
+        await asyncio.sleep(0.01)
+    assert (await here.ask("/api/now"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        b"secvm_coordinator_start_time_seconds 1e18\n",
+        b"".join(b'secvm_coordinator_packages_total{how="x%d"} 9e17\n' % i for i in range(50)),
+        b"".join(b'secvm_coordinator_refused_total{problem="x%d"} -9e17\n' % i for i in range(50)),
+    ],
+)
+def test_repro_a_figure_beyond_all_whole_numbers_ended_the_page(figures: bytes) -> None:
+    async def run() -> None:
+        async with office() as here:
+            await here.read()
+            here.coordinator.instead["/metrics"] = Response(200, figures, "text/plain")
+            await _goes_on(here)
+
+    asyncio.run(run())
+
+
+def test_repro_a_round_at_the_end_of_the_calendar_ended_the_page() -> None:
+    async def run() -> None:
+        async with office(page={"time_zone": "Asia/Tokyo"}) as here:
+            await here.read()
+            lied = json.loads(status_of(here.document, 4))
+            lied["rounds"][3]["opens_at"] = 253_402_300_799_000
+            here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
+            await here.until(lambda told: told["experiments"][0]["problem"])
+            await _goes_on(here)
+
+    asyncio.run(run())
+
+
+def test_repro_a_status_could_claim_a_guarantee_that_its_document_does_not_give() -> None:
+    async def run() -> None:
+        async with office() as here:
+            await here.read()
+            lied = json.loads(status_of(here.document, 4))
+            lied["leakage"] |= {"formal_guarantee": True, "epsilon": 0.1, "epsilon_planned": 0.2}
+            here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
+            told = await here.until(lambda told: told["experiments"][0]["problem"])
+            assert "claims another guarantee" in told["experiments"][0]["problem"]
+            assert told["experiments"][0]["formal_guarantee"] is False
+            assert told["experiments"][0]["epsilon"] is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("lie", [{"auc": -7.0}, {"auc": 1.5}, {"d_prime": -1.0}, {"planned_auc": 2.0}])
+def test_a_leak_that_can_be_none_is_not_shown(lie: dict[str, float]) -> None:
+    async def run() -> None:
+        async with office(shown=None) as here:
+            here.coordinator.show_experiment(here.document, 3)
+            lied = json.loads(status_of(here.document, 4))
+            lied["leakage"] |= lie
+            here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
+            await here.until(lambda told: told["experiments"] and told["experiments"][0]["problem"])
+
+    asyncio.run(run())
+
+
+def test_repro_statements_of_all_experiments_were_reckoned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once, most = 0, 0
+    lock = threading.Lock()
+    others = threading.Event()
+
+    def slow(_document: object) -> dict[str, Any]:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        # Whoever else may begin has begun by then.
+        others.wait(0.05)
+        with lock:
+            at_once -= 1
+        return {"statement": ["done"]}
+
+    monkeypatch.setattr(app, "privacy", slow)
+
+    async def run() -> None:
+        async with office(shown=None) as here:
+            all_of_them = [document(log=log_terms(), title=f"Number {i}") for i in range(5)]
+            for of in all_of_them:
+                here.coordinator.show_experiment(of, 1)
+            listed = [{"digest": of.digest, "title": of.title, "standing": "running"} for of in all_of_them]
+            here.coordinator.list(listed)
+            await here.until(lambda told: len([one for one in told["experiments"] if one["labels"]]) == 5)
+            found = await asyncio.gather(*(here.get(f"/api/experiments/{of.digest}") for of in all_of_them))
+            assert [one["privacy"]["statement"] for one in found] == [["done"]] * 5
+
+    asyncio.run(run())
+    assert most == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"privacy": {"epsilon": "1e999", "participants": 10_000}},
+        {"privacy": {"epsilon": 1, "participants": 10_000, "shape": -1}},
+        {"descent": {"thinning": "1e-300"}},
+    ],
+)
+def test_repro_a_form_with_absurd_numbers_was_a_fault_of_the_page(changes: dict[str, Any]) -> None:
+    told = Planner()(_form(**changes))
+    assert told["refusals"]
+    assert told["attacker"] is None
+
+
+def test_repro_a_plan_for_more_devices_than_there_can_be_filled_the_memory() -> None:
+    content = _form(privacy={"epsilon": 1, "participants": 10**14})
+    told = Planner()({**content, "participants": 10**14, "part": "guarantee"})
+    assert told["refusals"]
+    with pytest.raises(BadInputError, match="more devices than there can be"):
+        log_masses(1e13, 0.5)
+
+
+def test_repro_a_plan_could_take_hours() -> None:
+    content = _form(rounds=1_000_000, privacy={"epsilon": 4, "participants": 10_000})
+    moments = iter(range(0, 10**9, 20_000))
+    told = Planner(now=lambda: next(moments))({**content, "part": "guarantee"})
+    assert "longer" in told["refusals"][0]["sentence"]
+
+
+def test_what_is_no_form_at_all_is_refused_as_before() -> None:
+    with pytest.raises(BadInputError):
+        Planner()({"something": "else"})

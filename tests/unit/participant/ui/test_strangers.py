@@ -1,0 +1,113 @@
+"""What strangers send does not hold the page up: who wants to pause or to leave can do so at any time."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secvm.errors import BadInputError
+from secvm.participant import inspection
+from secvm.participant.state import Record, Status
+from secvm.participant.ui import desk as desk_module
+from secvm.participant.ui.desk import Desk
+from secvm.privacy.patience import keep_patience
+from secvm.protocol.experiment_document import ExperimentDocument
+from tests.unit.participant.ui.asking import Page, desk_of, with_page
+from tests.unit.participant.world import World, real_document
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A device that has joined one experiment; its coordinator offers two others."""
+    world = World(tmp_path)
+    world.joined().close()
+    for title in ("Monstrous", "Good"):
+        world.serve(real_document(title=title))
+    listed = ",".join(
+        f'{{"digest":"{path.removeprefix("/v1/experiment/")}","standing":"running","title":"x"}}'
+        for path in world.net.files
+        if path.startswith("/v1/experiment/") and path.count("/") == 3
+    )
+    world.net.files["/v1/experiments"] = f'{{"experiments":[{listed}]}}'.encode()
+    return world
+
+
+def test_repro_a_relay_that_does_not_answer_kept_a_person_from_leaving(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(page: Page) -> None:
+        asked, never = asyncio.Event(), asyncio.Event()
+
+        async def fetch(_path: str, *_more: Any, **_others: Any) -> None:
+            asked.set()
+            await never.wait()
+
+        monkeypatch.setattr(world.net, "fetch", fetch)
+        finding = asyncio.ensure_future(page.act("find"))
+        async with asyncio.timeout(30):
+            await asked.wait()
+            assert (await page.ask("api/state")).status == 200
+            assert (await page.act("pause", {"digest": world.of.digest})).status == 200
+            assert (await page.act("forget", {"digest": world.of.digest})).status == 200
+            assert not finding.done()
+            never.set()
+            await finding
+
+    with_page(world, scenario)
+
+
+def test_repro_a_document_that_cannot_be_reckoned_took_the_whole_page_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reckoned(document: ExperimentDocument, _consent: object) -> list[str]:
+        while document.title == "Monstrous":
+            keep_patience()
+        return ["fine"]
+
+    monkeypatch.setattr(desk_module, "what_it_means", reckoned)
+    moments = iter(range(0, 10**9, 10_000))
+    desk = desk_of(world)
+    monkeypatch.setattr(desk, "_steady", lambda: next(moments))
+
+    async def scenario(page: Page) -> Any:
+        assert (await page.act("find")).status == 200
+        return (await page.ask("api/state")).json["offers"]
+
+    offers = with_page(world, scenario, desk=desk)
+    assert [one["title"] for one in offers["list"]] == ["Good"]
+    assert "cannot reckon" in offers["problem"]
+
+
+def test_repro_what_was_declined_was_reckoned_with_at_every_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[Status] = []
+    before = inspection._inspect_one
+
+    def counted(state: Any, record: Record, *more: Any) -> Any:
+        looked_at.append(record.status)
+        return before(state, record, *more)
+
+    monkeypatch.setattr(inspection, "_inspect_one", counted)
+
+    async def scenario(page: Page) -> Any:
+        await page.act("find")
+        state = (await page.ask("api/state")).json
+        await page.act("decline", {"digest": state["offers"]["list"][0]["digest"]})
+        return (await page.ask("api/state")).json["declined"]
+
+    assert len(with_page(world, scenario)) == 1
+    assert Status.DECLINED not in looked_at
+
+
+def test_a_desk_refuses_what_it_cannot_reckon_in_one_sentence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(_document: ExperimentDocument, _consent: object) -> list[str]:
+        raise OverflowError
+
+    monkeypatch.setattr(desk_module, "in_short", wrong)
+    desk: Desk = desk_of(world)
+
+    async def run() -> None:
+        with pytest.raises(BadInputError, match="cannot be reckoned"):
+            await desk._reckon(world.of)
+
+    asyncio.run(run())
