@@ -61,8 +61,9 @@ def fitted(text: str, room: float) -> str:
 
 
 def laid_out(entries: Sequence[Entry], room: float) -> list[list[tuple[float, Entry]]]:
-    """Rows of a legend: where each entry begins. In columns where that takes no more rows than one after another. A name
-    that is wider than a row is cut.
+    """Rows of a legend: where each entry begins. In columns where that takes no more rows than one after another.
+
+    A name that is wider than a row is cut.
     """
     entries = [replace(entry, name=fitted(entry.name, room - SAMPLE)) for entry in entries]
     takes = [SAMPLE + wide(entry.name) + _AFTER for entry in entries]
