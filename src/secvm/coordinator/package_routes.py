@@ -81,7 +81,7 @@ class PackageRoutes:
         if metrics is not None:
             self._refused = metrics.counter(
                 "refused",
-                "Requests with packages or for a manifest that were refused, by what was wrong if told in clear.",
+                "Requests with packages or for files that were refused, by what was wrong if that was told in clear.",
                 {"problem": (*PROBLEMS, _UNDER_SEAL)},
             )
         self._gateway = gateway
