@@ -83,7 +83,10 @@ def privacy(document: ExperimentDocument) -> dict[str, Any]:
     statement = state(terms, Assumption(), bytes_per_package=BYTES_PER_PACKAGE)
     planned = statement.planned
     finite = None if planned is None or planned.epsilon == float("inf") else planned.epsilon
-    assumed = [] if planned is None else [text.format(honest=planned.honest) for text in (ASSUMPTIONS, COLLUDE)]
+    assumed: list[str] = []
+    if planned is not None and finite is not None:
+        # Where nothing holds, it holds under no assumption.
+        assumed = [text.format(honest=planned.honest) for text in (ASSUMPTIONS, COLLUDE)]
     return {
         "kind": "plain" if cover is None else "cover",
         "epsilon": finite,

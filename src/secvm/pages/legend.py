@@ -6,7 +6,7 @@ How wide a text comes out depends on the reader's fonts. Widths here are on the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Units of a letter at 13 units' height, on the large side of common fonts.
 _SLIM, _DIGIT, _COMMON, _BROAD = 4.4, 8.3, 8.0, 12.5
@@ -52,8 +52,20 @@ def wide(text: str, *, bold: bool = False) -> float:
     return width * (_BOLD if bold else 1.0)
 
 
+def fitted(text: str, room: float) -> str:
+    """A text that is no wider than this: as much of it as there is room for, and that something is missing."""
+    letters = list(text)
+    while len(letters) > 1 and wide("".join(letters)) + (_COMMON if len(letters) < len(text) else 0.0) > room:
+        letters.pop()
+    return text if len(letters) == len(text) else "".join(letters) + "…"
+
+
 def laid_out(entries: Sequence[Entry], room: float) -> list[list[tuple[float, Entry]]]:
-    """Rows of a legend: where each entry begins. In columns where that takes no more rows than one after another."""
+    """Rows of a legend: where each entry begins. In columns where that takes no more rows than one after another.
+
+    A name that is wider than a row is cut.
+    """
+    entries = [replace(entry, name=fitted(entry.name, room - SAMPLE)) for entry in entries]
     takes = [SAMPLE + wide(entry.name) + _AFTER for entry in entries]
     rows: list[list[tuple[float, Entry]]] = []
     x = 0.0

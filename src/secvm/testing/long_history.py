@@ -48,15 +48,29 @@ class LongHistory:
     """So many rounds are public, and ``further`` ones can be told."""
 
     def __init__(
-        self, *, rounds: int, further: int = 0, seed: int = 1, title: str = "A question that was asked for years"
+        self,
+        *,
+        rounds: int,
+        further: int = 0,
+        seed: int = 1,
+        title: str = "A question that was asked for years",
+        covered: bool = False,
     ) -> None:
+        """``covered``: with cover, whose noise is too little to guarantee anything."""
         dice = random.Random(seed)  # noqa: S311  (nothing here is secret)
         parties = Parties.drawn(dice)
         experiment = Experiment(n_bins=4096, labels=LABELS, rule=Swift(), thinning=Thinning(rho=Fraction(4)), budget=20)
         self.history = PublicHistory(
             dice,
             draw_document(
-                dice, parties, experiment=experiment, beacons=0, rounds=rounds + further + 1, floor=30, title=title
+                dice,
+                parties,
+                experiment=experiment,
+                beacons=0,
+                rounds=rounds + further + 1,
+                floor=30,
+                title=title,
+                covered=covered,
             ),
             parties,
         )

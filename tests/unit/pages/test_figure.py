@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from secvm.errors import BadInputError
 from secvm.pages.drawing import LARGE, SMALL, draw
 from secvm.pages.figure import Bars, Curve, Figure, Rule, Shade, Stack
-from secvm.pages.legend import Entry, beside, laid_out, wide
+from secvm.pages.legend import SAMPLE, Entry, beside, fitted, laid_out, wide
 from secvm.pages.ticks import Tick
 
 _SHARES = st.lists(st.floats(0, 1) | st.just(math.nan), min_size=1, max_size=30)
@@ -105,11 +105,11 @@ def test_names_stand_at_the_ends_of_curves_that_are_apart_and_else_in_a_legend()
 def test_entries_of_a_legend_do_not_overlap(names: list[str]) -> None:
     room = 360.0
     rows = laid_out([Entry(name, "curve") for name in names], room)
-    assert [entry.name for row in rows for _, entry in row] == names
+    assert [entry.name for row in rows for _, entry in row] == [fitted(name, room - SAMPLE) for name in names]
     for row in rows:
         ends = [x + 34 + wide(entry.name) for x, entry in row]
         assert all(end <= x for end, (x, _) in zip(ends, row[1:], strict=False))
-        assert len(row) == 1 or ends[-1] <= room
+        assert ends[-1] <= room
 
 
 @given(st.lists(st.floats(0, 400), min_size=1, max_size=9))
@@ -217,6 +217,15 @@ def test_a_spec_is_json_that_has_everything_a_page_needs() -> None:
 
 def test_repro_a_level_given_as_an_integer_is_written_like_any_other() -> None:
     assert _figure(Curve("a", [1], [2]), rules=(Rule("floor", 120),)).csv() == "round,a,floor\n1,2,120\n"
+
+
+def test_repro_a_name_that_is_wider_than_the_drawing_is_cut_and_says_so() -> None:
+    long = "none of these, or I would rather not say, baseline, and so on and on"
+    (((where, entry),),) = laid_out([Entry(long, "curve")], 360)
+    assert (where, entry.name[-1]) == (0, "…")
+    assert long.startswith(entry.name[:-1])
+    assert 320 < SAMPLE + wide(entry.name) <= 360
+    assert fitted("short", 360) == "short"
 
 
 def test_repro_an_interval_of_nobody_who_was_counted_is_no_band() -> None:

@@ -168,7 +168,8 @@ export function open(main, page) {
   }
 
   function experiment(changed) {
-    if (changed !== digest || !store.details.has(digest)) return;
+    // While it is being loaded, what is loaded is as new.
+    if (changed !== digest || !detail) return;
     detail = store.details.get(digest);
     reckoned();
     if (charts.history.begun) charts.update(seen(), ["leakage"]);

@@ -46,6 +46,9 @@ export class History {
     this.version = 0;
     /** Whether anything was asked for yet. */
     this.begun = false;
+    /** Answers that are under way, and what was told meanwhile: an answer may be older than that. */
+    this.asking = 0;
+    this.meanwhile = [];
   }
 
   get first() {
@@ -62,7 +65,35 @@ export class History {
   }
 
   /** Rounds `from` to `to`, fetched where they are not here. Null: as far as there are any. */
-  async reach(from = null, to = null) {
+  reach(from = null, to = null) {
+    return this.asked(() => this.reachOut(from, to));
+  }
+
+  /** What happened since the last round that is known, itself included: it may have been running. */
+  async catchUp() {
+    if (!this.begun) return;
+    const first = this.last === null ? null : Math.max(1, this.last - 1);
+    await this.asked(async () => this.take(await this.fetch(first, null)));
+  }
+
+  /** Ask, and then take again what was told in the meantime. */
+  async asked(work) {
+    this.asking += 1;
+    try {
+      await work();
+    } finally {
+      this.asking -= 1;
+      if (!this.asking) for (const told of this.meanwhile.splice(0)) if (this.begun) this.take(told);
+    }
+  }
+
+  /** An event: rounds that are new, or not as they were. False: they do not follow on what is here. */
+  hear(told) {
+    if (this.asking) this.meanwhile.push(told);
+    return this.begun && this.take(told);
+  }
+
+  async reachOut(from, to) {
     if (!this.begun) {
       const told = await this.fetch(from, to);
       this.begun = true;
@@ -82,12 +113,6 @@ export class History {
       this.take(next);
       if (this.last === before) break;
     }
-  }
-
-  /** What happened since the last round that is known, itself included: it may have been running. */
-  async catchUp() {
-    if (!this.begun) return;
-    this.take(await this.fetch(this.last === null ? null : Math.max(1, this.last - 1), null));
   }
 
   /** An answer, or an event: rounds, how many there are, nights among them. */

@@ -42,6 +42,8 @@ export class Store extends EventTarget {
     this.link = "connecting";
     /** @type {Map<string, any>} */
     this.details = new Map();
+    /** Experiments of which somebody wants to know all. @type {Set<string>} */
+    this.wanted = new Set();
     /** @type {Map<string, History>} */
     this.histories = new Map();
     this.retry = FIRST_RETRY_MS;
@@ -125,10 +127,11 @@ export class Store extends EventTarget {
 
   takeRounds(told) {
     const history = this.histories.get(told.digest);
-    if (!history?.begun) return;
+    if (!history) return;
     const before = history.last;
     const { behind } = history;
-    const fits = history.take(told);
+    const fits = history.hear(told);
+    if (!history.begun) return;
     // What is new is no part of a stretch of the past.
     if (!fits && behind) return;
     if (fits) this.tell("rounds", told.digest);
@@ -141,7 +144,7 @@ export class Store extends EventTarget {
   }
 
   async takeChange(digest) {
-    if (!this.details.has(digest)) return;
+    if (!this.wanted.has(digest)) return;
     const told = await ask(`/api/experiments/${encodeURIComponent(digest)}`).catch(() => null);
     if (told === null) return;
     this.details.set(digest, told);
@@ -176,7 +179,10 @@ export class Store extends EventTarget {
       throw new Refusal(404, away ? "Nothing is known of it yet: the coordinator does not answer." : what);
     }
     if (!this.details.has(digest)) {
-      this.details.set(digest, await ask(`/api/experiments/${encodeURIComponent(digest)}`));
+      this.wanted.add(digest);
+      const told = await ask(`/api/experiments/${encodeURIComponent(digest)}`);
+      // It may have changed meanwhile, and been asked for again.
+      if (!this.details.has(digest)) this.details.set(digest, told);
     }
     return this.details.get(digest);
   }

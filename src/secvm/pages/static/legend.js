@@ -24,9 +24,19 @@ export function wide(text, bold = false) {
   return width * (bold ? BOLD : 1);
 }
 
-/** Rows of a legend: where each entry begins. In columns where that takes no more rows than one after another.
- * @param {Entry[]} entries @param {number} room @returns {[number, Entry][][]} */
-export function laidOut(entries, room) {
+/** A text that is no wider than this: as much of it as there is room for, and that something is missing.
+ * @param {string} text @param {number} room */
+export function fitted(text, room) {
+  const all = [...text];
+  const left = [...all];
+  while (left.length > 1 && wide(left.join("")) + (left.length < all.length ? COMMON : 0) > room) left.pop();
+  return left.length === all.length ? text : `${left.join("")}…`;
+}
+
+/** Rows of a legend: where each entry begins. In columns where that takes no more rows than one after another. A name
+ * that is wider than a row is cut. @param {Entry[]} named @param {number} room @returns {[number, Entry][][]} */
+export function laidOut(named, room) {
+  const entries = named.map((entry) => ({ ...entry, name: fitted(entry.name, room - SAMPLE) }));
   const takes = entries.map((entry) => SAMPLE + wide(entry.name) + AFTER);
   /** @type {[number, Entry][][]} */
   const rows = [];
