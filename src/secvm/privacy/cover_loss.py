@@ -24,8 +24,8 @@ _LOG_LEFT = math.log(1e-30)
 _STIRLING = 1e4
 #: Rounding alone makes a loss that is always the same seem to vary by this share of it.
 _NO_SPREAD = 1e-9
-#: More counts than this are not written down: some hundred megabytes.
-_MOST_COUNTS = 2**24
+#: More counts than this are not written down: each takes many numbers, and a plan looks at many laws.
+_MOST_COUNTS = 2**22
 
 
 def log_tail(shape: float, p: float, above: int) -> float:
