@@ -100,7 +100,7 @@ def test_what_stands_in_the_form_stands_in_its_address(window: Window, showcase:
 
 
 @pytest.mark.slow
-def test_an_experiment_is_made_with_the_key_and_not_without(window: Window, own: Showcase) -> None:
+def test_an_experiment_is_made_and_stopped_with_the_key_and_not_without(window: Window, own: Showcase) -> None:
     before = len(api(own, "/api/now")["experiments"])
     sizes = "participants=400&floor=20&features.per_participant=20&binning.bins=64"
     query = f"?title=%3Cb%3EOwls%3C%2Fb%3E&privacy=none&{sizes}"
@@ -127,5 +127,12 @@ def test_an_experiment_is_made_with_the_key_and_not_without(window: Window, own:
     assert made["title"] == "<b>Owls</b>"
     assert made["budget"] == told["packages"]["per_round"]
     assert made["standing"] == "running"
+    # The tab holds the key: stopping asks for nothing but a word, and is for good.
+    window.page.locator("[data-action=stop]").click()
+    assert "cannot be resumed" in window.page.locator("dialog#confirm").inner_text()
+    window.page.locator("dialog [data-action=confirm]").click()
+    await_fact(window, "standing", "stopped")
+    assert ask(own.url, path, authorization=f"Bearer {own.admin_key}")[1]["standing"] == "stopped"
+    assert not window.page.locator("[data-action=resume]").is_visible()
     assert own.admin_key not in json.dumps(window.requests)
     assert window.faults(but=["status of 401", "status of 404"]) == []
