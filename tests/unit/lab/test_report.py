@@ -104,6 +104,7 @@ def test_the_summary_has_its_keys_in_their_order() -> None:
         "privacy",
         "seconds",
         "report",
+        "page",
     ]
 
 
