@@ -32,6 +32,7 @@ import orjson
 
 from benchmarks._page_meter import FRAMES, PARSING, STOP_FRAMES, UPDATES
 from benchmarks._page_server import PATIENCE_S, Listener, cpu_ms, dashboard, kilobytes
+from secvm.errors import BadInputError
 from secvm.testing.browser import Browser, Window
 from secvm.testing.long_history import LongHistory
 
@@ -52,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     """One dashboard, one chromium, all of it."""
+    if arguments.rounds < 2 or arguments.updates < 1:
+        raise BadInputError("the page is measured with two rounds or more, and one update or more")
     started = time.monotonic()
     history = LongHistory(rounds=arguments.rounds, further=2 * (arguments.updates + 2))
     digest = history.document.digest

@@ -27,15 +27,11 @@ const SCALES = {
   },
 };
 
-/** A meter on one of the two scales; `update(now, planned)`. */
-export function meter(kind, label) {
+/** A scale with a needle, and a mark for what it is compared with; `set(now, goal, said)`, null where there is none. */
+export function gauge(kind, label) {
   const scale = SCALES[kind];
   const { low, high } = scale;
-  const place = (value) => `${(100 * (Math.min(high, value) - low)) / (high - low)}%`;
-  const value = fact(kind, "b");
-  const verdict = el("span", { class: "remark" });
-  const planned = fact(`${kind}_planned`, "b");
-  const plannedVerdict = el("span", { class: "remark" });
+  const place = (value) => `${(100 * (Math.min(high, Math.max(low, value)) - low)) / (high - low)}%`;
   const fill = el("span", { class: "meter-fill" });
   const goal = el("span", { class: "meter-goal" });
   const needle = el("span", { class: "meter-needle" });
@@ -46,21 +42,37 @@ export function meter(kind, label) {
     mark.style.left = place(tick);
     ticks.append(mark);
   }
-  const gauge = el(
+  const ends = scale.ends.map((end) => el("span", {}, end));
+  const about = { "aria-label": label, "aria-valuemin": low, "aria-valuemax": high };
+  const node = el(
     "div",
-    {
-      class: "meter-scale",
-      role: "meter",
-      "aria-label": label,
-      "aria-valuemin": low,
-      "aria-valuemax": high,
-      "aria-valuenow": low,
-      "aria-valuetext": "no number yet",
-    },
+    { class: "meter-scale", role: "meter", ...about, "aria-valuenow": low, "aria-valuetext": "no number yet" },
     track,
     ticks,
-    el("div", { class: "meter-ends", "aria-hidden": "true" }, ...scale.ends.map((end) => el("span", {}, end))),
+    el("div", { class: "meter-ends", "aria-hidden": "true" }, ...ends),
   );
+
+  function set(now, compared, said) {
+    fill.style.width = now === null ? "0" : place(now);
+    needle.hidden = now === null;
+    goal.hidden = compared === null;
+    if (now !== null) needle.style.left = place(now);
+    if (compared !== null) goal.style.left = place(compared);
+    node.setAttribute("aria-valuenow", String(now === null ? low : Math.min(high, now)));
+    node.setAttribute("aria-valuetext", said);
+  }
+
+  return { node, set };
+}
+
+/** A meter on one of the two scales; `update(now, planned)`. */
+export function meter(kind, label) {
+  const scale = SCALES[kind];
+  const value = fact(kind, "b");
+  const verdict = el("span", { class: "remark" });
+  const planned = fact(`${kind}_planned`, "b");
+  const plannedVerdict = el("span", { class: "remark" });
+  const shown = gauge(kind, label);
   const legend = (sign, name, ...rest) => {
     const key = el("span", { class: `meter-key ${sign}`, "aria-hidden": "true" });
     return el("div", {}, el("dt", {}, key, name), el("dd", {}, ...rest));
@@ -74,7 +86,7 @@ export function meter(kind, label) {
       legend("now", "so far", value, verdict),
       legend("goal", "planned", planned, plannedVerdict),
     ),
-    gauge,
+    shown.node,
   );
 
   function update(now, all) {
@@ -83,14 +95,9 @@ export function meter(kind, label) {
     show(planned, known(all) ? scale.write(all) : "–", all);
     write(verdict, words(now));
     write(plannedVerdict, words(all));
-    fill.style.width = known(now) ? place(now) : "0";
-    needle.hidden = !known(now);
-    goal.hidden = !known(all);
-    if (known(now)) needle.style.left = place(now);
-    if (known(all)) goal.style.left = place(all);
-    gauge.setAttribute("aria-valuenow", String(known(now) ? Math.min(high, now) : low));
     const said = known(now) ? `${scale.write(now)} so far, ${words(now)}` : "no number yet";
-    gauge.setAttribute("aria-valuetext", known(all) ? `${said}; ${scale.write(all)} planned` : said);
+    const whole = known(all) ? `${said}; ${scale.write(all)} planned` : said;
+    shown.set(known(now) ? now : null, known(all) ? all : null, whole);
   }
 
   function words(number) {

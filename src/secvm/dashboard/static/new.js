@@ -6,8 +6,8 @@
 
 import { GROUPS, Field } from "./new_fields.js";
 import { DEFAULTS, fromQuery, missing, planRequest, specification, toQuery } from "./new_specification.js";
-import { holdKey, holdsKey, keyField, keyState, operate } from "./operate.js";
-import { el, fact, show, write } from "./parts.js";
+import { holdsKey, keyField, keyState, operate, sendWithKey } from "./operate.js";
+import { el, fact, write } from "./parts.js";
 import { planPanel } from "./plan.js";
 import { ask } from "./store.js";
 import { auc, count } from "./words.js";
@@ -203,7 +203,7 @@ class NewExperiment {
     this.dialog.replaceChildren(
       el(
         "form",
-        { onsubmit: (sent) => void this.send(sent, key.input, confirm, refused) },
+        { onsubmit: (sent) => void this.send(sent, { input: key.input, confirm, refused }) },
         el("h2", { id: "create-title" }, `Ask devices “${this.state.title.trim()}”?`),
         el("p", {}, "It is signed and public at once, and never changed: only paused, resumed and stopped."),
         el(
@@ -221,37 +221,16 @@ class NewExperiment {
     (holdsKey() ? cancel : key.input).focus();
   }
 
-  async send(event, input, confirm, refused) {
-    event.preventDefault();
-    if (!holdsKey()) {
-      if (!input.value.trim()) {
-        show(refused, "This needs the admin key.", "401");
-        input.focus();
-        return;
-      }
-      holdKey(input.value);
-    }
-    confirm.disabled = true;
-    write(confirm, "Creating …");
-    show(refused, "", "");
-    try {
+  async send(event, asked) {
+    write(asked.confirm, "Creating …");
+    await sendWithKey(event, asked, async () => {
       const content = specification(this.state, this.plan.suggested.floor);
       const told = await operate("experiments", { content });
       this.dialog.close();
       this.page.announce("The experiment is made.");
       this.page.go(`/experiment/${encodeURIComponent(told.digest)}`);
-      return;
-    } catch (fault) {
-      if (fault.status === 401) {
-        holdKey("");
-        if (!input.isConnected) refused.before(input.closest(".field"));
-        input.value = "";
-        input.focus();
-      }
-      show(refused, `Refused: ${fault.message}`, String(fault.status ?? ""));
-    }
-    confirm.disabled = false;
-    write(confirm, "Create it");
+    });
+    write(asked.confirm, "Create it");
   }
 
   close() {

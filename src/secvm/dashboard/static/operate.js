@@ -49,6 +49,35 @@ export function keyField() {
   return { node, input };
 }
 
+/** What a dialog is there for: the key is taken where none is held; a refusal is said, and a key that was refused asked
+ * for again. */
+export async function sendWithKey(event, { input, confirm, refused }, act) {
+  event.preventDefault();
+  if (!holdsKey()) {
+    if (!input.value.trim()) {
+      show(refused, "This needs the admin key.", "401");
+      input.focus();
+      return;
+    }
+    holdKey(input.value);
+  }
+  confirm.disabled = true;
+  show(refused, "", "");
+  try {
+    await act();
+  } catch (fault) {
+    // A key that is refused is of no use.
+    if (fault.status === 401) {
+      holdKey("");
+      if (!input.isConnected) refused.before(input.closest(".field"));
+      input.value = "";
+    }
+    show(refused, `Refused: ${sentence(fault.message)}`, String(fault.status ?? ""));
+    if (input.isConnected) input.focus();
+  }
+  confirm.disabled = false;
+}
+
 /** That a key is held, with a way to forget it; nothing while there is none. */
 export function keyState() {
   const said = fact("key_held", "span", { class: "soft" });
@@ -111,7 +140,7 @@ export function operatePart(page, digest) {
     const cancel = el("button", leave, "Leave it as it is");
     const form = el(
       "form",
-      { onsubmit: (event) => void send(event, name, key.input, confirm, refused) },
+      { onsubmit: (event) => void send(event, name, { input: key.input, confirm, refused }) },
       el("h2", { id: "confirm-title" }, `${verb} “${summary.title}”?`),
       el("p", {}, happens),
       !holdsKey() && key.node,
@@ -123,33 +152,12 @@ export function operatePart(page, digest) {
     (holdsKey() ? cancel : key.input).focus();
   }
 
-  async function send(event, name, input, confirm, refused) {
-    event.preventDefault();
-    if (!holdsKey()) {
-      if (!input.value.trim()) {
-        show(refused, "This needs the admin key.", "401");
-        input.focus();
-        return;
-      }
-      holdKey(input.value);
-    }
-    confirm.disabled = true;
-    show(refused, "", "");
-    try {
+  async function send(event, name, asked) {
+    await sendWithKey(event, asked, async () => {
       const told = await operate(`experiments/${encodeURIComponent(digest)}/${name}`);
       dialog.close();
       page.announce(`The experiment is ${told?.standing ?? "changed"}.`);
-    } catch (fault) {
-      // A key that is refused is of no use.
-      if (fault.status === 401) {
-        holdKey("");
-        if (!input.isConnected) refused.before(input.closest(".field"));
-        input.value = "";
-      }
-      show(refused, `Refused: ${sentence(fault.message)}`, String(fault.status ?? ""));
-      input.isConnected && input.focus();
-    }
-    confirm.disabled = false;
+    });
   }
 
   function update(now) {

@@ -5,6 +5,7 @@
 // @ts-check
 
 import { Chart } from "./chart.js";
+import { gauge } from "./meter.js";
 import { el, fact, reveal, show, swap, write } from "./parts.js";
 import { auc, aucWords, bytes, count, many, percent } from "./words.js";
 
@@ -19,7 +20,7 @@ const STATES = {
 /** The panel; `update(plan)`, `state(name)`, `close()`. */
 export function planPanel() {
   const said = fact("plan_state", "p", { class: "soft plan-state", role: "status" });
-  const gauge = aucGauge();
+  const attacker = attackersGauge();
   const perRound = place("plan_per_round");
   const perDay = place(null);
   const total = place("plan_total");
@@ -47,7 +48,7 @@ export function planPanel() {
     { class: "plan panel", "aria-labelledby": "plan-title" },
     el("h2", { id: "plan-title" }, "What that means"),
     said,
-    gauge.node,
+    attacker.node,
     rows,
     remarks,
     plot,
@@ -56,7 +57,7 @@ export function planPanel() {
   let chart = null;
 
   function update(plan) {
-    gauge.update(plan);
+    attacker.update(plan);
     packages(plan.packages, { perRound, perDay, total }, plan.exact);
     accuracy(plan.accuracy, points, plan.caveat);
     reveal(sharedRow, Boolean(plan.hashing));
@@ -102,33 +103,17 @@ function place(name) {
 }
 
 /** How well somebody who knows a person's features would tell the label. */
-function aucGauge() {
+function attackersGauge() {
   const value = fact("plan_auc", "b");
   const verdict = el("span", { class: "remark" });
   const whom = el("p", { class: "soft plan-whom" });
-  const fill = el("span", { class: "meter-fill" });
-  const needle = el("span", { class: "meter-needle" });
-  const limit = el("span", { class: "meter-goal" });
-  const ticks = el("div", { class: "meter-ticks" });
-  const left = (one) => `${Math.min(100, Math.max(0, 200 * (one - 0.5)))}%`;
-  for (const tick of [0.5, 0.6, 0.7, 0.8, 0.9, 1]) {
-    const mark = el("span", {}, tick.toFixed(1));
-    mark.style.left = left(tick);
-    ticks.append(mark);
-  }
-  const scale = el(
-    "div",
-    { class: "meter-scale", role: "meter", "aria-label": "Attacker's AUC", "aria-valuemin": 0.5, "aria-valuemax": 1 },
-    el("div", { class: "meter-track" }, fill, limit, needle),
-    ticks,
-    el("div", { class: "meter-ends" }, el("span", {}, "a coin"), el("span", {}, "certainty")),
-  );
+  const scale = gauge("auc", "Attacker's AUC");
   const node = el(
     "div",
     { class: "meter plan-auc" },
     el("h3", {}, "The attacker"),
     el("p", { class: "plan-number" }, value, verdict),
-    scale,
+    scale.node,
     whom,
   );
 
@@ -137,13 +122,8 @@ function aucGauge() {
     const known = found !== null;
     show(value, known ? `AUC ${auc(found)}` : "–", found);
     write(verdict, known ? aucWords(found) : "");
-    fill.style.width = known ? left(found) : "0";
-    needle.hidden = !known;
-    if (known) needle.style.left = left(found);
-    limit.hidden = !attacker || formal;
-    if (attacker) limit.style.left = left(attacker.device_limit);
-    scale.setAttribute("aria-valuenow", String(known ? found : 0.5));
-    scale.setAttribute("aria-valuetext", known ? `AUC ${auc(found)}, ${aucWords(found)}` : "no number yet");
+    const limit = attacker && !formal ? attacker.device_limit : null;
+    scale.set(found, limit, known ? `AUC ${auc(found)}, ${aucWords(found)}` : "no number yet");
     write(whom, known ? whose(attacker, formal, guarantee) : "");
   }
 
