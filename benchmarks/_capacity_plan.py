@@ -23,7 +23,6 @@ ASSUMPTIONS: dict[str, float] = {
     "share_of_a_core_that_is_used": 0.6,
     "cores_per_node": 16,
     "memory_per_node_gb": 64,
-    "rounds_that_receipts_are_kept": 30,
     "rounds_of_an_experiment": 30,
     "transport_factor": 1.15,
     "price_per_core_hour": 0.04,
@@ -58,7 +57,6 @@ def plan(costs: Mapping[str, float], devices: int, told: Mapping[str, float] = A
     cores_all_day += cores(devices, costs["fetches_cpu_us"]) * told["rounds_per_day"] / 86_400
     cores_all_day += portable * told["seconds_to_open_and_count"] * told["rounds_per_day"] / 86_400
     disk_gb = per_round * (costs["database_bytes"] + costs["relay_disk_bytes"]) / 1e9
-    receipts_gb = per_round * costs["receipt_bytes"] * told["rounds_that_receipts_are_kept"] / 1e9
     egress_gb_day = down * told["rounds_per_day"] / 1e9
     return {
         "packages_per_day": per_day,
@@ -75,13 +73,11 @@ def plan(costs: Mapping[str, float], devices: int, told: Mapping[str, float] = A
         "database_gb": per_round * costs["database_bytes"] / 1e9,
         "wal_mb_s": opening_rate * costs["wal_bytes"] / 1e6,
         "primaries": math.ceil(opening_rate / costs["database_packages_per_s"]),
-        "receipts_gb": receipts_gb,
-        "digests_of_a_round_gb": per_round * 32 / 1e9,
         "counting_memory_gb": per_round * costs["count_memory_bytes"] / 1e9,
         "deposits_of_the_largest_size": math.ceil(per_round / costs["deposit_packages"]),
         "log_mb_per_year": costs["log_bytes_per_round"] * told["rounds_per_day"] * 365 / 1e6,
         "cpu_money_per_month": cores_all_day * 24 * _DAYS * told["price_per_core_hour"],
-        "disk_money_per_month": (disk_gb + receipts_gb) * told["price_per_gb_month_of_disk"],
+        "disk_money_per_month": disk_gb * told["price_per_gb_month_of_disk"],
         "egress_money_per_month": egress_gb_day * _DAYS * told["price_per_gb_of_egress"],
     }
 
@@ -111,9 +107,7 @@ _ROWS = {
     "wal_mb_s": "write-ahead log, MB/s",
     "primaries": "PostgreSQL primaries of the size that was measured",
     "counting_memory_gb": "memory that counting a round takes, all nodes, GB",
-    "digests_of_a_round_gb": "digests of a round, which the driver has at once, GB",
     "deposits_of_the_largest_size": "deposits of the largest size, a round",
-    "receipts_gb": "receipts, GB",
     "log_mb_per_year": "log and documents, MB a year",
     "fetch_cores": "gateway: cores for what devices fetch before a window",
     "fetched_mbit_s": "fetched by devices before a window, Mbit/s",

@@ -40,6 +40,7 @@ from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_request
+from secvm.protocol.tiles import write_bundle
 from secvm.protocol.trusted_rounds import TrustedRounds
 from secvm.runtime.lanes import build_lanes
 from secvm.testing.federation import ORIGIN_MS, Federation
@@ -123,7 +124,7 @@ def _device(packages: int) -> dict[str, float]:
     history.announce()
     served, now = history.served(trusted), history.now
     verify = _best(lambda: trusted.check(served, now=now))
-    wanted = [*served.manifests, served.proof, *served.tallies.values()]
+    wanted = [*served.manifests, served.checkpoint, write_bundle(served.lines), *served.tallies.values()]
     asked = seal_request(key.configuration, fetch_request("/v1/experiment/" + 64 * "0" + "/manifest/1"), os.urandom)
     gateway = GatewayKeys([key])
     answers = [fetch_answer(200, content, _DATE) for content in wanted]
@@ -228,26 +229,7 @@ def _counting(records: int) -> dict[str, float]:
     """Memory by the difference of two counts, so that Python and the kernels are not in it."""
     small, large = (measure_close(count) for count in (records // 10, records))
     peaks = [next(value for name, value in told.items() if name.endswith("peak_mb")) for told in (small, large)]
-    with tempfile.TemporaryDirectory() as folder:
-        receipts = _receipts(Path(folder), 100_000)
-    return {
-        "count_memory_bytes": round(2**20 * (peaks[1] - peaks[0]) / (records - records // 10), 1),
-        "receipt_bytes": receipts,
-    }
-
-
-def _receipts(folder: Path, count: int) -> float:
-    """Bytes of a package's digest on the shelf, with its part of the tree."""
-    import numpy as np
-
-    from secvm.coordinator.receipt_shelf import FolderShelf
-    from secvm.protocol.received import received_tree
-
-    digests = np.sort(np.frombuffer(os.urandom(32 * count), dtype="S32")).view(np.uint8).reshape(-1, 32)
-    shelf = FolderShelf(folder)
-    shelf.keep(1, digests, received_tree(digests))
-    shelf.close()
-    return round(sum(file.stat().st_size for file in folder.iterdir()) / count, 1)
+    return {"count_memory_bytes": round(2**20 * (peaks[1] - peaks[0]) / (records - records // 10), 1)}
 
 
 if __name__ == "__main__":

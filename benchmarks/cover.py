@@ -4,47 +4,50 @@ People are generated (Zipf and Mandelbrot, see ``secvm.lab.population.zipf``), t
 people, hash and noise, and every way to learn sees the same people.
 
 - ``plain``: swift without noise, with its own constants, ten rounds, rows whole;
-- ``shuffle_dp``: cover packages, settings from public numbers alone (``secvm.privacy.noise_settings``);
+- ``shuffle_dp``: two relays' cover, settings from public numbers alone (``secvm.privacy.relay_plan``);
 - ``central``: a server that is trusted with all rows and adds Gaussian noise, with the same rule and rounds;
 - ``local``: nobody is trusted and there is no shuffler: the better of two local schemes.
 
-B (``budget_per_device_round``) is what a device sends in a round, with the caps of all kinds of cover, of participation
-and of tests. ``variants`` are the same with fewer honest devices, thinned and whole; ``frontier`` is the rest of the
-trade. Accuracy is measured on people who did not train, without noise.
+B (``budget_per_device_round``) is what a device sends in a round, ``relay_packages`` what each of the relays adds.
+``variants`` are the same with whole rows, and with cover that devices add themselves, all of them honest.
+``bins_curve`` is the plan for other numbers of bins, with the accuracy of the first seed. ``frontier`` is the rest of
+the trade. With ``--seal`` one relay's cover is drawn, sealed and sorted too (``relay_cover.py``). Accuracy is measured
+on people who did not train, without noise.
 
-    python benchmarks/cover.py [--epsilon 1] [--gamma 1] [--seeds 10] [--picture frontier.svg]
+    ./secvm bench cover [--epsilon 1] [--seeds 10] [--picture frontier.svg] [--seal]
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-import orjson
-
+from benchmarks import relay_cover
 from secvm.errors import BadInputError
-from secvm.estimator.privacy import Privacy, PrivacyPlan
+from secvm.estimator.privacy import PrivacyPlan, planned
 from secvm.files import write_atomically
 from secvm.lab.baselines.baseline import Baseline
 from secvm.lab.baselines.central_gaussian import CentralGaussian
 from secvm.lab.baselines.compare import Compared, Split, compare, zipf_split
-from secvm.lab.baselines.cover_packages import CoverPackages
+from secvm.lab.baselines.device_cover import DeviceCover
 from secvm.lab.baselines.local_dp import OneShot
 from secvm.lab.baselines.plain import Plain
+from secvm.lab.baselines.relayed_cover import RelayedCover
 from secvm.lab.population.zipf import ZipfPeople
+from secvm.learning.arithmetic import exact
 from secvm.pages.figure import Curve, Figure
 from secvm.pages.ticks import Tick
-from secvm.privacy.accountant import Adjacency
-from secvm.privacy.shuffle_dp import epsilon_of
+from secvm.privacy.target import PrivacyTarget
 
 PLAIN_ROUNDS = 10
 FRONTIER_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 FRONTIER_ROUNDS = (1, 2, 5, 10)
+CURVE_BINS = (100, 1_000, 10_000)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,12 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label-noise", type=float, default=0.1, help="share of labels turned over")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-6)
-    parser.add_argument("--gamma", type=float, default=1.0, help="share of devices that must be honest")
     parser.add_argument("--rounds", type=int, help="instead of those that follow from public numbers")
     parser.add_argument("--rho", type=float, help="thinning instead of the one that follows from public numbers")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=11, help="the first of them; settings were tried out on 1 to 10")
     parser.add_argument("--frontier-seeds", type=int, default=2, help="seeds for the frontier; 0 leaves it away")
+    parser.add_argument("--short", action="store_true", help="leave variants, other bins and the frontier away")
+    parser.add_argument("--seal", action="store_true", help="draw, seal and sort one relay's cover as well")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--picture", type=Path, help="draw the frontier into this SVG file")
 
@@ -73,8 +77,8 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     began = time.perf_counter()
     if arguments.seeds < 1 or arguments.frontier_seeds < 0:
         raise BadInputError("--seeds must be at least 1, and --frontier-seeds must not be negative")
-    if arguments.picture is not None and not arguments.frontier_seeds:
-        raise BadInputError("the picture shows the frontier, which needs --frontier-seeds")
+    if arguments.picture is not None and (arguments.short or not arguments.frontier_seeds):
+        raise BadInputError("the picture shows the frontier, which needs --frontier-seeds and goes not with --short")
     splits: dict[int, Split] = {}
 
     def people(seed: int) -> Split:
@@ -84,18 +88,11 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
             splits[seed] = split
         return split
 
-    asked = Privacy(
-        epsilon=arguments.epsilon,
-        delta=arguments.delta,
-        contribution=arguments.features,
-        gamma=arguments.gamma,
-        rounds=arguments.rounds,
-        rho=arguments.rho,
-    )
-    main = _covered(arguments, asked, "shuffle_dp")
-    assert main.plan is not None
-    variants = {name: privacy for name, privacy in _variants(arguments).items() if privacy != asked}
-    others = [_covered(arguments, privacy, name) for name, privacy in variants.items()]
+    main = _covered(arguments, "shuffle_dp", rounds=arguments.rounds, rho=arguments.rho)
+    # ρ of the longest row: nobody has a unit that is thinned away.
+    whole = _covered(arguments, "whole", rounds=arguments.rounds, rho=(arguments.features + 1) ** 0.5 + 1e-3)
+    devices = DeviceCover(main.target, arguments.features, threads=arguments.threads)
+    settings = _plan_of(main).settings
     local = [OneShot(arguments.epsilon, rounds, arguments.features, kind) for rounds, kind in _LOCAL]
     ways: list[Baseline] = [
         Plain(PLAIN_ROUNDS, arguments.features),
@@ -103,13 +100,14 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         CentralGaussian(
             arguments.epsilon,
             arguments.delta,
-            main.plan.settings.rounds,
+            settings.rounds,
             arguments.features,
-            main.plan.settings.rule,
+            settings.rule,
         ),
         *local,
-        *others,
     ]
+    if not arguments.short:
+        ways += [whole, devices]
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
     found = compare(ways, people, seeds, on_fit=_say)
     best_local = max((found[one.name] for one in local), key=lambda one: one.mean)
@@ -126,20 +124,27 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     result |= {
         "points_below_plain": round(100 * (figures["plain"].mean - mean), 2),
         "points_below_central": round(100 * (figures["central"].mean - mean), 2),
-        **main.plan.told(),
-        "epsilon_label_flip": round(_label_flip(main.plan), 4),
+        **_plan_of(main).told(),
         "local_scheme": best_local.name,
         "seeds": arguments.seeds,
         "people": arguments.people,
         "bins": arguments.bins,
         "features": arguments.features,
-        "variants": {one.name: _row(one, found[one.name], figures["plain"]) for one in others},
     }
-    if arguments.frontier_seeds:
+    if not arguments.short:
+        result["variants"] = {
+            "whole": _row(whole, found["whole"], figures["plain"]),
+            devices.name: {**_accuracy(found[devices.name], figures["plain"]), **found[devices.name].notes},
+        }
+        result["bins_curve"] = [_with_bins(arguments, bins) for bins in CURVE_BINS]
+    if arguments.frontier_seeds and not arguments.short:
         frontier, plain = _frontier(arguments, people)
         result["frontier"] = frontier
         if arguments.picture is not None:
             write_atomically(arguments.picture, draw(frontier, plain=plain).encode())
+    if arguments.seal:
+        result["one_relay"] = _sealed(arguments, _plan_of(main))
+    result["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     result["seconds"] = round(time.perf_counter() - began, 1)
     return result
 
@@ -148,7 +153,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 _LOCAL = ((1, "sphere"), (1, "cell"))
 
 
-def _people(arguments: argparse.Namespace, seed: int) -> Split:
+def _people(arguments: argparse.Namespace, seed: int, bins: int | None = None) -> Split:
     recipe = ZipfPeople(
         n_people=arguments.people + arguments.test_people,
         words_per_person=arguments.features,
@@ -157,51 +162,77 @@ def _people(arguments: argparse.Namespace, seed: int) -> Split:
         label_noise=arguments.label_noise,
     )
     salt = seed.to_bytes(8, "little")
-    return zipf_split(recipe, bins=arguments.bins, test_people=arguments.test_people, salt=salt, seed=seed)
+    return zipf_split(recipe, bins=bins or arguments.bins, test_people=arguments.test_people, salt=salt, seed=seed)
 
 
-def _covered(arguments: argparse.Namespace, privacy: Privacy, name: str) -> CoverPackages:
-    plan = privacy.planned(people=arguments.people, bins=arguments.bins, labels=2)
-    return CoverPackages(privacy, name, arguments.threads, plan)
+def _covered(
+    arguments: argparse.Namespace,
+    name: str,
+    *,
+    epsilon: float | None = None,
+    bins: int | None = None,
+    rounds: int | None = None,
+    rho: float | None = None,
+) -> RelayedCover:
+    target = PrivacyTarget(exact(epsilon or arguments.epsilon), exact(arguments.delta))
+    plan = planned(
+        target,
+        people=arguments.people,
+        bins=bins or arguments.bins,
+        labels=2,
+        features=arguments.features,
+        rounds=rounds,
+        rho=rho,
+    )
+    return RelayedCover(target, arguments.features, name, arguments.threads, plan)
 
 
-def _variants(arguments: argparse.Namespace) -> dict[str, Privacy]:
-    """Whole rows and thinned ones, all devices honest and half of them."""
-    asked = Privacy(epsilon=arguments.epsilon, delta=arguments.delta, contribution=arguments.features)
-    # ρ of the longest row: nobody has a unit that is thinned away.
-    whole = (arguments.features + 1) ** 0.5 + 1e-3
-    return {
-        "gamma 1, thinned": asked,
-        "gamma 1, whole": replace(asked, rho=whole),
-        "gamma 0.5, thinned": replace(asked, gamma=0.5),
-        "gamma 0.5, whole": replace(asked, gamma=0.5, rho=whole),
-    }
-
-
-def _row(way: CoverPackages, found: Compared, plain: Compared) -> dict[str, object]:
+def _plan_of(way: RelayedCover) -> PrivacyPlan:
     assert way.plan is not None
-    told = way.plan.told()
-    kept = ("epsilon", "gamma", "rounds", "rho", "budget_per_device_round", "cover_mean")
+    return way.plan
+
+
+def _accuracy(found: Compared, plain: Compared) -> dict[str, object]:
     return {
         "accuracy": round(found.mean, 4),
         "accuracy_sd": round(found.sd, 4),
         "points_below_plain": round(100 * (plain.mean - found.mean), 2),
-        **{key: told[key] for key in kept},
     }
 
 
-def _label_flip(plan: PrivacyPlan) -> float:
-    made = plan.plan
-    return epsilon_of(
-        made, delta=made.delta, participants=made.participants, gamma=made.gamma, adjacency=Adjacency.LABEL_FLIP
+def _row(way: RelayedCover, found: Compared, plain: Compared) -> dict[str, object]:
+    told = _plan_of(way).told()
+    kept = ("epsilon", "rounds", "rho", "budget_per_device_round", "relay_packages", "noise_per_cell")
+    return {**_accuracy(found, plain), **{key: told[key] for key in kept}}
+
+
+def _with_bins(arguments: argparse.Namespace, bins: int) -> dict[str, object]:
+    """The same question with so many bins, on the people of the first seed."""
+    way, plain = _covered(arguments, "shuffle_dp", bins=bins), Plain(PLAIN_ROUNDS, arguments.features)
+    found = compare([plain, way], lambda seed: _people(arguments, seed, bins), [arguments.seed], on_fit=_say)
+    return {"bins": bins, **_row(way, found["shuffle_dp"], found["plain"])}
+
+
+def _sealed(arguments: argparse.Namespace, plan: PrivacyPlan) -> dict[str, object]:
+    """One relay's cover of a round, drawn, sealed and sorted."""
+    cover = plan.cover
+    return relay_cover.run(
+        argparse.Namespace(
+            bins=arguments.bins,
+            packages=cover.packages,
+            parts=cover.parts,
+            shape=cover.train.shape,
+            odds=cover.train.odds,
+            threads=arguments.threads,
+            readable=False,
+        )
     )
 
 
 def _frontier(arguments: argparse.Namespace, people: Callable[[int], Split]) -> tuple[list[dict[str, object]], float]:
     """Every ε with every number of rounds, thinning as it follows; and the same people's accuracy without noise."""
-    asked = Privacy(epsilon=1.0, delta=arguments.delta, contribution=arguments.features, gamma=arguments.gamma)
     ways = [
-        _covered(arguments, replace(asked, epsilon=epsilon, rounds=rounds), f"epsilon {epsilon:g}, {rounds} rounds")
+        _covered(arguments, f"epsilon {epsilon:g}, {rounds} rounds", epsilon=epsilon, rounds=rounds)
         for rounds in FRONTIER_ROUNDS
         for epsilon in FRONTIER_EPSILONS
     ]
@@ -236,9 +267,3 @@ def draw(frontier: list[dict[str, object]], *, plain: float) -> str:
 
 def _say(seed: int, name: str, accuracy: float) -> None:
     sys.stderr.write(f"seed {seed}: {name} {accuracy:.4f}\n")
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

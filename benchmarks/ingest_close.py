@@ -1,10 +1,8 @@
 """Close an epoch: its records are read from the coordinator's SQLite file, de-duplicated and tallied.
 
 Measured in a process of its own: ``close_N_cpu_s`` is the CPU time of reading, de-duplicating and tallying, user and
-system; ``close_N_root_cpu_s`` that of sorting the digests and of the received root over them; ``close_N_keep_cpu_s``
-that of putting digests and nodes on the shelf for receipts; ``close_N_receipt_ms`` the time of one receipt from there,
-in the mean over about a thousand buckets. ``close_N_peak_mb`` is the most memory that the process had before those,
-Python and compiled kernels included. One record in a hundred is a capsule that came before.
+system. ``close_N_peak_mb`` is the most memory that the process had, Python and compiled kernels included. One record
+in a hundred is a capsule that came before.
 
     python benchmarks/ingest_close.py [--packages 10000000]
 """
@@ -24,11 +22,9 @@ import numpy as np
 import orjson
 
 from secvm.coordinator.counting import RoundToCount, count_epoch
-from secvm.coordinator.receipt_shelf import FolderShelf
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.received import received_root, received_tree
 
 _BLOCK = 2**16
 _EPOCH = 1
@@ -99,31 +95,18 @@ def _write(path: Path, n: int) -> None:
 def _close(path: Path, n: int) -> dict[str, float]:
     # Kernels are compiled once for an installation: not a part of closing.
     warm = _records(np.random.default_rng(2), 20_000).tobytes()
-    received_root(count_epoch([warm], _ROUNDS, dice=os.urandom).digests)
+    count_epoch([warm], _ROUNDS, dice=os.urandom)
     store = SQLiteStore(path)
     start = time.process_time()
     counted = count_epoch(store.opened(_EPOCH), _ROUNDS, dice=os.urandom)
     after_count = time.process_time()
-    tree = received_tree(counted.digests)
-    after_root = time.process_time()
-    shelf = FolderShelf(path.with_name("received"))
-    shelf.keep(_EPOCH, counted.digests, tree)
-    after_keep = time.process_time()
     peak = _peak_mb()
-    buckets = range(0, 2**tree.bits, max(1, 2**tree.bits // 1000))
-    asked = time.perf_counter()
-    assert all(shelf.receipt(_EPOCH, index) is not None for index in buckets)
-    receipt_ms = 1000 * (time.perf_counter() - asked) / len(buckets)
-    shelf.close()
     store.close()
     repeated = sum(min(_BLOCK, n - at) // 100 for at in range(0, n, _BLOCK))
     assert (counted.received, counted.distinct, counted.refused) == (n, n - repeated, {})
     name = _name(n)
     return {
         f"close_{name}_cpu_s": round(after_count - start, 3),
-        f"close_{name}_root_cpu_s": round(after_root - after_count, 3),
-        f"close_{name}_keep_cpu_s": round(after_keep - after_root, 3),
-        f"close_{name}_receipt_ms": round(receipt_ms, 4),
         f"close_{name}_peak_mb": round(peak, 1),
     }
 

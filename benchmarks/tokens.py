@@ -1,4 +1,4 @@
-"""Issue and redeem anonymous tokens: what a device, an issuer and a coordinator spend on each.
+"""Issue and redeem anonymous tokens: what a device and an entry relay spend on each.
 
 One thread, CPU time, the fastest of several turns each, microseconds per token. ``device`` blinds, checks the proof and
 unblinds, in Python's integers. ``issuer`` evaluates and proves, ``redeemer`` verifies: each in Python's integers, and
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     """Every step in every way."""
     count, seed = arguments.tokens, os.urandom(32)
-    plain = t.TokenKey.of_epoch(seed, 1, quick=False)
-    compiled = t.TokenKey.of_epoch(seed, 1) if t.has_compiled() else None
+    plain = t.TokenKey.of_round(seed, quick=False)
+    compiled = t.TokenKey.of_round(seed) if t.has_compiled() else None
     batch = t.TokenBatch(os.urandom(32), count)
     request = batch.request(plain.public)
     answer = t.issue(plain, request, os.urandom)

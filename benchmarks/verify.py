@@ -26,7 +26,6 @@ from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import decode_state, decode_tally
-from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.recompute import next_model, what_differs
 from secvm.protocol.trusted_rounds import TrustedRounds
 from secvm.testing.public_history import PublicHistory
@@ -90,15 +89,16 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     return {
         "besides_replay_ms": round(1000 * besides, 3),
         "besides_over_signatures": round(besides / best["signatures"], 2),
-        "proof_bytes": len(served.proof),
+        "checkpoint_bytes": len(served.checkpoint),
+        "lines_bytes": sum(map(len, served.lines)),
         "manifest_bytes": len(envelope),
-        "proof_and_manifest_bytes": len(served.proof) + len(envelope),
+        "log_and_manifest_bytes": len(served.checkpoint) + sum(map(len, served.lines)) + len(envelope),
         "check_ms": round(1000 * best["check"], 3),
         "replay_ms": round(1000 * best["replay"], 3),
         "signatures_ms": round(1000 * best["signatures"], 3),
         "state_bytes": len(trusted.trusted.state),
         "tally_bytes": sum(map(len, served.tallies.values())),
-        "log_entries": LogProof.from_bytes(served.proof).index + 1,
+        "log_entries": history.log.tree.size,
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
 

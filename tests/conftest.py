@@ -1,24 +1,61 @@
-"""What every test can rely on: a fixed Hypothesis, a quiet environment, the repository's root."""
+"""What every test can rely on: a fixed or drawn Hypothesis, a quiet environment, the repository's root.
+
+``./secvm test`` says in environment variables which tier it runs and with which seed; see ``secvm.cli.tiers``.
+"""
 
 import os
+import warnings
 from pathlib import Path
 
+import coverage
+import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.effort import DEEP
+from tests.seeds import RUN_SEED, seed_for
+from tests.slicing import Slice
+
 ROOT = Path(__file__).resolve().parents[1]
 
-# The same examples on every run and machine: a red test is red for everyone. No deadline: machines are shared.
-settings.register_profile("fixed", derandomize=True, deadline=None)
-# For hunting: `./secvm test --hypothesis-profile=hunt` draws anew each time, and many.
-settings.register_profile("hunt", derandomize=False, deadline=None, max_examples=2000)
-settings.load_profile("fixed")
+# The same examples on every run and machine: a red test is red for everyone. They are few, because they are always the
+# same. No deadline: machines are shared.
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
+# New examples on every run, from the run's seed alone: no database of earlier failures joins in.
+settings.register_profile("drawn", derandomize=False, deadline=None, database=None, print_blob=True)
+settings.load_profile("drawn" if DEEP else "fixed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    minutes = os.environ.get("SECVM_TEST_MINUTES")
+    if minutes:
+        config.pluginmanager.register(Slice(float(minutes), RUN_SEED), "slice")
+
+
+def pytest_sessionfinish() -> None:
+    """Keep what was measured: a worker of a parallel run has no time for it once it has said that it is done."""
+    measuring = coverage.Coverage.current()
+    if measuring is not None:
+        with warnings.catch_warnings():
+            # A worker that was started for the last few tests may have measured nothing.
+            warnings.simplefilter("ignore", coverage.exceptions.CoverageWarning)
+            measuring.save()
+
+
+def pytest_report_header() -> str:
+    return f"secvm: {'deep' if DEEP else 'default'} tier, seed {RUN_SEED}"
 
 
 @pytest.fixture
 def repository() -> Path:
     """The root of this checkout."""
     return ROOT
+
+
+@pytest.fixture(autouse=True)
+def _own_dice(request: pytest.FixtureRequest) -> None:
+    """Dice that a test did not ask for, numpy's shared ones, are thrown anew in each: no test hangs on another."""
+    np.random.seed(seed_for(request.node.nodeid) % 2**32)  # noqa: NPY002  (that these are shared is the point)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Write vectors/v1/*.json from the reference code, or with --check say whether the files there are still the same.
+"""Write vectors/v2 from the reference code, or with --check say whether the files are still the same.
 
     python vectors/generate.py [--check]
 
@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import generate_beacons  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_cover  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_cover_parts  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_locking  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_relays  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_tokens  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_trusted  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
@@ -54,7 +55,7 @@ from secvm.learning.package import (
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 
-FOLDER = Path(__file__).resolve().parent / "v1"
+FOLDER = Path(__file__).resolve().parent / "v2"
 JSON = dict[str, Any]
 
 
@@ -1218,12 +1219,13 @@ FILES: dict[str, Callable[[], JSON]] = (
         )
     }
     | generate_protocol.FILES
-    | generate_cover.FILES
     | generate_locking.FILES
     | generate_log.FILES
     | generate_beacons.FILES
     | generate_tokens.FILES
     | generate_trusted.FILES
+    | generate_relays.FILES
+    | generate_cover_parts.FILES
 )
 
 
@@ -1251,9 +1253,9 @@ def main(arguments: list[str]) -> int:
             if not path.is_file() or path.read_bytes() != text.encode():
                 wrong.append(path.name)
         else:
-            FOLDER.mkdir(exist_ok=True)
             path.write_bytes(text.encode())
-    wrong += sorted(path.name for path in FOLDER.glob("*") if arguments and path.stem not in FILES)
+    if arguments:
+        wrong += sorted(path.name for path in FOLDER.glob("*") if path.stem not in FILES)
     for file in wrong:
         sys.stdout.write(f"{file} is not what the code says\n")
     return 1 if wrong else 0

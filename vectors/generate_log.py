@@ -10,7 +10,8 @@ from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, cosign_note, sign_note
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log import EntryKind, LogEntry, LogTerms, Witness
+from secvm.protocol.log import LogTerms, Witness
+from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
 from secvm.protocol.log_proofs import CosigningRequest, LogProof, write_cosignatures
 from secvm.protocol.tiles import Tile, write_bundle, write_tile
 
@@ -19,7 +20,7 @@ LOG, STRANGER = SigningKey(bytes([5]) * 32), SigningKey(bytes([4]) * 32)
 WITNESSES = [SigningKey(bytes([i]) * 32) for i in (11, 12, 13)]
 NAMES = ["w0.example", "w1.example", "w2.example"]
 NOW_S = 1_767_225_600
-EXPERIMENT = "ab" * 32
+EXPERIMENT, OTHER = "ab" * 32, "cd" * 32
 TERMS = LogTerms(
     name="log.example",
     key=LOG.public,
@@ -27,7 +28,7 @@ TERMS = LogTerms(
     quorum=2,
     freshness_s=3600,
 )
-ORIGIN = TERMS.log_key(EXPERIMENT).name
+ORIGIN = TERMS.log_key.name
 
 #: What implementations of Certificate Transparency have tested themselves with from the start.
 CLASSIC = ("", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f")
@@ -200,8 +201,7 @@ def checkpoints() -> JSON:
                 "verifier_key": key.to_text(),
             }
             for key in (
-                TERMS.log_key(EXPERIMENT),
-                TERMS.directory_key,
+                TERMS.log_key,
                 *TERMS.witness_keys,
                 NoteKey("ä/🙂", LOG.public),
                 NoteKey("ä/🙂", LOG.public, SignatureKind.COSIGNATURE),
@@ -235,12 +235,12 @@ def checkpoints() -> JSON:
                 "root": tree_of(size).root().hex(),
                 "note": signed(size, origin=origin).decode(),
             }
-            for origin, size in ((ORIGIN, 0), (ORIGIN, 1), (ORIGIN, 300), (TERMS.directory_key.name, 7))
+            for origin, size in ((ORIGIN, 0), (ORIGIN, 1), (ORIGIN, 300), ("else.example/a/secvm/v2", 7))
         ],
         "quorums": [
             {
                 "note": signed(7, *times).decode(),
-                "log": TERMS.log_key(EXPERIMENT).to_text(),
+                "log": TERMS.log_key.to_text(),
                 "witnesses": [key.to_text() for key in TERMS.witness_keys],
                 "quorum": 2,
                 "freshness_s": 3600,
@@ -323,7 +323,7 @@ def bad_checkpoints() -> JSON:
         + first
         + second,
         "a wrong signature of the log beside the good one": good
-        + NoteSignature(ORIGIN, TERMS.log_key(EXPERIMENT).key_id, bytes(64)).to_line(),
+        + NoteSignature(ORIGIN, TERMS.log_key.key_id, bytes(64)).to_line(),
         "one witness": f"{text}\n{log_line}{first}",
         "one witness twice": f"{text}\n{log_line}{first}{first}",
         "one witness at two times": f"{text}\n{log_line}{first}" + cosigned(WITNESSES[0], NAMES[0], NOW_S - 1),
@@ -345,7 +345,7 @@ def bad_checkpoints() -> JSON:
     groups = {"malformed": malformed, "signature": signature, "stale": stale}
     return {
         "description": "Checkpoints that must be refused where `quorum` witnesses are needed; `good` must be taken.",
-        "log": TERMS.log_key(EXPERIMENT).to_text(),
+        "log": TERMS.log_key.to_text(),
         "witnesses": [key.to_text() for key in TERMS.witness_keys],
         "quorum": 2,
         "freshness_s": 3600,
@@ -357,16 +357,19 @@ def bad_checkpoints() -> JSON:
     }
 
 
-# ── the log of an experiment ─────────────────────────────────────────────────────────────────────────────────────────
+# ── a coordinator's log ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def log_entries() -> list[LogEntry]:
-    """An experiment, five rounds and an ending."""
-    rounds = [LogEntry(EntryKind.MANIFEST, f"{i:064x}") for i in range(1, 6)]
+def log_entries() -> list[Entry]:
+    """An experiment of version 1 with two rounds, to its end, and between its entries one of version 2."""
     return [
-        LogEntry(EntryKind.EXPERIMENT, EXPERIMENT),
-        *rounds,
-        LogEntry(EntryKind.ENDING, f"{6:064x}"),
+        experiment_entry(EXPERIMENT),
+        manifest_entry(EXPERIMENT, 1, f"{1:064x}"),
+        experiment_entry(OTHER),
+        manifest_entry(EXPERIMENT, 2, f"{2:064x}"),
+        manifest_entry(OTHER, 1, f"{3:064x}"),
+        ending_entry(EXPERIMENT, f"{4:064x}"),
+        opening_entry(OTHER, 1, f"{5:064x}"),
     ]
 
 
@@ -383,10 +386,12 @@ def log() -> JSON:
     tree = Tree(leaf_hash(entry.to_bytes()) for entry in entries)
     large = tree_of(300)
     return {
-        "description": "The log of an experiment: its entries, proof files of them, and tiles.",
+        "description": "A coordinator's log: entries of two experiments, proof files of them, and tiles.",
         "entries": [
             {
                 "kind": entry.kind.value,
+                "experiment": entry.experiment,
+                "round": entry.round_number,
                 "digest": entry.digest,
                 "bytes": entry.to_bytes().hex(),
                 "leaf": leaf_hash(entry.to_bytes()).hex(),
@@ -396,7 +401,6 @@ def log() -> JSON:
         "proofs": [
             {
                 "log": TERMS.to_content(),
-                "experiment": EXPERIMENT,
                 "origin": ORIGIN,
                 "index": index,
                 "size": size,
@@ -449,7 +453,7 @@ def bad_log() -> JSON:
         "extra data": ("malformed", good.replace("index", "extra AAAA\nindex", 1)),
         "no index": ("malformed", file(hashes[0], hashes[1:])),
         "an index with a zero before it": ("malformed", file("index 03", hashes)),
-        "another index": ("malformed", file("index 4", hashes)),
+        "another index": ("proof", file("index 4", hashes)),
         "a line that is no hash": ("malformed", file(head, [*hashes, "AAAA"])),
         "no empty line": ("malformed", good.replace("\n\n", "\n", 1)),
         "no checkpoint": ("malformed", file(head, hashes, "")),
@@ -462,10 +466,8 @@ def bad_log() -> JSON:
         "the witnesses left out": ("signature", good[: good.index("\u2014 w0")]),
     }
     return {
-        "description": "What is no entry, proof file, path or bundle; `good` is a proof file of `entry` at `index`.",
+        "description": "What is no entry, proof file, path or bundle; `good` is a proof file of `entry`.",
         "log": TERMS.to_content(),
-        "experiment": EXPERIMENT,
-        "index": 3,
         "entry": entry,
         "now": 1000 * NOW_S,
         "good": good,
@@ -475,11 +477,19 @@ def bad_log() -> JSON:
                 "nothing": "",
                 "no line feed": entry[:-1],
                 "two line feeds": entry + "\n",
-                "capital letters": entry.replace("3\n", "A\n"),
-                "two spaces": entry.replace(" ", "  "),
-                "another type": entry.replace("manifest", "relay-count"),
-                "another version": entry.replace("v1", "v2"),
+                "capital letters": entry.replace("2\n", "A\n"),
+                "two spaces": entry.replace(" ", "  ", 1),
+                "another kind": entry.replace("manifest", "relay-count"),
+                "another version": entry.replace("v2", "v1", 1),
+                "no round": entry.replace(" 2 ", " ", 1),
+                "a round with a zero before it": entry.replace(" 2 ", " 02 ", 1),
+                "round zero": entry.replace(" 2 ", " 0 ", 1),
+                "a round that no experiment has": entry.replace(" 2 ", f" {2**20} ", 1),
+                "an ending with a round": entry.replace("manifest", "ending"),
+                "an experiment with a digest": f"secvm-v2-experiment {EXPERIMENT} {EXPERIMENT}\n",
                 "a digest too short": entry.replace("00", "", 1),
+                "an opening without a digest": f"secvm-v2-opening {EXPERIMENT} 1\n",
+                "a word too many": f"secvm-v2-ending {EXPERIMENT} {EXPERIMENT} {EXPERIMENT}\n",
             }.items()
         ],
         "proofs": [{"why": why, "fault": fault, "file": text} for why, (fault, text) in proofs.items()],

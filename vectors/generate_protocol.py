@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from secvm.crypto import binary_http
+from secvm.crypto import binary_http, kem
+from secvm.crypto.oblivious import OUR_ALGORITHMS
 from secvm.crypto.signing import SigningKey, sign, signed_bytes
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.cover import Cover
-from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.experiment import Experiment
-from secvm.learning.losses import Loss
 from secvm.learning.package import (
     Cohort,
     NullPackage,
@@ -31,7 +28,6 @@ from secvm.learning.package import (
 from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
-from secvm.protocol.cover_terms import CoverTerms
 from secvm.protocol.documents import Fields, encode_document
 from secvm.protocol.ending import Ending, Why, make_ending
 from secvm.protocol.experiment_document import (
@@ -46,17 +42,20 @@ from secvm.protocol.experiment_document import (
 from secvm.protocol.log import LogTerms, Witness
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.problems import PROBLEMS
-from secvm.protocol.receipts import encode_receipt
-from secvm.protocol.received import bucket_bits, bucket_of, receipt, received_root, side_by_side
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
-from secvm.protocol.tokens import TokenTerms, with_token
 from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]
 COORDINATOR, SECOND, RELAY, STRANGER = (SigningKey(bytes([i]) * 32) for i in (1, 2, 3, 4))
 ID = ExperimentId(bytes(range(16)))
 START = 1_767_225_600_000
+#: The first and the last of each range of characters that no text holds (§10), but for halves of surrogate pairs, which
+#: no bytes of UTF-8 have.
+UNPRINTABLE = (
+    "\x00\x1f\x7f\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028\u202e\u2060\u206f\ue000\uf8ff\ufeff\ufff9\ufffb"
+    "\U0001bca0\U0001bca3\U0001d173\U0001d17a\U000e0000\U0010ffff"
+)
 
 
 def told(package: Package) -> JSON:
@@ -165,26 +164,9 @@ def document(**changes: Any) -> ExperimentDocument:
     return ExperimentDocument(**{**fields, **changes})
 
 
-def covered(**changes: Any) -> ExperimentDocument:
-    """A small experiment with cover. Its noise is too little for what it claims, which is not for a reader to see."""
-    asked: JSON = {"n_bins": 10, "labels": ("a", "b"), "features_per_person": 4, **changes}
-    plain = Experiment(**asked)
-    labels, share = len(plain.labels), Fraction(7, 10)
-    cover = Cover(
-        train=CoverNoise(cells=2 * plain.models.n_models * 11, share=Fraction(1, 30), odds=Fraction(9, 4), cap=12),
-        participation=CoverNoise(cells=2 * labels, share=Fraction(1), odds=Fraction(7, 20), cap=9),
-        test=None
-        if plain.loss.regression
-        else CoverNoise(cells=labels**2, share=Fraction(1, 8), odds=Fraction(3, 2), cap=6),
-        real_cap=5,
-        train_share=share,
-    )
-    return document(
-        experiment=replace(plain, cover=cover, budget=cover.budget),
-        train_share=share,
-        relays=(Relay(url="https://relay.example/", key=RELAY.public, mode="round"),),
-        privacy=CoverTerms(epsilon=Fraction(2), delta=Fraction(1, 10**6), participants=1000, gamma=Fraction(1, 2)),
-    )
+def counted_document(**changes: Any) -> ExperimentDocument:
+    """The same with a relay that counts every round."""
+    return document(relays=(Relay(url="https://relay.example/", key=RELAY.public, mode="round"),), **changes)
 
 
 def log_terms(count: int = 3, *, first: int = 11) -> JSON:
@@ -204,14 +186,14 @@ def twin(terms: JSON) -> JSON:
     return {**terms["witnesses"][0], "name": "twin.example"}
 
 
-def experiment_document() -> JSON:
+def plain_experiment_document() -> JSON:
     """Published experiments as bytes."""
     swift = Experiment(
         n_bins=3000,
-        labels=("Größe", '"\\\n\u2028', "🙂"),
+        labels=("Größe", '"\\/\u00a0', "👩\u200d🚀", "می\u200cخواهم"),
         rule=Swift(),
         thinning=Thinning(rho=Fraction(3)),
-        class_weights=(Fraction(1), Fraction(1, 2), Fraction(0)),
+        class_weights=(Fraction(1), Fraction(1, 2), Fraction(0), Fraction(2)),
         multiclass="ovo",
         features_per_person=100,
         budget=300,
@@ -221,7 +203,7 @@ def experiment_document() -> JSON:
         "the smallest": document(),
         "beacons, several keys, hours of the day, other letters": document(
             experiment=swift,
-            question="Größe?\t\u0001\u007f",
+            question="Größe?\u2027\ufffd",
             binning=HashedBins(bins=3000, hashes=2, beacons=(Beacon("drand-quicknet", 7), Beacon("nist-2.0", 2**52))),
             windows=Windows(
                 length_s=3600, grace_s=0, first_opening=0, hours=((7, 9), (18, 24)), time_zone="Europe/Berlin"
@@ -242,15 +224,10 @@ def experiment_document() -> JSON:
         ),
         "relays that tell their mode": document(
             relays=tuple(
-                Relay(url=f"https://{mode}.example/", key=RELAY.public, mode=mode)
-                for mode in ("forward", "interval", "round")
+                Relay(url=f"https://{mode}.example/", key=RELAY.public, mode=mode) for mode in ("forward", "round")
             )
         ),
-        "cover": covered(),
-        "cover, a number as the label, thinned": covered(
-            labels=("n",), loss=Loss("epsilon-insensitive"), rule=Swift(), thinning=Thinning(rho=Fraction(2))
-        ),
-        "anonymous tokens": document(tokens=TokenTerms(issuer="https://relay.example/r")),
+        "keys of MLKEM768-X25519": document(kem=kem.MLKEM768_X25519),
     }
     return {
         "description": "Experiments as published: canonical text, its SHA-256, and the id that packages carry.",
@@ -266,11 +243,9 @@ def experiment_document() -> JSON:
     }
 
 
-def bad_experiment_documents() -> JSON:
+def bad_plain_experiment_documents() -> JSON:
     """Texts that are no published experiment."""
     good = document().data.decode()
-
-    with_cover = covered().data.decode()
 
     def put(path: str, value: object, text: str = good) -> str:
         content: Any = json.loads(text)
@@ -281,12 +256,7 @@ def bad_experiment_documents() -> JSON:
         inner[name] = value
         return encode_document(content).decode()
 
-    def hide(path: str, value: object) -> str:
-        return put(path, value, with_cover)
-
-    told = json.loads(with_cover)
-    relay, privacy = told["relays"][0], told["privacy"]
-    less = {name: value for name, value in privacy.items() if name != "real_cap"}
+    relay = json.loads(good)["relays"][0]
     inputs = {
         "a line feed at the end": good + "\n",
         "a space": good.replace(":", ": ", 1),
@@ -294,12 +264,18 @@ def bad_experiment_documents() -> JSON:
         "a key twice": good.replace('"floor":3', '"floor":3,"floor":3'),
         "a float": good.replace('"floor":3', '"floor":3.0'),
         "an escape that is not needed": good.replace("words", "\\u0077ords", 1),
-        "tokens that are none": put("tokens", None),
-        "tokens without an issuer": put("tokens", {}),
-        "tokens over http": put("tokens", {"issuer": "http://relay.example/r"}),
+        "tokens with one relay": put("tokens", True),
+        "a KEM that is told although it is X25519": put("kem", kem.X25519),
+        "a KEM that nobody has": put("kem", 16),
+        "a KEM that is null": put("kem", None),
         "an unknown key": put("x", None),
         "an unknown key inside": put("windows.x", None),
         "an unknown constant of the rule": put("learning.rule.constants.x", "1"),
+        **{f"U+{ord(letter):04X} in the title": put("title", f"a{letter}b") for letter in UNPRINTABLE},
+        "a line feed in the question": put("question", "one\ntwo"),
+        "a direction mark in the description": put("features.description", "\u200fWords"),
+        "a carriage return in the gateway's note": put("gateway_note", "one\r"),
+        "an escape in a label": put("learning.labels", ["a", "b\u001b[8m"]),
         "another type": put("type", MANIFEST_TYPE),
         "a log that is no object": put("log", "log"),
         "a log without witnesses": put("log", log_terms() | {"witnesses": [], "quorum": 0}),
@@ -313,7 +289,8 @@ def bad_experiment_documents() -> JSON:
         "a relay's key as the log's": put("log", log_terms() | {"key": RELAY.public.data.hex()}),
         "a log's name with its scheme": put("log", log_terms() | {"name": "https://log.example"}),
         "an unknown key of the log": put("log", log_terms() | {"x": None}),
-        "a privacy of which nothing is known yet": put("privacy", {"kind": "cover"}),
+        "a privacy that is not null": put("privacy", {"kind": "plain"}),
+        "two relays' cover in a document for one": put("privacy", {"kind": "relays"}),
         "neither salt nor beacons": put("binning.salt", None),
         "both salt and beacons": put("binning.beacons", [{"chain": "nist-2.0", "round": 1}]),
         "a ratio not in lowest terms": put("train_share", "14/20"),
@@ -321,9 +298,13 @@ def bad_experiment_documents() -> JSON:
         "a share above one": put("train_share", "3/2"),
         "no budget": put("learning.budget", None),
         "no coordinator": put("coordinator_keys", []),
+        "a coordinator whose key anybody can sign for": put("coordinator_keys", ["01" + "00" * 31]),
+        "a relay whose key anybody can sign for": put("relays", [{"key": "00" * 32, "url": "https://relay.example/"}]),
         "more signatures asked for than keys": put("threshold", 2),
         "no relay, and no test": put("relays", []),
-        "a relay without encryption, and no test": put("relays", [{"key": "00" * 32, "url": "http://relay.example/"}]),
+        "a relay without encryption, and no test": put(
+            "relays", [{"key": STRANGER.public.data.hex(), "url": "http://relay.example/"}]
+        ),
         "hours that overlap": put("windows.hours", [[8, 12], [10, 14]]),
         "a zone that is a path": put("windows.time_zone", "/etc/localtime"),
         "rounds trimmed by an even number": put("learning.robust", {"clip": None, "trim": 2}),
@@ -332,27 +313,6 @@ def bad_experiment_documents() -> JSON:
         "a default of the rule left out": put("learning.rule.constants", {"lambda": "1/10000"}),
         "a mode that no relay has": put("relays", [relay | {"mode": "mix"}]),
         "a mode that is null": put("relays", [relay | {"mode": None}]),
-        "a privacy of another kind": put("privacy", {"kind": "noise"}),
-        "plain with an ε": put("privacy", {"epsilon": "1", "kind": "plain"}),
-        "cover without a cap on own units": hide("privacy", less),
-        "cover with its cells told": hide("privacy.train", privacy["train"] | {"cells": 22}),
-        "cover with odds that are a number": hide("privacy.train.odds", 2),
-        "cover with odds not in lowest terms": hide("privacy.train.odds", "18/8"),
-        "cover with no odds": hide("privacy.train.odds", "0"),
-        "cover with a share below zero": hide("privacy.test.share", "-1/8"),
-        "cover without test cells, where labels are tested": hide("privacy.test", None),
-        "cover that is more than B": hide("privacy.train.cap", 13),
-        "cover for nobody": hide("privacy.participants", 0),
-        "cover of nobody who is honest": hide("privacy.gamma", "1/1001"),
-        "cover with γ above one": hide("privacy.gamma", "2"),
-        "cover with δ of one": hide("privacy.delta", "1"),
-        "cover with ε of zero": hide("privacy.epsilon", "0"),
-        "cover of values": hide("features.presence", False),
-        "cover of any number of features": hide("learning.features_per_participant", None),
-        "cover and a relay that tells no mode": hide("relays", [{"key": relay["key"], "url": relay["url"]}]),
-        "cover and a relay that holds only for an interval": hide("relays", [relay | {"mode": "interval"}]),
-        "cover and two relays": hide("relays", [relay, relay | {"url": "https://two.example/"}]),
-        "cover and a floor below the number of labels": hide("floor", 1),
     }
     return {
         "description": "Texts that must be refused as an experiment; `good` is one that must be taken.",
@@ -384,6 +344,33 @@ def envelope() -> JSON:
                 "bytes": sign(payload, purpose=purpose, keys=keys).hex(),
             }
             for payload, purpose, keys in inputs
+        ],
+    }
+
+
+def bad_public_keys() -> JSON:
+    """Ed25519 keys that bind nobody, and second spellings."""
+    p = 2**255 - 19
+    order_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+    inputs = {
+        "order 1": 1,
+        "order 2": p - 1,
+        "order 4": 0,
+        "order 8": order_8,
+        "order 8, the other y": p - order_8,
+        "order 4, y not reduced": p,
+        "order 1, y not reduced": p + 1,
+        "the smallest y not reduced of a point of large order": p + 3,
+        "the largest y not reduced": p + 18,
+    }
+    signs = {"": 0, ", x negative": 2**255}
+    return {
+        "description": "Ed25519 public keys that must be refused wherever one is named; `good` must be taken.",
+        "good": STRANGER.public.data.hex(),
+        "cases": [
+            {"why": why + also, "public_key": (y | sign).to_bytes(32, "little").hex()}
+            for why, y in inputs.items()
+            for also, sign in signs.items()
         ],
     }
 
@@ -421,7 +408,7 @@ def bad_envelopes() -> JSON:
 def tally() -> Tally:
     """What round 1 counted."""
     return (
-        document()
+        counted_document()
         .experiment.empty_tally()
         .count(
             [
@@ -433,15 +420,21 @@ def tally() -> Tally:
     )
 
 
+def gateway_keys(kem_id: int = kem.X25519, *pairs: tuple[int, int]) -> bytes:
+    """What a manifest tells of its one gateway key; bytes alone, since a vector needs no key that opens."""
+    algorithms = b"".join(number.to_bytes(2, "big") for pair in pairs or (OUR_ALGORITHMS,) for number in pair)
+    public = bytes(range(9, 41)) if kem_id == kem.X25519 else kem.HybridPrivateKey(bytes(32)).public_key.to_bytes()
+    one = bytes([7]) + kem_id.to_bytes(2, "big") + public + len(algorithms).to_bytes(2, "big") + algorithms
+    return len(one).to_bytes(2, "big") + one
+
+
 def rounds() -> list[RoundManifest]:
     """Two rounds and an abandoned one after them, then one more."""
-    of, counted = document(), tally()
+    of, counted = counted_document(), tally()
     state = of.experiment.start()
     made: list[RoundManifest] = []
-    count = RelayCount(epoch=7, clients=8, capsules=40).to_signed_bytes(RELAY)
-    for number, last in enumerate(
-        (None, last_round(counted, relay_count=count, received_root="ef" * 32), last_round(None))
-    ):
+    count = RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(RELAY)
+    for number, last in enumerate((None, last_round(counted, relay_count=count), last_round(None))):
         if number == 1:
             state = of.experiment.step(state, counted)
         made.append(
@@ -451,20 +444,19 @@ def rounds() -> list[RoundManifest]:
                 state=state.to_bytes(),
                 training_weights=of.experiment.rule.training_weights(state).to_bytes(),
                 evaluation_weights=of.experiment.rule.evaluation_weights(state).to_bytes(),
-                gateway_keys=bytes(range(45)),
+                gateway_keys=gateway_keys(),
                 before=made[-1] if made else None,
                 last=last,
-                token_key=b"token" if number == 2 else None,
             )
         )
     return made
 
 
-def manifest() -> JSON:
+def plain_manifest() -> JSON:
     """Manifests that follow each other, and the tally that one of them names."""
     return {
         "description": "Rounds of the experiment, each accepted after the one before; and round 1's tally.",
-        "experiment": document().data.decode(),
+        "experiment": counted_document().data.decode(),
         "tally": encode_tally(tally()).hex(),
         "cases": [
             {
@@ -478,10 +470,12 @@ def manifest() -> JSON:
     }
 
 
-def bad_manifests() -> JSON:
+def bad_plain_manifests() -> JSON:
     """Manifests that a device must not believe after round 1."""
     first, second, _ = rounds()
-    relay = last_round(tally(), relay_count=RelayCount(epoch=7, clients=8, capsules=40).to_signed_bytes(STRANGER))
+    relay = last_round(
+        tally(), relay_count=RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(STRANGER)
+    )
 
     def put(**fields: object) -> bytes:
         return encode_document({**json.loads(second.data), **fields})
@@ -504,6 +498,20 @@ def bad_manifests() -> JSON:
         "an abandoned round that changed the state": ("inconsistent", replace(second, last=last_round(None)).data),
         "a round beyond the last": ("inconsistent", put(round=31)),
         "a quota below the budget": ("inconsistent", put(quota=4)),
+        **{
+            why: ("inconsistent", replace(second, gateway_keys=keys).data)
+            for why, keys in {
+                "no gateway key": b"",
+                "two gateway keys": gateway_keys() + gateway_keys(),
+                "a gateway key of another KEM": gateway_keys(kem.MLKEM768_X25519),
+                "a gateway key of another KEM before it": gateway_keys(kem.MLKEM768_X25519) + gateway_keys(),
+                "a gateway key of a KEM that nobody has before it": b"\0\7\7\xff\xffABCD" + gateway_keys(),
+                "a gateway key with two pairs of algorithms": gateway_keys(kem.X25519, (1, 3), OUR_ALGORITHMS),
+                "a gateway key with another pair of algorithms": gateway_keys(kem.X25519, (1, 3)),
+                "something after the gateway key": gateway_keys() + b"\0",
+            }.items()
+        },
+        "a counted round without the relay's count": ("inconsistent", replace(second, last=last_round(tally())).data),
         "a stranger's count as the relay's": ("signature", replace(second, last=relay).data),
         "a second manifest for round 1": ("equivocation", replace(first, state="00" * 32).data),
     }
@@ -524,7 +532,7 @@ def bad_manifests() -> JSON:
     ]
     return {
         "description": "Manifests that must be refused after `last` (round 1) was accepted; `good` must be taken.",
-        "experiment": document().data.decode(),
+        "experiment": counted_document().data.decode(),
         "last": first.signed([COORDINATOR]).hex(),
         "good": good.hex(),
         "cases": cases,
@@ -533,7 +541,7 @@ def bad_manifests() -> JSON:
 
 def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
     """Endings after each of the rounds, and before the first."""
-    of, (first, second, _) = document(), rounds()
+    of, (first, second, _) = counted_document(), rounds()
     start = of.experiment.start()
     state = of.experiment.step(start, tally())
 
@@ -549,9 +557,10 @@ def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
             **more,
         )
 
+    count = RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(RELAY)
     return {
         "finished after round 1": (
-            ending(Why.FINISHED, first, last=last_round(tally(), received_root="ef" * 32)),
+            ending(Why.FINISHED, first, last=last_round(tally(), relay_count=count)),
             first,
         ),
         "stopped after round 2, which was abandoned": (ending(Why.STOPPED, second, last=last_round(None)), second),
@@ -559,11 +568,11 @@ def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
     }
 
 
-def ending() -> JSON:
+def plain_ending() -> JSON:
     """How experiments end."""
     return {
         "description": "Endings of the experiment, each accepted after the manifest `last`, or after none.",
-        "experiment": document().data.decode(),
+        "experiment": counted_document().data.decode(),
         "cases": [
             {
                 "note": note,
@@ -577,11 +586,11 @@ def ending() -> JSON:
     }
 
 
-def bad_endings() -> JSON:
+def bad_plain_endings() -> JSON:
     """Endings that a device must not believe after round 1."""
     first, second, _ = rounds()
     made = endings()["finished after round 1"][0]
-    count = RelayCount(epoch=7, clients=8, capsules=40).to_signed_bytes(STRANGER)
+    count = RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(STRANGER)
 
     def put(**fields: object) -> bytes:
         return encode_document({**json.loads(made.data), **fields})
@@ -599,6 +608,7 @@ def bad_endings() -> JSON:
         "another manifest": ("inconsistent", put(manifest=second.digest)),
         "an abandoned round that changed the state": ("inconsistent", replace(made, last=last_round(None)).data),
         "no round, though one was accepted": ("inconsistent", put(round=0, manifest=None, last=None)),
+        "a counted round without the relay's count": ("inconsistent", replace(made, last=last_round(tally())).data),
         "a stranger's count as the relay's": (
             "signature",
             replace(made, last=last_round(tally(), relay_count=count)).data,
@@ -618,7 +628,7 @@ def bad_endings() -> JSON:
     ]
     return {
         "description": "Endings that must be refused after `last` (round 1) was accepted; `good` must be taken.",
-        "experiment": document().data.decode(),
+        "experiment": counted_document().data.decode(),
         "last": first.signed([COORDINATOR]).hex(),
         "good": made.signed([COORDINATOR]).hex(),
         "cases": cases,
@@ -681,107 +691,6 @@ def problems() -> JSON:
     }
 
 
-def received() -> JSON:
-    """Digests of received capsules, the root over them, and receipts."""
-    cases = []
-    for count in (0, 1, 2, 31, 32, 33, 64, 65, 200):
-        # One bucket has more than its share, and the last ones are empty.
-        capsules = [f"capsule {i}".encode() for i in range(count)]
-        digests = sorted(
-            hashlib.sha256(capsule).digest() if i % 5 else b"\0\0" + hashlib.sha256(capsule).digest()[2:]
-            for i, capsule in enumerate(capsules)
-        )
-        packed = side_by_side(digests)
-        told = digests[count // 3] if digests else None
-        proof = None if told is None else receipt(packed, told)
-        cases.append(
-            {
-                "count": count,
-                "digests": packed.hex(),
-                "bits": bucket_bits(count),
-                "root": received_root(packed).hex(),
-                "digest": None if told is None else told.hex(),
-                "bucket": None if proof is None else proof.bucket.hex(),
-                "path": None if proof is None else [node.hex() for node in proof.path],
-                "index": None if told is None else bucket_of(told, bucket_bits(count)),
-                "receipt": None if proof is None else encode_receipt(proof).hex(),
-            }
-        )
-    return {
-        "description": "Digests of the capsules of an epoch, the received root over them, and the receipt of one.",
-        "cases": cases,
-    }
-
-
-def bad_receipts() -> JSON:
-    """Receipts that must be refused."""
-    digests = sorted(hashlib.sha256(f"capsule {i}".encode()).digest() for i in range(70))
-    packed = side_by_side(digests)
-    root, digest = received_root(packed), digests[40]
-    good = receipt(packed, digest)
-    bucket, path = good.bucket, list(good.path)
-    other = receipt(packed, digests[0])
-    in_bucket = [bucket[at : at + 32] for at in range(0, len(bucket), 32)]
-    swapped = b"".join([in_bucket[1], in_bucket[0], *in_bucket[2:]])
-    whole = hashlib.sha256(b"\x00" + packed).digest()
-    inputs: dict[str, tuple[bytes, bytes, bytes, list[bytes]]] = {
-        "another root": (bytes(32), digest, bucket, path),
-        "a digest that was not received": (root, bytes([digest[0]]) + bytes(31), bucket, path),
-        "a digest too short": (root, digest[:31], bucket, path),
-        "the bucket of another digest": (root, digest, other.bucket, list(other.path)),
-        "a digest left out of the bucket": (root, digest, bucket.replace(in_bucket[0], b"", 1), path),
-        "half a digest in the bucket": (root, digest, bucket[:-1], path),
-        "an empty bucket": (root, digest, b"", path),
-        "a bucket not in order": (root, digest, swapped, path),
-        "a digest twice in the bucket": (root, digest, in_bucket[0] + bucket, path),
-        "a path too short": (root, digest, bucket, path[:-1]),
-        "a path too long": (root, digest, bucket, [*path, bytes(32)]),
-        "a path of 33 nodes": (root, digest, digest, [bytes(32)] * 33),
-        "a path in the wrong order": (root, digest, bucket, path[::-1]),
-        "half a node in the path": (root, digest, bucket, [path[0][:16], *path[1:]]),
-        "no path at all, and all digests": (root, digest, packed, []),
-        "digests of other buckets, under a root made for them": (
-            hashlib.sha256(b"\x01" + bytes(32) + whole).digest(),
-            digests[-1],
-            packed,
-            [bytes(32)],
-        ),
-    }
-    served = encode_receipt(good)
-    encodings = {
-        "nothing": b"",
-        "no bytes after k": served[:1],
-        "a byte too few": served[:-1],
-        "a byte too many": served + b"\0",
-        "a k of 33": bytes([33]) + bytes(32 * 33),
-        "a k beyond its nodes": bytes([5]) + bytes(32 * 4),
-        "a bucket not in order": served[: 1 + 32 * len(path)] + swapped,
-        "a digest twice in the bucket": served[: 1 + 32 * len(path)] + in_bucket[0] + bucket,
-        "digests of two buckets": served[: 1 + 32 * len(path)] + packed,
-    }
-    return {
-        "description": "Receipts that must be refused; `good` is one that must be taken.",
-        "encodings": [{"why": why, "bytes": data.hex()} for why, data in encodings.items()],
-        "good": {
-            "receipt": served.hex(),
-            "root": root.hex(),
-            "digest": digest.hex(),
-            "bucket": bucket.hex(),
-            "path": [node.hex() for node in path],
-        },
-        "cases": [
-            {
-                "why": why,
-                "root": root_.hex(),
-                "digest": digest_.hex(),
-                "bucket": bucket_.hex(),
-                "path": [node.hex() for node in path_],
-            }
-            for why, (root_, digest_, bucket_, path_) in inputs.items()
-        ],
-    }
-
-
 def sealed_requests() -> JSON:
     """What stands under the seals of requests and answers."""
     package = encode(AddressedPackage(ID, 258, TrainPackage(model=259, bin_index=66_051, sign=1)))
@@ -810,8 +719,7 @@ def sealed_requests() -> JSON:
     return {
         "description": "Packages and fetches as binary HTTP, and their answers, before they are sealed.",
         "packages": [
-            {"package": content.hex(), "request": package_request(content).hex()}
-            for content in (package, with_token(package, bytes(range(64))))
+            {"package": package.hex(), "request": package_request(package).hex()},
         ],
         "others": [
             {"package": package.hex(), "request": binary_http.encode_request(strange).hex()},
@@ -843,7 +751,9 @@ def sealed_requests() -> JSON:
 FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
-        *(packages, experiment_document, envelope, manifest, ending, schedule, problems, received, sealed_requests),
-        *(bad_encodings, bad_experiment_documents, bad_envelopes, bad_manifests, bad_endings, bad_receipts),
+        *(packages, envelope, schedule, problems, sealed_requests),
+        *(plain_experiment_document, plain_manifest, plain_ending),
+        *(bad_encodings, bad_public_keys, bad_envelopes),
+        *(bad_plain_experiment_documents, bad_plain_manifests, bad_plain_endings),
     )
 }

@@ -50,14 +50,13 @@ def exchange(inputs: tuple[str, ...], blinds: tuple[str, ...], nonce: str) -> JS
     }
 
 
-def batch(epoch: int, count: int) -> JSON:
+def batch(seed: bytes, count: int) -> JSON:
     """One issuance, from the device's seed to its tokens."""
-    key, asked = TokenKey.of_epoch(SEED, epoch, quick=False), TokenBatch(BATCH_SEED, count)
+    key, asked = TokenKey.of_round(seed, quick=False), TokenBatch(BATCH_SEED, count)
     request = asked.request(key.public)
     answer = issue(key, request, lambda _count: bytes.fromhex(RFC_BATCH_NONCE))
     return {
-        "issuer_seed": SEED.hex(),
-        "epoch": epoch,
+        "round_seed": seed.hex(),
         "token_key": key.public.hex(),
         "batch_seed": BATCH_SEED.hex(),
         "count": count,
@@ -73,13 +72,13 @@ def tokens() -> JSON:
     return {
         "description": "Anonymous tokens: RFC 9497's vectors of VOPRF(ristretto255, SHA-512), and batches of tokens.",
         "voprf": [exchange(*case) for case in RFC_CASES],
-        "batches": [batch(0, 1), batch(7, 3), batch(2**40, 3)],
+        "batches": [batch(SEED, 1), batch(bytes(32), 3)],
     }
 
 
 def bad_tokens() -> JSON:
     """What must be refused."""
-    good, other = batch(7, 3), batch(8, 3)
+    good, other = batch(SEED, 3), batch(bytes(32), 3)
     request, answer, token = good["request"], good["answer"], good["tokens"][0]
     elements = {
         "half an element": "e2f2ae0a6abc4e71a884a961c500515f",
@@ -114,7 +113,7 @@ def bad_tokens() -> JSON:
             for why, data in answers.items()
         ],
         "requests": [
-            {"why": why, "issuer_seed": good["issuer_seed"], "epoch": 7, "request": data}
+            {"why": why, "round_seed": good["round_seed"], "request": data}
             for why, data in {
                 "a key alone": request[:64],
                 "half an element": request[:-32],
@@ -124,9 +123,9 @@ def bad_tokens() -> JSON:
             }.items()
         ],
         "tokens": [
-            {"why": why, "issuer_seed": good["issuer_seed"], "epoch": 7, "token": data}
+            {"why": why, "round_seed": good["round_seed"], "token": data}
             for why, data in {
-                "of another epoch": other["tokens"][0],
+                "of another round": other["tokens"][0],
                 "a nonce alone": token[:64],
                 "one byte more": token + "00",
                 "another nonce": good["tokens"][1][:64] + token[64:],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.merkle import Frontier, Tree, leaf_hash
+from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.learning.aggregate.descent import Pegasos, State, Swift
@@ -21,12 +21,13 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
 from secvm.protocol.ending import Ending, Why, make_ending
-from secvm.protocol.evidence import Evidence, Kind, entry_of, first_frontier
+from secvm.protocol.evidence import Evidence, Kind, LoggedEntry
 from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
-from secvm.protocol.log import LogTerms, Witness, experiment_entry
+from secvm.protocol.log import LogTerms, Witness
+from secvm.protocol.log_entries import Entry, experiment_entry, manifest_entry
 from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.received import received_root
 from secvm.protocol.trusted_rounds import Served, TrustedRounds, tallies_named
 
 JSON = dict[str, Any]
@@ -47,7 +48,7 @@ EXPERIMENTS = {
 
 @dataclass
 class History:
-    """A coordinator with a log, and all that it has published."""
+    """A coordinator with a log, and all that it has published of one experiment. Before each entry stands another's."""
 
     document: ExperimentDocument
     manifests: list[RoundManifest] = field(default_factory=list)
@@ -55,12 +56,23 @@ class History:
     tallies: dict[str, bytes] = field(default_factory=dict)
     states: list[State] = field(default_factory=list)
     tree: Tree = field(default_factory=Tree)
+    lines: list[bytes] = field(default_factory=list)
     last: LastRound | None = None
 
     def __post_init__(self) -> None:
         self.envelope = publish(self.document, keys=(COORDINATOR,))
         self.state = self.document.experiment.start()
-        self.tree.append(leaf_hash(experiment_entry(self.document.digest).to_bytes()))
+        self.append(experiment_entry(self.document.digest))
+
+    def append(self, entry: Entry) -> None:
+        """An entry, after one of another experiment."""
+        for one in (experiment_entry(f"{len(self.lines):064x}"), entry):
+            self.lines.append(one.to_bytes())
+            self.tree.append(leaf_hash(self.lines[-1]))
+
+    def size_at(self, told: RoundManifest | Ending) -> int:
+        """Of the log when this was its newest entry."""
+        return self.lines.index(entry_of(told).to_bytes()) + 1
 
     @property
     def now(self) -> int:
@@ -84,17 +96,15 @@ class History:
         made = replace(made, **changes)
         self.manifests.append(made)
         self.states.append(self.state)
-        self.tree.append(leaf_hash(entry_of(made).to_bytes()))
+        self.append(entry_of(made))
 
     def conclude(self, tally: Tally | None) -> None:
-        root = received_root(b"").hex()
         if tally is None:
-            self.last = last_round(None, received_root=root)
+            self.last = last_round(None)
             return
         packages = sum(int(part.sum()) for part in (tally.plus, tally.minus, tally.participants, tally.cells))
-        epoch = self.manifests[-1].opens_at // PERIOD_MS
-        count = RelayCount(epoch, clients=20, capsules=packages).to_signed_bytes(RELAY)
-        self.last = last_round(tally, relay_count=count, received_root=root)
+        count = RelayCount(self.manifests[-1].opens_at, clients=20, capsules=packages).to_signed_bytes(RELAY)
+        self.last = last_round(tally, relay_count=count)
         assert self.last.tally is not None
         self.tallies[self.last.tally] = encode_tally(tally)
         self.state = self.document.experiment.step(self.state, tally)
@@ -110,27 +120,31 @@ class History:
             before=self.manifests[-1],
             last=self.last,
         )
-        self.tree.append(leaf_hash(entry_of(self.ending).to_bytes()))
+        self.append(entry_of(self.ending))
 
     def checkpoint(self, size: int, now: int, witnesses: tuple[int, ...] = (0, 2)) -> SignedCheckpoint:
         terms = self.document.log
         assert terms is not None
-        log = terms.log_key(self.document.digest)
+        log = terms.log_key
         made = Checkpoint(log.name, size, self.tree.root(size))
         lines = [made.cosign(WITNESSES[i], name=f"w{i}.example", time_s=now // 1000 - i) for i in witnesses]
         return read_checkpoint(made.sign(LOG), log=log).cosigned(*lines)
 
-    def proof(self, index: int, signed: SignedCheckpoint) -> bytes:
+    def logged(self, index: int, size: int | None = None) -> LoggedEntry:
+        """An entry with its proof, under a checkpoint that nobody has cosigned."""
+        signed = self.checkpoint(self.tree.size if size is None else size, self.now, ())
         path = self.tree.inclusion_proof(index, signed.checkpoint.size)
-        return LogProof(index, path, signed.data).to_bytes()
+        return LoggedEntry(self.lines[index], LogProof(index, path, signed.data).to_bytes())
 
     def served(self, first: int) -> Served:
         """From this round on."""
         told: list[RoundManifest | Ending] = [*self.manifests[first - 1 :]]
         told += [] if self.ending is None else [self.ending]
+        since = 0 if first == 1 else self.size_at(self.manifests[first - 2])
         return Served(
             manifests=tuple(one.signed([COORDINATOR]) for one in self.manifests[first - 1 :]),
-            proof=self.proof(self.tree.size - 1, self.checkpoint(self.tree.size, self.now)),
+            checkpoint=self.checkpoint(self.tree.size, self.now).data,
+            lines=tuple(self.lines[since:]),
             tallies={name: self.tallies[name] for name in tallies_named(told)},
             ending=None if self.ending is None else self.ending.signed([COORDINATOR]),
         )
@@ -150,7 +164,7 @@ def history(name: str, rounds: int, **changes: Any) -> History:
         "train_share": Fraction(1, 2),
         "rounds": 9,
         "coordinator_keys": (COORDINATOR.public,),
-        "relays": (Relay(url="https://relay.example/", key=RELAY.public),),
+        "relays": (Relay(url="https://relay.example/", key=RELAY.public, mode="round"),),
         "log": LogTerms(
             name="log.example",
             key=LOG.public,
@@ -194,10 +208,11 @@ def look(of: History, first: int) -> JSON:
         "now": of.now,
         "manifests": [one.hex() for one in served.manifests],
         "ending": None if served.ending is None else served.ending.hex(),
-        "proof": served.proof.decode(),
+        "checkpoint": served.checkpoint.decode(),
+        "lines": [line.decode() for line in served.lines],
         "tallies": {name: blob.hex() for name, blob in served.tallies.items()},
-        "size": trusted.frontier.size,
-        "hashes": [found.hex() for found in trusted.frontier.hashes],
+        "size": trusted.log.frontier.size,
+        "hashes": [found.hex() for found in trusted.log.frontier.hashes],
         "state": checked.model.names[0],
         "training_weights": checked.model.names[1],
         "evaluation_weights": checked.model.names[2],
@@ -237,8 +252,19 @@ def bad_trusted() -> JSON:
     of = history("pegasos", 4)
     good = of.served(3)
 
+    size, since = of.tree.size, of.tree.size - len(good.lines)
+
     def with_checkpoint(signed: SignedCheckpoint) -> Served:
-        return replace(good, proof=of.proof(signed.checkpoint.size - 1, signed))
+        return replace(good, checkpoint=signed.data, lines=tuple(of.lines[since : signed.checkpoint.size]))
+
+    def with_entry(entry: Entry, *, at: int | None = None) -> Served:
+        """The log with a further entry, at the end or in the place of this one, cosigned like the honest one."""
+        other = history("pegasos", 4)
+        place = len(other.lines) if at is None else at
+        lines = [*other.lines[:place], entry.to_bytes(), *other.lines[place + 1 :]]
+        other.tree, other.lines = Tree(map(leaf_hash, lines)), lines
+        signed = other.checkpoint(len(lines), of.now)
+        return replace(good, checkpoint=signed.data, lines=tuple(lines[since:]))
 
     def changed(**changes: Any) -> Served:
         """The fourth manifest with these changes, logged and cosigned like the honest one."""
@@ -247,11 +273,28 @@ def bad_trusted() -> JSON:
         other.announce(**changes)
         return other.served(3)
 
-    fork = history("pegasos", 4)
-    fork.tree = Tree(fork.tree.node(0, i) for i in (0, 1, 2, 4, 3))
-    late = of.checkpoint(5, of.now - 3_700_000)
+    digest = of.document.digest
+    late = of.checkpoint(size, of.now - 3_700_000)
     cases: dict[str, tuple[str, Served]] = {
-        "no proof": ("malformed", replace(good, proof=b"")),
+        "no checkpoint": ("malformed", replace(good, checkpoint=b"")),
+        "a line is missing": ("malformed", replace(good, lines=good.lines[1:])),
+        "a line too many": ("malformed", replace(good, lines=(*good.lines, good.lines[0]))),
+        "a line that is none": ("malformed", replace(good, lines=(b"line\n", *good.lines[1:]))),
+        "lines in another order": ("proof", replace(good, lines=good.lines[::-1])),
+        "an entry that was logged before": ("proof", with_entry(manifest_entry(digest, 1, "ab" * 32), at=since)),
+        "the experiment again": ("two-entries", with_entry(experiment_entry(digest))),
+        "another manifest of the newest round, logged after it": (
+            "not-in-log",
+            with_entry(manifest_entry(digest, 4, "ab" * 32)),
+        ),
+        "another manifest of the newest round, logged in its place": (
+            "not-in-log",
+            with_entry(manifest_entry(digest, 4, "ab" * 32), at=size - 1),
+        ),
+        "another manifest of the round that is believed": (
+            "not-in-log",
+            with_entry(manifest_entry(digest, 2, "ab" * 32), at=since),
+        ),
         "a manifest is missing": ("malformed", replace(good, manifests=good.manifests[1:])),
         "the tally is missing": ("malformed", replace(good, tallies={})),
         "a tally of other bytes": ("malformed", replace(good, tallies=dict.fromkeys(good.tallies, b"tally"))),
@@ -259,16 +302,15 @@ def bad_trusted() -> JSON:
             "signature",
             replace(good, manifests=(good.manifests[0], of.manifests[3].signed([STRANGER]))),
         ),
-        "one witness": ("signature", with_checkpoint(of.checkpoint(5, of.now, (1,)))),
-        "one witness, twice": ("signature", with_checkpoint(of.checkpoint(5, of.now, (1, 1)))),
+        "one witness": ("signature", with_checkpoint(of.checkpoint(size, of.now, (1,)))),
+        "one witness, twice": ("signature", with_checkpoint(of.checkpoint(size, of.now, (1, 1)))),
         "cosigned more than an hour ago": ("stale", with_checkpoint(late)),
-        "cosigned in two minutes": ("stale", with_checkpoint(of.checkpoint(5, of.now + 120_000))),
-        "the log of the round before": ("proof", with_checkpoint(of.checkpoint(4, of.now))),
+        "cosigned in two minutes": ("stale", with_checkpoint(of.checkpoint(size, of.now + 120_000))),
+        "the log of the round before": ("proof", with_checkpoint(of.checkpoint(size - 1, of.now))),
         "a log that has grown": (
             "stale round",
             replace(good, manifests=good.manifests[:1]),
         ),
-        "a fork of the log": ("not-in-log", replace(good, proof=fork.proof(4, fork.checkpoint(5, of.now)))),
         "another state": ("bad-document", changed(state="ab" * 32)),
         "a window that is too short": ("bad-document", changed(closes_at=of.manifests[3].closes_at - 1)),
         "a quota below the budget": ("bad-document", changed(quota=4)),
@@ -294,10 +336,18 @@ def bad_trusted() -> JSON:
     other = history("pegasos", 2)
     other.conclude(counted(other, 2))
     assert other.last is not None
-    epoch = other.manifests[-1].opens_at // PERIOD_MS
-    other.last = replace(other.last, relay_count=RelayCount(epoch, 20, 3).to_signed_bytes(RELAY))
+    honest, opened_at = other.last, other.manifests[-1].opens_at
+    other.last = replace(honest, relay_count=RelayCount(opened_at, 20, 3).to_signed_bytes(RELAY))
     other.announce()
     cases["more packages than the relay had capsules"] = ("wrong-counts", other.served(3))
+    for why, count in {
+        "a relay's count of 256 slots ago": RelayCount(opened_at - 256 * PERIOD_MS, 20, 999).to_signed_bytes(RELAY),
+        "no relay's count": None,
+    }.items():
+        other = history("pegasos", 2)
+        other.conclude(counted(other, 2))
+        other.announce(last=replace(honest, relay_count=count))
+        cases[why] = ("bad-document" if count is None else "wrong-counts", other.served(3))
     second = replace(two.manifests[1], quota=9)
     cases["a second manifest for the round"] = (
         "two-documents",
@@ -318,7 +368,8 @@ def write(served: Served) -> JSON:
     return {
         "manifests": [one.hex() for one in served.manifests],
         "ending": None if served.ending is None else served.ending.hex(),
-        "proof": served.proof.decode(),
+        "checkpoint": served.checkpoint.decode(),
+        "lines": [line.decode() for line in served.lines],
         "tallies": {name: blob.hex() for name, blob in served.tallies.items()},
     }
 
@@ -332,10 +383,11 @@ def pieces() -> dict[str, Evidence]:
     blob = of.tallies[three.last.tally or ""] if three.last is not None else b""
     state = of.states[1].to_bytes()
     wrong = replace(three, training_weights="ab" * 32)
-    fork = Tree([of.tree.node(0, 0), leaf_hash(entry_of(replace(one, quota=9)).to_bytes())])
-    honest, other = of.checkpoint(2, of.now, ()), of.checkpoint(1, of.now, ())
-    log = honest.checkpoint
-    forked = Checkpoint(log.origin, 2, fork.root()).sign(LOG)
+    liar = history("swift", 3)
+    liar.append(entry_of(replace(three, quota=9)))
+    size = of.size_at(one)
+    honest = of.checkpoint(size, of.now, ())
+    forked = Checkpoint(honest.checkpoint.origin, size, bytes(32)).sign(LOG)
     assert three.last is not None
     few = replace(three, last=replace(three.last, participants=(3, 1)))
     return {
@@ -360,11 +412,12 @@ def pieces() -> dict[str, Evidence]:
             kind=Kind.WRONG_COUNTS, documents=(few.signed(sign),), blobs=(blob,), **own
         ),
         "two trees of one size": Evidence(kind=Kind.FORKED_LOG, checkpoints=(honest.data, forked), **own),
-        "a log without its first round": Evidence(
-            kind=Kind.NOT_IN_LOG,
-            documents=(one.signed(sign),),
-            checkpoints=(other.data, forked),
-            frontier=first_frontier(of.document),
+        "a log with another manifest of round 3": Evidence(
+            kind=Kind.NOT_IN_LOG, documents=(three.signed(sign),), entries=(liar.logged(len(liar.lines) - 1),), **own
+        ),
+        "two entries for round 3": Evidence(
+            kind=Kind.TWO_ENTRIES,
+            entries=(liar.logged(of.size_at(three) - 1), liar.logged(len(liar.lines) - 1)),
             **own,
         ),
     }
@@ -396,7 +449,8 @@ def bad_evidence() -> JSON:
         found[name] for name in ("a step that does not follow", "two manifests for round 1", "two trees of one size")
     )
     note = of.checkpoint(2, of.now, ()).data
-    absent = found["a log without its first round"]
+    absent, entries = found["a log with another manifest of round 3"], found["two entries for round 3"]
+    first, second, third = (of.logged(of.size_at(told) - 1) for told in of.manifests)
     cases = {
         "the same manifest twice": replace(twice, documents=twice.documents[:1] * 2),
         "manifests of two rounds": replace(twice, documents=(one.signed(sign), two.signed(sign))),
@@ -412,8 +466,17 @@ def bad_evidence() -> JSON:
         ),
         "one tree": replace(fork, checkpoints=(note, note)),
         "trees of two sizes": replace(fork, checkpoints=(note, of.checkpoint(3, of.now, ()).data)),
-        "a log that holds it": replace(absent, checkpoints=(absent.checkpoints[0], note)),
-        "a tree that nobody signed": replace(absent, frontier=Frontier(1, (bytes(32),))),
+        "a log that holds it": replace(absent, entries=(third,)),
+        "an entry of another round": replace(absent, entries=(second,)),
+        "an entry that does not stand there": replace(
+            absent, entries=(LoggedEntry(absent.entries[0].entry, third.proof),)
+        ),
+        "an entry of another experiment": replace(absent, entries=(of.logged(0),)),
+        "a document and no entry": replace(absent, entries=()),
+        "entries of two rounds in their order": replace(entries, entries=(first, second)),
+        "one entry under two checkpoints": replace(
+            entries, entries=(third, of.logged(of.size_at(three) - 1, of.size_at(three)))
+        ),
         "no parts": Evidence(kind=Kind.NOT_IN_LOG, experiment=of.envelope),
         "a part too many": replace(twice, blobs=(b"mark",)),
         "another experiment": replace(twice, experiment=history("pegasos", 1).envelope),

@@ -2,7 +2,7 @@
 
     python docs/pictures/draw_walk.py
 
-tests/test_docs.py holds the committed picture equal to what this draws.
+tests/contract/test_docs.py holds the committed picture equal to what this draws.
 """  # noqa: INP001  (a program of its own)
 
 from __future__ import annotations

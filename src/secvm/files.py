@@ -1,9 +1,12 @@
 """Files appear whole or not at all, several together too.
 
 Each is written beside its place under another name and made durable; only when all are written are they renamed into
-place. A reader sees the old files or the new ones, and a failure or an interrupt before the first rename leaves nothing
-behind. A link is followed. Where a place is no file but, say, ``/dev/null`` or a pipe, there is nothing to replace: it
-is written first, so that its failure comes before any file has changed.
+place, and then their folders are made durable too: after a power loss no replaced file comes back. A reader sees the
+old files or the new ones, and a failure or an interrupt before the first rename leaves nothing behind. A link is
+followed. Where a place is no file but, say, ``/dev/null`` or a pipe, there is nothing to replace: it is written first,
+so that its failure comes before any file has changed.
+
+Files that somebody names are read with a limit, and only if they begin as they should.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     Raises
     ------
     BadInputError
-        When a place cannot be written; nothing was.
+        When a place cannot be written; nothing was. Only when a folder cannot be made durable, the new files are there.
     """
     beside: dict[Path, Path] = {}
     path = Path()
@@ -43,11 +46,48 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
                 beside[place] = _write_beside(place, contents[path])
         for place, written in beside.items():
             written.replace(place)
+        for folder in {place.parent for place in beside}:
+            sync_folder(folder)
     except OSError as error:
         raise BadInputError(f"cannot write {path}: {error.strerror or 'input/output error'}") from None
     finally:
         for written in beside.values():
             written.unlink(missing_ok=True)
+
+
+def read_beginning_with(begins: bytes | tuple[bytes, ...], path: Path, *, most: int) -> bytes:
+    """The bytes of a file, all of them only if it begins so, or in one of these ways.
+
+    Of another kind of file just as many as were looked at.
+
+    Raises
+    ------
+    BadInputError
+        When the file cannot be read, or has more than ``most`` bytes.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(max(map(len, begins)) if isinstance(begins, tuple) else len(begins))
+            if not data.startswith(begins):
+                return data
+            # A pipe has no size: there the read is the limit.
+            size = os.fstat(file.fileno()).st_size
+            if size <= most:
+                data += file.read(most + 1 - len(data))
+    except OSError as error:
+        raise BadInputError(f"cannot read {path}: {error.strerror or 'input/output error'}") from None
+    if max(size, len(data)) > most:
+        raise BadInputError(f"{path} has more than {most} bytes, the most that is read of such a file")
+    return data
+
+
+def sync_folder(folder: Path) -> None:
+    """Make durable which files a folder has: a rename is not, before that."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_beside(place: Path, data: bytes) -> Path:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.crypto.kem import HybridPrivateKey, X25519PrivateKey
 from secvm.crypto.locking import KeptKey
@@ -22,7 +21,7 @@ from secvm.participant.vault import Vault
 from secvm.relay.settings import RelaySettings
 from secvm.runtime.passphrases import Passphrase
 from secvm.runtime.settings import read_settings
-from tests.acceptance.leaks import LeakFinder
+from tests.leaks import LeakFinder
 
 SECRET = bytes(range(100, 132))
 TEXT = "a-secret-of-words-and-more"
@@ -67,9 +66,8 @@ HOLDERS: dict[str, Callable[[Path], object]] = {
     "a gateway's key": lambda _: GatewayKey(1, X25519PrivateKey(SECRET)),
     "a gateway's keys": lambda _: GatewayKeys([GatewayKey(1, X25519PrivateKey(SECRET))]),
     "a hybrid key": lambda _: HybridPrivateKey(SECRET),
-    "a token key": lambda _: TokenKey.of_epoch(SECRET, 1, quick=False),
+    "a token key": lambda _: TokenKey.of_round(SECRET, quick=False),
     "a batch of tokens": lambda _: TokenBatch(SECRET, 1),
-    "a redeemer": lambda _: Redeemer(SECRET),
     "a kept key": lambda _: KeptKey(SECRET),
     "a device's lock": lambda _: DeviceLock(KeptKey(SECRET), os.urandom),
     "the guard of a person's page": lambda _: Guard(TEXT, ("127.0.0.1:1",)),

@@ -1,7 +1,7 @@
 """``audit_files``: all that can be seen from outside, from a coordinator's public files alone.
 
- 1. The directory: experiments that are shown and not logged; experiments that were logged and never run.
- 2. Each experiment's log: signed, cosigned by a quorum, lately; one tree, which holds exactly what is shown.
+ 1. The log, whole: signed, one tree; experiments that were logged and never run.
+ 2. Of each experiment: a quorum of its witnesses has cosigned the log, lately; it holds exactly what is shown.
  3. Its salt: from public randomness that nobody knew when the experiment was logged, or not.
  4. Its rounds, from zero: documents, windows, floors, keys, counts, every step from its published tally.
  5. What it tells people in numbers (``status``) is what it signed.
@@ -13,16 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from secvm.auditor.directory import DirectoryCheck, Listed, is_digest, listed_experiments
 from secvm.auditor.experiment_audit import ExperimentAudit, OnRound
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import EnoughError, Findings
+from secvm.auditor.listed import Listed, is_digest, listed_experiments
+from secvm.auditor.relayed_audit import RelayedAudit
+from secvm.auditor.relayed_replay import RelayedReplay
+from secvm.auditor.relayed_subject import RelayedSubject
 from secvm.auditor.report import ExperimentReport, Report
-from secvm.auditor.steps import tally_bytes
 from secvm.auditor.subject import Subject
+from secvm.auditor.whole_log import WholeLog
 from secvm.crypto.beacon import BeaconSource
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.relays.opened_parts import Role
 
 #: A million bins in eight models. Larger ones are replayed when the auditor says so.
 MOST_TALLY_BYTES = 2**28
@@ -37,6 +41,8 @@ def audit_files(
     beacons: BeaconSource | None = None,
     snapshot: bool = False,
     models: bool = True,
+    capsules: bool = True,
+    doors: Callable[[str], PublicFiles] | None = None,
     most_tally_bytes: int = MOST_TALLY_BYTES,
     on_round: OnRound = lambda _experiment, _done, _planned: None,
 ) -> Report:
@@ -55,6 +61,10 @@ def audit_files(
         The files are a copy of some time ago: an old checkpoint is no fault.
     models
         Also fetch states and weights, which follow from the tallies, and hold them to their digests.
+    capsules
+        Of experiments with two relays: also look at capsules, where they are public.
+    doors
+        Of these: asks a relay's own door, by the relay's URL; None asks none.
     most_tally_bytes
         Experiments with larger tallies are not begun.
     on_round
@@ -80,7 +90,9 @@ def audit_files(
         published = _published(files, general, listed, chosen)
         for document, _ in published.values():
             _check_size(document, most_tally_bytes)
-        directory = _directory(files, general, [document for document, _ in published.values()], time(), snapshot)
+        log = _log(files, general, [document for document, _ in published.values()])
+        if log is not None:
+            log.read(now=time(), snapshot=snapshot)
         for digest, (document, envelope) in published.items():
             subject = Subject(
                 document=document,
@@ -91,10 +103,14 @@ def audit_files(
                 snapshot=snapshot,
                 models=models,
             )
+            if document.experiment.cover is not None:
+                relayed = RelayedSubject(subject=subject, doors=_doors(document, doors), capsules=capsules)
+                reports[digest] = _audit_relayed(relayed, log, beacons, on_round, listed.get(digest))
+                continue
             audit = ExperimentAudit(subject, beacons=beacons, on_round=on_round)
-            reports[digest] = audit.audit(directory.get(_log_of(document)), listed.get(digest))
-        for logged in directory.values():
-            never_run |= _never_run(files, general, logged, listed, reports)
+            reports[digest] = audit.audit(log, listed.get(digest))
+        if log is not None:
+            never_run = _never_run(files, general, log.experiments(), listed, reports)
     except EnoughError:
         general.leave_out("the rest: so much is wrong that the audit stopped")
     if not reports and not general.faults:
@@ -102,10 +118,28 @@ def audit_files(
     return Report(tuple(reports.values()), general, never_run)
 
 
+def _doors(document: ExperimentDocument, open_door: Callable[[str], PublicFiles] | None) -> dict[Role, PublicFiles]:
+    if open_door is None:
+        return {}
+    return {"entry": open_door(document.entry_relay.url), "mix": open_door(document.mix_relay.url)}
+
+
+def _audit_relayed(
+    subject: RelayedSubject,
+    log: WholeLog | None,
+    beacons: BeaconSource | None,
+    on_round: OnRound,
+    listed: Listed | None,
+) -> ExperimentReport:
+    digest, planned = subject.document.digest, subject.document.rounds
+    replay = RelayedReplay(subject, on_round=lambda number: on_round(digest, number, planned))
+    return RelayedAudit(subject, replay, beacons=beacons).audit(log, listed)
+
+
 def _check_size(document: ExperimentDocument, most: int) -> None:
     """Before anything of that size is made: whoever wrote the experiment may want to fill the memory."""
     # A state of the usual rules is at most a few times as large; one that averages over many rounds is larger.
-    size = max(tally_bytes(document), document.state_bytes // _STATE_IN_TALLIES)
+    size = max(document.tally_bytes, document.state_bytes // _STATE_IN_TALLIES)
     if size > most:
         raise BadInputError(
             f"a tally of the experiment {document.digest[:16]} has {-(-size // 2**20)} MiB, more than may be read here",
@@ -145,25 +179,10 @@ def _choose(listed: Mapping[str, Listed], experiment: str | None) -> list[str]:
     return found
 
 
-#: Whose log it is: its name and key.
-_Log = tuple[str, bytes] | None
-
-
-def _log_of(document: ExperimentDocument) -> _Log:
-    return None if document.log is None else (document.log.name, document.log.key.data)
-
-
-def _directory(
-    files: PublicFiles, general: Findings, documents: list[ExperimentDocument], now: int, snapshot: bool
-) -> dict[_Log, list[str]]:
-    """The experiments in the directory, by the log that it is of; there is one directory, that of the newest terms."""
-    newest = next((document for document in reversed(documents) if document.log is not None), None)
-    if newest is None or newest.log is None:
-        return {}
-    if any(document.log is not None and _log_of(document) != _log_of(newest) for document in documents):
-        general.leave_out("directories of earlier logs: this coordinator has changed its log's name or key")
-    digests = DirectoryCheck(newest.log, files, general, now=now, snapshot=snapshot).digests()
-    return {} if digests is None else {_log_of(newest): digests}
+def _log(files: PublicFiles, general: Findings, documents: list[ExperimentDocument]) -> WholeLog | None:
+    """The coordinator's log: it has one, that of its newest experiment's terms."""
+    newest = next((document.log for document in reversed(documents) if document.log is not None), None)
+    return None if newest is None else WholeLog(newest, files, general)
 
 
 def _is_served(files: PublicFiles, path: str) -> bool:
@@ -176,14 +195,16 @@ def _is_served(files: PublicFiles, path: str) -> bool:
 def _never_run(
     files: PublicFiles,
     general: Findings,
-    logged: list[str],
+    logged: Mapping[str, bool],
     listed: Mapping[str, Listed],
     reports: Mapping[str, ExperimentReport],
 ) -> dict[str, str]:
-    """Experiments of the directory that had no round, and why each is named."""
+    """Experiments of the log that had no round, and why each is named. One without a log of its own may have some."""
     found = {}
-    for digest in logged:
-        if digest in reports:
+    for digest, has_round in logged.items():
+        if has_round:
+            without = False
+        elif digest in reports:
             without = not reports[digest].rounds
         else:
             without = not _is_served(files, experiment_path(digest, "manifest", 1))
@@ -191,7 +212,7 @@ def _never_run(
             found[digest] = "logged, and without a round so far" if digest in listed else "logged, and not listed"
     if found:
         general.warn(
-            f"{len(found)} of {len(logged)} experiments in the directory have no round:"
+            f"{len(found)} of {len(logged)} experiments in the log have no round:"
             " whoever logs many can run the one whose salt pleases"
         )
     return found

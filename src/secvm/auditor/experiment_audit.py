@@ -6,22 +6,19 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from secvm.auditor.directory import Listed
 from secvm.auditor.files import MOST_JSON_BYTES, experiment_path
 from secvm.auditor.findings import EnoughError
-from secvm.auditor.log_check import LogCheck
-from secvm.auditor.receipts_check import check_receipts
+from secvm.auditor.listed import Listed
+from secvm.auditor.log_check import log_check
 from secvm.auditor.replay import Replay
 from secvm.auditor.report import ExperimentReport, RoundReport
 from secvm.auditor.salts import UNKNOWN, SaltCheck
 from secvm.auditor.subject import Subject
+from secvm.auditor.whole_log import WholeLog
 from secvm.crypto.beacon import BeaconSource
 from secvm.errors import ArithmeticRangeError, RemoteProtocolError
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import LastRound
-
-#: How often the log may grow while it is read.
-_LOOKS = 4
 
 #: Told digest, rounds read and rounds planned, as an audit goes on.
 OnRound = Callable[[str, int, int], None]
@@ -40,13 +37,12 @@ class ExperimentAudit:
         self._salt_words = UNKNOWN
         self._salt: bytes | None = None
 
-    def audit(self, logged: list[str] | None, listed: Listed | None) -> ExperimentReport:
-        """The report. ``logged``: all experiments of its directory; ``listed``: what the list says of this one."""
+    def audit(self, log: WholeLog | None, listed: Listed | None) -> ExperimentReport:
+        """The report. ``log``: the coordinator's; ``listed``: what the list says of this experiment."""
         document, found, replay = self._document, self._findings, self._replay
         try:
-            self._look(logged)
+            self._look(log)
             replay.check_latest()
-            check_receipts(self._subject, replay.steps.ended)
             if listed is not None:
                 self._check_listed(listed)
             self._check_status()
@@ -67,25 +63,14 @@ class ExperimentAudit:
             findings=found,
         )
 
-    def _look(self, logged: list[str] | None) -> None:
+    def _look(self, log: WholeLog | None) -> None:
         document, found, replay = self._document, self._findings, self._replay
         if document.test:
             found.warn("the experiment is marked as a test: no people, and laxer rules")
         replay.follow()
-        if document.log is None:
-            found.warn("the experiment has no log: nobody can tell whether all are told the same")
-            found.leave_out("log, witnesses, proofs: the experiment names none")
-        else:
-            if logged is not None and document.digest not in logged:
-                found.fault("directory", "the experiment is shown, and does not stand in the directory of experiments")
-            check = LogCheck(self._subject, document.log)
-            signed = check.newest()
-            for _ in range(_LOOKS):
-                if signed is None or signed.checkpoint.size <= len(replay.entries):
-                    break
-                # The log has grown since the documents were read.
-                replay.follow()
-            self._log_size = check.check(replay, signed)
+        check = log_check(self._subject, log)
+        if check is not None:
+            self._log_size = check.check(self._replay)
             self._committed_at = check.committed_at
         self._check_salt()
 

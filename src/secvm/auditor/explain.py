@@ -1,6 +1,6 @@
 """Evidence in plain words: what was signed, by whose key, and what the reader must still check.
 
-``protocol.evidence.examine`` decides whether a file convicts. This tells a person who has never seen one what it means,
+The examiners of ``protocol`` decide whether a file convicts. This tells a person who has never seen one what it means,
 without a network: nothing here depends on anybody's word but that of the signatures.
 """
 
@@ -11,8 +11,11 @@ from typing import Any
 
 from secvm.crypto.signing import Envelope
 from secvm.protocol.documents import digest_of
-from secvm.protocol.evidence import Evidence, Finding, Kind, examine
+from secvm.protocol.evidence import Evidence, Kind, examine
+from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind, is_relayed_evidence
+from secvm.protocol.examining import examine_relayed
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.relays.missing_canary import BEGINS, MissingCanary, examine_canary
 
 _WHAT = {
     Kind.TWO_DOCUMENTS: "two documents that cannot both be true, each with the coordinator's signature",
@@ -20,9 +23,20 @@ _WHAT = {
     Kind.WRONG_STEP: "a model with the coordinator's signature that does not follow from the round before it",
     Kind.WRONG_COUNTS: "counts and the name of a tally with the coordinator's signature; the tally has other counts",
     Kind.FORKED_LOG: "two checkpoints of one size with the log's signature, and different content",
-    Kind.NOT_IN_LOG: "a checkpoint with the log's signature, without documents that have the coordinator's",
+    Kind.NOT_IN_LOG: "a line under the log's signature, and another document of its round with the coordinator's",
+    Kind.TWO_ENTRIES: "two lines under the log's signature that cannot both stand where they do",
 }
-_BY_THE_LOG = (Kind.FORKED_LOG, Kind.NOT_IN_LOG)
+_WHAT_OF_RELAYS = {
+    RelayedKind.TWO_STATEMENTS: "two statements with one relay's signature, where a relay signs one",
+    RelayedKind.FALSE_COUNT: "a count with a relay's signature that does not add up",
+    RelayedKind.FALSE_REVEAL: "a reveal with a relay's signature of what that relay was not bound to",
+    RelayedKind.PART_NOT_IN_BATCH: "counts and reveals with the relays' signatures, and a capsule that they lack",
+    RelayedKind.TWO_DOCUMENTS: "two documents that cannot both be true, each with the coordinator's signature",
+    RelayedKind.BAD_DOCUMENT: "documents with the coordinator's signature that its experiment, or each other, forbid",
+    RelayedKind.WRONG_STEP: "a model with the coordinator's signature that does not follow from the round before it",
+}
+_WHAT_OF_CANARY = "the entry relay's receipt for a capsule that says nothing, and the mixing relay's count without it"
+_BY_THE_LOG = (Kind.FORKED_LOG, Kind.NOT_IN_LOG, Kind.TWO_ENTRIES)
 
 STILL_TO_CHECK = (
     "that the experiment's digest below is the one that people agreed to: the file convicts whoever runs that one",
@@ -35,22 +49,27 @@ WATERMARK = "A server can mark what it serves to one device: whoever hands this 
 class Explanation:
     """A piece of evidence that convicts."""
 
-    finding: Finding
+    kind: str
+    #: In one sentence.
+    sentence: str
+    #: Digest and title.
+    experiment: str
+    title: str
     #: What the file holds.
     what: str
     #: Key ids, and whose they are.
     signed_by: tuple[str, ...]
-    #: How many documents, checkpoints and blobs.
+    #: How many documents, checkpoints, blobs and lines of the log.
     parts: dict[str, int]
 
     def to_content(self) -> dict[str, Any]:
         """For programs; keys stay."""
         return {
             "evidence": "convicts",
-            "kind": self.finding.kind.value,
-            "sentence": self.finding.sentence,
-            "experiment": self.finding.experiment,
-            "title": self.finding.title,
+            "kind": self.kind,
+            "sentence": self.sentence,
+            "experiment": self.experiment,
+            "title": self.title,
             "what": self.what,
             "signed_by": list(self.signed_by),
             "parts": self.parts,
@@ -66,16 +85,62 @@ def explain(data: bytes) -> Explanation:
     RemoteProtocolError
         It shows nothing.
     """
+    if data.startswith(BEGINS):
+        return _explain_canary(data)
+    if is_relayed_evidence(data):
+        return _explain_relayed(data)
     finding = examine(data)
     evidence = Evidence.from_bytes(data)
     document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
     return Explanation(
-        finding=finding,
+        kind=finding.kind.value,
+        sentence=finding.sentence,
+        experiment=finding.experiment,
+        title=finding.title,
         what=_WHAT[finding.kind],
         signed_by=_signers(evidence, document),
         parts={
             "documents": len(evidence.documents),
             "checkpoints": len(evidence.checkpoints),
+            "blobs": len(evidence.blobs),
+            "entries": len(evidence.entries),
+        },
+    )
+
+
+def _explain_canary(data: bytes) -> Explanation:
+    finding = examine_canary(data)
+    document, told = finding.document, MissingCanary.from_bytes(data)
+    relays = (("entry relay", document.entry_relay), ("mixing relay", document.mix_relay))
+    return Explanation(
+        kind="missing-canary",
+        sentence=finding.sentence,
+        experiment=document.digest,
+        title=document.title,
+        what=_WHAT_OF_CANARY,
+        signed_by=tuple(f"{whose} {relay.key.key_id.hex()}" for whose, relay in relays),
+        parts={"statements": 2 + (told.entry_count is not None)},
+    )
+
+
+def _explain_relayed(data: bytes) -> Explanation:
+    finding = examine_relayed(data)
+    evidence = RelayedEvidence.from_bytes(data)
+    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    signed = (*evidence.documents, *evidence.statements)
+    under = {key_id for one in signed for key_id, _ in Envelope.from_bytes(one).signatures}
+    named = [*(("coordinator", key) for key in document.coordinator_keys)]
+    named += [("entry relay", document.entry_relay.key), ("mixing relay", document.mix_relay.key)]
+    return Explanation(
+        kind=finding.kind.value,
+        sentence=finding.sentence,
+        experiment=finding.experiment,
+        title=finding.title,
+        what=_WHAT_OF_RELAYS[finding.kind],
+        signed_by=tuple(f"{whose} {key.key_id.hex()}" for whose, key in named if key.key_id in under),
+        parts={
+            "documents": len(evidence.documents),
+            "statements": len(evidence.statements),
             "blobs": len(evidence.blobs),
         },
     )
@@ -86,6 +151,6 @@ def _signers(evidence: Evidence, document: ExperimentDocument) -> tuple[str, ...
     under = {key_id for data in evidence.documents for key_id, _ in Envelope.from_bytes(data).signatures}
     found = [f"coordinator {key.key_id.hex()}" for key in document.coordinator_keys if key.key_id in under]
     if evidence.kind in _BY_THE_LOG and document.log is not None:
-        key = document.log.log_key(document.digest)
+        key = document.log.log_key
         found.append(f"log {key.name}+{key.key_id.hex()}")
     return tuple(found)

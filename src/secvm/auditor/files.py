@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from secvm.errors import BadInputError, MalformedMessageError
+from secvm.protocol.version import LOG_ORIGIN
 
 #: An envelope around the largest payload.
 MOST_DOCUMENT_BYTES = 2**20 + 2**12
@@ -90,7 +91,6 @@ def checked_length(data: bytes, most: int) -> bytes:
 # ── where what is ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 EXPERIMENTS = "/v1/experiments"
-DIRECTORY = "/secvm/v1/directory"
 
 
 def experiment_path(digest: str, *below: object) -> str:
@@ -98,9 +98,9 @@ def experiment_path(digest: str, *below: object) -> str:
     return "/".join(["/v1/experiment", digest, *map(str, below)])
 
 
-def log_path(digest: str) -> str:
-    """Where an experiment's log is."""
-    return f"/secvm/v1/{digest}"
+def log_path(name: str) -> str:
+    """A file of the coordinator's log: its checkpoint, or a tile."""
+    return f"/{LOG_ORIGIN}/{name}"
 
 
 def blob_path(digest: str) -> str:

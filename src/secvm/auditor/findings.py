@@ -14,6 +14,8 @@ from typing import Literal
 
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.evidence import MAX_EVIDENCE_BYTES, Evidence, examine
+from secvm.protocol.evidence_relays import RelayedEvidence
+from secvm.protocol.examining import examine_relayed
 
 #: Checks of a round, in the order in which reports show them.
 ROUND_CHECKS = (
@@ -30,7 +32,6 @@ ROUND_CHECKS = (
     "plausible",
     "step",
     "blobs",
-    "receipts",
 )
 Mark = Literal["ok", "doubtful", "failed", "not checked"]
 
@@ -57,11 +58,13 @@ class Fault:
     round_number: int | None = None
     #: Signed bytes show it to anybody.
     provable: bool = False
+    #: Of experiments with two relays: the name of a ``relayed_findings.Found``.
+    found: str | None = None
 
 
 @dataclass
 class Findings:
-    """What was found of one experiment, or of the directory."""
+    """What was found of one experiment, or of the coordinator as a whole."""
 
     experiment: str | None = None
     faults: list[Fault] = field(default_factory=list)
@@ -73,13 +76,19 @@ class Findings:
     marks: dict[int, dict[str, Mark]] = field(default_factory=dict)
 
     def fault(
-        self, check: str, sentence: str, *, round_number: int | None = None, evidence: Evidence | None = None
+        self,
+        check: str,
+        sentence: str,
+        *,
+        round_number: int | None = None,
+        evidence: Evidence | RelayedEvidence | None = None,
+        found: str | None = None,
     ) -> None:
         """Something is wrong."""
         provable = evidence is not None and self._keep(evidence)
-        found = Fault(check, sentence, self.experiment, round_number, provable)
-        if found not in self.faults:
-            self.faults.append(found)
+        fault = Fault(check, sentence, self.experiment, round_number, provable, found)
+        if fault not in self.faults:
+            self.faults.append(fault)
         if round_number is not None:
             self.marks.setdefault(round_number, {})[check] = "failed"
         if len(self.faults) >= MOST_FAULTS:
@@ -114,12 +123,15 @@ class Findings:
         """The first thing that was found wrong with a round."""
         return next((fault for fault in self.faults if fault.round_number == round_number), None)
 
-    def _keep(self, evidence: Evidence) -> bool:
+    def _keep(self, evidence: Evidence | RelayedEvidence) -> bool:
         data = evidence.to_bytes()
         if len(data) > MAX_EVIDENCE_BYTES:
             return False
         try:
-            examine(data)
+            if isinstance(evidence, RelayedEvidence):
+                examine_relayed(data)
+            else:
+                examine(data)
         except RemoteProtocolError:
             return False
         if data not in self.evidence and len(self.evidence) < _MOST_EVIDENCE:

@@ -1,327 +1,238 @@
-"""An experiment's log, held to what the coordinator shows: one tree, signed, cosigned by a quorum, and lately.
+"""One experiment's entries of the log, held to what the coordinator shows: each document once, in order, no other.
 
-The auditor makes the tree itself, from the documents that it has read. Every signed checkpoint that it meets (the
-newest, the first, one with each proof) must be a beginning of that tree; tiles must be its hashes, byte for byte. Two
-checkpoints of one size with different roots are a fork, and convict the log whoever cosigned them.
+The experiment's own checkpoint is the one that its witnesses cosigned, and lately; it is a beginning of the one tree
+that the auditor has made from all lines (``whole_log``).
 """
 
 from __future__ import annotations
 
-from secvm.auditor.files import MOST_LOG_BYTES, MOST_TILE_BYTES, PublicFiles, experiment_path, log_path
-from secvm.auditor.findings import Findings
-from secvm.auditor.replay import Replay
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+from secvm.auditor.files import MOST_LOG_BYTES, experiment_path
 from secvm.auditor.subject import Subject
-from secvm.crypto.merkle import EMPTY_ROOT, Frontier, Tree, leaf_hash
-from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError, StaleCheckpointError
-from secvm.protocol.checkpoints import MAX_AHEAD_S, SignedCheckpoint, check_times, read_checkpoint
+from secvm.auditor.whole_log import WholeLog, check_witnesses
+from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
+from secvm.protocol.checkpoints import MAX_AHEAD_S, SignedCheckpoint, read_checkpoint
 from secvm.protocol.evidence import Evidence, Kind
-from secvm.protocol.log import LogEntry, LogTerms
+from secvm.protocol.log import LogTerms
+from secvm.protocol.log_entries import Entry, EntryKind, Placed, contradict, follows
 from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.salt import committed_at
-from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle, tiles_of, write_bundle, write_tile
 
-_MOST_KEPT_BYTES = 2**25
+#: How often the log may grow while it is read.
+_LOOKS = 4
 
-STALE = "too few witnesses have cosigned it lately: it may be an old view"
+
+class History(Protocol):
+    """The documents of an experiment, as far as they are shown."""
+
+    @property
+    def closed_at(self) -> Mapping[int, int]:
+        """When the window of each round closed."""
+        ...
+
+    def follow(self) -> None:
+        """Read what is shown and was not read before."""
+        ...
+
+    def shown_entries(self) -> Sequence[Entry]:
+        """What the log should hold, as the documents say, in their order."""
+        ...
+
+    def envelope_of(self, entry: Entry) -> bytes | None:
+        """The document of an entry, for evidence; None where it is not kept."""
+        ...
 
 
 class LogCheck:
-    """The log of one experiment."""
+    """The log, for one experiment."""
 
-    def __init__(self, subject: Subject, terms: LogTerms) -> None:
-        self._subject, self._terms = subject, terms
-        self._document, self._envelope = subject.document, subject.envelope
-        self._files, self._findings = subject.files, subject.findings
-        self._log = terms.log_key(subject.document.digest)
-        #: The first checkpoint met of each size.
-        self._met: dict[int, SignedCheckpoint] = {}
-        self._kept_bytes = 0
-        self._read_at = subject.now
+    def __init__(self, subject: Subject, terms: LogTerms, whole: WholeLog) -> None:
+        self._subject, self._terms, self._whole = subject, terms, whole
+        self._document, self._findings = subject.document, subject.findings
+        self._files, self._read_at = subject.files, subject.now
+        #: So much of the log was there before the documents were read: those of all these entries are shown.
+        self._before: int | None = None
         #: When a quorum had cosigned the experiment.
         self.committed_at: int | None = None
-        self.first: bytes | None = None
 
-    # ── the newest checkpoint ────────────────────────────────────────────────────────────────────────────────────────
+    def look(self) -> None:
+        """Before documents are read that ``follow`` does not read again."""
+        signed, _ = self._newest()
+        self._before = 0 if signed is None or self._meet(signed) else signed.checkpoint.size
 
-    def newest(self) -> SignedCheckpoint | None:
-        """The checkpoint of now, if it can be believed; what is wrong with it is told by ``check``."""
-        try:
-            data = self._files.get(f"{log_path(self._document.digest)}/checkpoint", most=MOST_LOG_BYTES)
-            self._read_at = self._subject.now
-            return None if data is None else read_checkpoint(data, log=self._log)
-        except RemoteProtocolError:
-            return None
-
-    def check(self, replay: Replay, signed: SignedCheckpoint | None) -> int | None:
+    def check(self, history: History) -> int | None:
         """Hold the log to the documents; how many entries it has, if that can be believed."""
+        signed, own = self._read(history)
+        if signed is not None:
+            self._check_entries(history, own, signed)
         self._check_first()
-        if signed is None:
-            self._check_missing()
-        else:
-            self._check_quorum(signed, replay)
-        entries = self._complete(replay, signed)
-        tree = Tree(leaf_hash(entry.to_bytes()) for entry in entries)
-        self._check_proofs(replay, entries, tree)
-        self._check_first_in(tree)
-        if signed is None:
-            return None
-        self._check_size(replay, signed)
-        self._meet(signed, tree, replay, "the newest checkpoint", None)
-        if signed.checkpoint.size <= tree.size:
-            check_tiles(
-                self._files, self._findings, log_path(self._document.digest), signed.checkpoint.size, tree, entries
-            )
-        return signed.checkpoint.size
+        return None if signed is None else signed.checkpoint.size
 
-    def _check_missing(self) -> None:
-        """Why there is no checkpoint that can be believed."""
-        try:
-            data = self._files.get(f"{log_path(self._document.digest)}/checkpoint", most=MOST_LOG_BYTES)
-            if data is None:
-                self._findings.fault("log", "the experiment names a log, and its checkpoint is not served")
-            else:
-                read_checkpoint(data, log=self._log)
-        except RemoteProtocolError as fault:
-            self._findings.fault("log", f"the checkpoint cannot be believed: {fault}")
-
-    def _check_quorum(self, signed: SignedCheckpoint, replay: Replay) -> None:
+    def _check_entries(self, history: History, own: list[Placed], signed: SignedCheckpoint) -> None:
+        over = any(one.entry.kind is EntryKind.ENDING for one in own)
         check_witnesses(
-            self._findings,
-            signed,
-            self._terms,
-            now=self._read_at,
-            snapshot=self._subject.snapshot,
-            what="log",
-            # Nothing comes after an ending, so nobody renews what is under it. That it is this tree is checked below.
-            over=replay.ending is not None and signed.checkpoint.size == len(replay.entries),
+            self._findings, signed, self._terms, now=self._read_at, snapshot=self._subject.snapshot, over=over
         )
+        self._check_order(own, signed)
+        self._check_documents(history, own, signed)
+        self._check_proofs(history)
 
-    def _check_size(self, replay: Replay, signed: SignedCheckpoint) -> None:
-        size, shown = signed.checkpoint.size, len(replay.entries)
-        if size < shown:
-            for number in range(max(1, size), min(shown, replay.last_round + 1)):
-                self._findings.fault("logged", "it is shown, and not in the log yet", round_number=number)
-            if replay.ending is not None:
-                self._findings.fault("ending", "the ending is shown, and not in the log yet")
-        if size > shown:
-            sentence = f"the log has {size} entries, and only {shown} of their documents are shown"
-            self._findings.fault("log", sentence)
+    # ── the newest checkpoint, and the entries under it ──────────────────────────────────────────────────────────────
 
-    def _remember(self, signed: SignedCheckpoint) -> SignedCheckpoint:
-        """The checkpoint of this size that was met first; of very many large ones only some are kept."""
-        found = self._met.setdefault(signed.checkpoint.size, signed)
-        if found is signed:
-            self._kept_bytes += len(signed.data)
-        while self._kept_bytes > _MOST_KEPT_BYTES and len(self._met) > 1:
-            oldest = next(iter(self._met))
-            self._kept_bytes -= len(self._met.pop(oldest).data)
-        return found
-
-    # ── every checkpoint is a beginning of one tree ──────────────────────────────────────────────────────────────────
-
-    def _complete(self, replay: Replay, signed: SignedCheckpoint | None) -> list[LogEntry]:
-        """The entries that the documents say; one whose document is not shown is taken from the log's own tiles."""
-        entries: list[LogEntry] = []
-        for index, entry in enumerate(replay.entries):
-            found = entry or (None if signed is None else self._entry(index, signed.checkpoint.size))
-            if found is None:
+    def _read(self, history: History) -> tuple[SignedCheckpoint | None, list[Placed]]:
+        """The newest checkpoint, if it can be believed, and what it holds of this experiment."""
+        signed, own = None, list[Placed]()
+        for _ in range(_LOOKS):
+            signed, fault = self._newest()
+            if signed is None:
+                self._findings.fault("log", fault)
+                return None, []
+            fault = self._meet(signed)
+            if fault:
+                self._findings.fault("log", f"the newest checkpoint {fault}", evidence=self._fork(signed))
+                return None, []
+            history.follow()
+            own = self._whole.of(self._document.digest, signed.checkpoint.size)
+            if {one.entry.key for one in own} == set(_shown(history)):
                 break
-            entries.append(found)
-        return entries
+            # Something was logged, or shown, while the other was read.
+        return signed, own
 
-    def _entry(self, index: int, size: int) -> LogEntry | None:
-        if index >= size:
-            return None
-        number = index // TILE_WIDTH
-        tile = Tile(None, number, min(TILE_WIDTH, size - number * TILE_WIDTH))
+    def _newest(self) -> tuple[SignedCheckpoint | None, str]:
         try:
-            data = fetch_tile(self._files, log_path(self._document.digest), tile)
-            found = read_bundle(b"" if data is None else data, width=tile.width)
-            return LogEntry.from_bytes(found[index % TILE_WIDTH])
-        except RemoteProtocolError:
-            return None
+            data = self._files.get(experiment_path(self._document.digest, "checkpoint"), most=MOST_LOG_BYTES)
+            self._read_at = self._subject.now
+            if data is None:
+                return None, "the experiment names a log, and its checkpoint is not served"
+            return read_checkpoint(data, log=self._terms.log_key), ""
+        except RemoteProtocolError as fault:
+            return None, f"the checkpoint cannot be believed: {fault}"
 
-    def _meet(self, signed: SignedCheckpoint, tree: Tree, replay: Replay, what: str, round_number: int | None) -> bool:
-        """A signed checkpoint is a beginning of the tree, and no other of its size was signed."""
-        found = signed.checkpoint
-        check = "log" if round_number is None else "logged"
-        other = self._remember(signed)
-        if other.checkpoint.root != found.root:
-            evidence = self._subject.evidence(Kind.FORKED_LOG, checkpoints=(other.data, signed.data))
-            sentence = f"the log was forked: it signed two different trees of {found.size} entries"
-            self._findings.fault(check, sentence, round_number=round_number, evidence=evidence)
-            return False
-        if found.size > tree.size or found.root == (tree.root(found.size) if found.size else EMPTY_ROOT):
-            return True
-        sentence = f"{what} is of a tree that does not hold the documents that are shown"
-        self._findings.fault(
-            check, sentence, round_number=round_number, evidence=self._not_in_log(signed, tree, replay)
-        )
-        return False
+    def _meet(self, signed: SignedCheckpoint) -> str:
+        return self._whole.meet(signed) or ""
 
-    def _not_in_log(self, signed: SignedCheckpoint, tree: Tree, replay: Replay) -> Evidence | None:
-        """From the last checkpoint before it that fits, or from entry 0, on."""
-        size = signed.checkpoint.size
-        fitting = [n for n, met in self._met.items() if 0 < n < size and met.checkpoint.root == tree.root(n)]
-        start = max(fitting, default=1)
-        documents = [replay.shown.get(place) for place in range(start, size)]
-        if any(shown is None for shown in documents):
+    def _fork(self, signed: SignedCheckpoint) -> Evidence | None:
+        other = self._whole.fork(signed)
+        if other is None:
             return None
-        frontier = Frontier()
-        for index in range(start):
-            frontier = frontier.append(tree.node(0, index))
-        old = (self._met[start].data,) if start in fitting else ()
-        return Evidence(
-            kind=Kind.NOT_IN_LOG,
-            experiment=self._envelope,
-            documents=tuple(shown.envelope for shown in documents if shown is not None),
-            checkpoints=(*old, signed.data),
-            frontier=frontier,
-        )
+        return self._subject.evidence(Kind.FORKED_LOG, checkpoints=(other.data, signed.data))
+
+    # ── entries ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_order(self, own: list[Placed], signed: SignedCheckpoint) -> None:
+        """Each once, in the order that an experiment's entries have."""
+        before: Entry | None = None
+        for one in own:
+            if not follows(before, one.entry, openings=self._document.experiment.cover is not None):
+                sentence = f"the log's entry {one.index}, {_name(one.entry)}, cannot stand where it does"
+                number = one.entry.round_number
+                self._findings.fault("log" if number is None else "logged", sentence, round_number=number)
+            before = one.entry
+        for one, other in pairwise(own):
+            if contradict(one, other):
+                entries = (self._whole.proof(one, signed), self._whole.proof(other, signed))
+                evidence = self._subject.evidence(Kind.TWO_ENTRIES, entries=entries)
+                sentence = f"the log's entries {one.index} and {other.index} cannot both stand there"
+                self._findings.fault("log", sentence, evidence=evidence)
+
+    def _check_documents(self, history: History, own: list[Placed], signed: SignedCheckpoint) -> None:
+        """What is shown is what is logged."""
+        logged: dict[object, Placed] = {}
+        for one in own:
+            logged.setdefault(one.entry.key, one)
+        shown = _shown(history)
+        for key, entry in shown.items():
+            number, found = entry.round_number, logged.get(key)
+            check = {EntryKind.EXPERIMENT: "log", EntryKind.ENDING: "ending"}.get(entry.kind, "logged")
+            if found is None:
+                sentence = f"{_name(entry)} is shown, and not in the log"
+                self._findings.fault(check, sentence, round_number=number)
+            elif found.entry != entry:
+                sentence = f"{_name(entry)} that is shown is another than the one in the log"
+                envelope, evidence = history.envelope_of(entry), None
+                if envelope is not None:
+                    evidence = self._subject.evidence(
+                        Kind.NOT_IN_LOG,
+                        documents=(envelope,),
+                        entries=(self._whole.proof(found, signed),),
+                    )
+                self._findings.fault(check, sentence, round_number=number, evidence=evidence)
+        for key, placed in logged.items():
+            if key not in shown and (self._before is None or placed.index < self._before):
+                self._findings.fault("log", f"the log holds {_name(placed.entry)}, and its document is not shown")
 
     # ── proofs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _check_proofs(self, replay: Replay, entries: list[LogEntry], tree: Tree) -> None:
-        """The proof files that devices were given: one for each entry."""
-        for index, entry in enumerate(entries):
-            number = index if 1 <= index <= replay.last_round else None
-            if replay.entries[index] is None:
-                continue
-            self._check_proof(replay, index, entry, tree, number)
+    def _check_proofs(self, history: History) -> None:
+        """The proof files of rounds, which relays are given."""
+        for entry in history.shown_entries():
+            number = entry.round_number
+            if entry.kind is EntryKind.MANIFEST and number is not None and self._check_proof(history, number, entry):
+                self._findings.passed(number, "logged")
 
-    def _check_proof(self, replay: Replay, index: int, entry: LogEntry, tree: Tree, number: int | None) -> None:
-        what = "its proof" if number is not None else f"the proof of {_name(index)}"
-        check = "logged" if number is not None else "log"
+    def _check_proof(self, history: History, number: int, entry: Entry) -> bool:
         try:
-            data = self._files.get(experiment_path(self._document.digest, "proof", index), most=MOST_LOG_BYTES)
+            data = self._files.get(experiment_path(self._document.digest, "proof", number), most=MOST_LOG_BYTES)
             if data is None:
                 raise MalformedMessageError("it is not served")
-            signed = LogProof.from_bytes(data).check(entry.to_bytes(), index=index, log=self._log)
-            times = signed.times(self._terms.witness_keys)
+            signed = LogProof.from_bytes(data).check(entry.to_bytes(), log=self._terms.log_key)
+            times = sorted(signed.times(self._terms.witness_keys).values())
             if len(times) < self._terms.quorum:
                 raise BadSignatureError("too few witnesses have cosigned its checkpoint")
         except RemoteProtocolError as fault:
-            self._findings.fault(check, f"{what} proves nothing: {fault}", round_number=number)
-            return
-        good = self._meet(signed, tree, replay, f"the checkpoint of {what}", number)
-        self._judge_times(replay, index, sorted(times.values()))
-        newest = index == len(replay.entries) - 1
-        if newest and replay.ending is None:
-            # Devices ask for this one, and take it only while it is fresh.
-            self._check_fresh(signed, what, index, number)
-        elif not newest and index > 0 and signed.checkpoint.size != index + 1:
-            # The experiment itself may have been logged together with its first round.
-            self._findings.warn(f"the proof of entry {index} is not of the time when it was the newest of the log")
-        if number is not None and good:
-            self._findings.passed(number, "logged")
+            self._findings.fault("logged", f"its proof proves nothing: {fault}", round_number=number)
+            return False
+        why = self._meet(signed)
+        if why:
+            sentence = f"the checkpoint of its proof {why}"
+            self._findings.fault("logged", sentence, round_number=number, evidence=self._fork(signed))
+            return False
+        self._judge_times(history, number, 1000 * times[self._terms.quorum - 1])
+        return True
 
-    def _check_fresh(self, signed: SignedCheckpoint, what: str, index: int, number: int | None) -> None:
-        try:
-            self._terms.check_quorum(signed, now=self._subject.now)
-        except StaleCheckpointError:
-            # Proofs are renewed while their entry is the newest, and the log may have grown since it was read.
-            again = self.newest()
-            grown = again is not None and again.checkpoint.size > index + 1
-            if not self._subject.snapshot and not grown:
-                check = "log" if number is None else "logged"
-                self._findings.fault(check, f"{what} is stale: {STALE}", round_number=number)
-
-    def _judge_times(self, replay: Replay, index: int, times: list[int]) -> None:
+    def _judge_times(self, history: History, number: int, cosigned_at: int) -> None:
         """A manifest tells how the round before it ended, so nobody can have seen it before that one closed."""
-        closed_at = replay.closed_at.get(index - 1)
-        cosigned_at = 1000 * times[self._terms.quorum - 1]
+        closed_at = history.closed_at.get(number - 1)
         if closed_at is not None and cosigned_at + 1000 * MAX_AHEAD_S < closed_at:
-            sentence = f"witnesses cosigned what follows round {index - 1} before its window had closed"
+            sentence = f"witnesses cosigned what follows round {number - 1} before its window had closed"
             self._findings.warn(sentence + ": either their clocks are wrong, or it was known how it would end")
 
     # ── the first checkpoint ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_first(self) -> None:
         try:
-            self.first = self._files.get(experiment_path(self._document.digest, "first"), most=MOST_LOG_BYTES)
-            if self.first is None:
+            first = self._files.get(experiment_path(self._document.digest, "first"), most=MOST_LOG_BYTES)
+            if first is None:
                 raise MalformedMessageError("it is not served")
-            self.committed_at = committed_at(self._document, self.first)
+            self.committed_at = committed_at(self._document, first)
+            signed = read_checkpoint(LogProof.from_bytes(first).checkpoint, log=self._terms.log_key)
         except RemoteProtocolError as fault:
             self._findings.fault("first", f"the first checkpoint does not prove when the experiment was fixed: {fault}")
-
-    def _check_first_in(self, tree: Tree) -> None:
-        if self.first is None or self.committed_at is None:
             return
-        signed = read_checkpoint(LogProof.from_bytes(self.first).checkpoint, log=self._log)
-        found = signed.checkpoint
-        if found.size <= tree.size and found.root != tree.root(found.size):
-            self._findings.fault("first", "the first checkpoint is of another tree than the log's")
-        other = self._remember(signed)
-        if other.checkpoint.root != found.root:
-            evidence = self._subject.evidence(Kind.FORKED_LOG, checkpoints=(other.data, signed.data))
-            self._findings.fault("first", "the log was forked at its first checkpoint", evidence=evidence)
+        why = self._meet(signed)
+        if why:
+            self._findings.fault("first", f"the first checkpoint {why}", evidence=self._fork(signed))
 
 
-# ── what logs of experiments and the directory share ─────────────────────────────────────────────────────────────────
-
-
-def check_witnesses(
-    findings: Findings,
-    signed: SignedCheckpoint,
-    terms: LogTerms,
-    *,
-    now: int,
-    snapshot: bool,
-    what: str,
-    over: bool = False,
-) -> None:
-    """Enough of the witnesses cosigned it, and lately; at any time, where the log is ``over``."""
-    name = "checkpoint" if what == "log" else f"{what}'s checkpoint"
-    keys, freshness_s = terms.witness_keys, None if over else terms.freshness_s
-    try:
-        check_times(signed.times(keys), witnesses=keys, quorum=terms.quorum, now=now, freshness_s=freshness_s)
-    except StaleCheckpointError:
-        if snapshot:
-            findings.warn(f"the {name} is old, as in any copy: fetch it anew to know whether the log is the same")
-        elif what == "directory":
-            # No device asks for it, so nobody may have had it renewed.
-            findings.warn(f"the {name} is old: experiments that were logged since would not be seen")
-        else:
-            findings.fault(what, f"the {name} is stale: {STALE}")
-    except RemoteProtocolError as fault:
-        findings.fault(what, f"the {name} has no quorum: {fault}")
-
-
-def check_tiles(
-    files: PublicFiles, findings: Findings, base: str, size: int, tree: Tree, entries: list[LogEntry]
-) -> None:
-    """The tiles of a log are those of the tree, byte for byte."""
-    what = "directory" if base.endswith("/directory") else "log"
-    for tile in tiles_of(size):
-        start = tile.index * TILE_WIDTH
-        if tile.level is None:
-            expected = write_bundle(entry.to_bytes() for entry in entries[start : start + tile.width])
-        else:
-            expected = write_tile(tile, tree.node)
-        try:
-            data = fetch_tile(files, base, tile)
-        except RemoteProtocolError as fault:
-            findings.fault(what, f"{tile.path} cannot be read: {fault}")
-            continue
-        if data is None:
-            findings.fault(what, f"{tile.path} of the log is not served")
-        elif data != expected:
-            findings.fault(what, f"{tile.path} of the log does not hold what the log's documents say")
-
-
-def fetch_tile(files: PublicFiles, base: str, tile: Tile) -> bytes | None:
-    """A tile as wide as it is asked for; where only the full one is left by now, its beginning."""
-    data = files.get(f"{base}/{tile.path}", most=MOST_TILE_BYTES)
-    if data is not None or tile.width == TILE_WIDTH:
-        return data
-    full = files.get(f"{base}/{Tile(tile.level, tile.index).path}", most=MOST_TILE_BYTES)
-    if full is None:
+def log_check(subject: Subject, whole: WholeLog | None) -> LogCheck | None:
+    """The check of an experiment in its coordinator's log; None where there is none, which is said."""
+    terms, found = subject.document.log, subject.findings
+    if terms is None:
+        found.warn("the experiment has no log: nobody can tell whether all are told the same")
+        found.leave_out("log, witnesses, proofs: the experiment names none")
         return None
-    if tile.level is None:
-        return write_bundle(read_bundle(full)[: tile.width])
-    return full[: tile.width * len(EMPTY_ROOT)]
+    if whole is None or terms.log_key != whole.key:
+        found.fault("log", "the experiment names another log than the coordinator's newest experiment")
+        return None
+    return LogCheck(subject, terms, whole)
 
 
-def _name(index: int) -> str:
-    return "the experiment" if index == 0 else "the ending"
+def _shown(history: History) -> dict[object, Entry]:
+    return {entry.key: entry for entry in history.shown_entries()}
+
+
+def _name(entry: Entry) -> str:
+    return f"the {entry.kind.value}" + ("" if entry.round_number is None else f" of round {entry.round_number}")

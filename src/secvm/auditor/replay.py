@@ -21,8 +21,10 @@ from secvm.crypto.signing import verify
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.documents import digest_of
 from secvm.protocol.ending import Ending, ending_faults
-from secvm.protocol.evidence import Kind, entry_of
-from secvm.protocol.log import LogEntry, experiment_entry
+from secvm.protocol.evidence import Kind
+from secvm.protocol.inconsistency import Inconsistency
+from secvm.protocol.log_entries import Entry, experiment_entry
+from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import RoundManifest, manifest_faults
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE
 
@@ -31,22 +33,25 @@ UNSEEN = "not shown"
 
 _MOST_KEPT_BYTES = 2**25
 
-#: Which check a sentence of ``manifest_faults`` belongs to; any other is about the chain.
+#: Which check an inconsistency of a manifest belongs to; any other is about the chain.
 _CHECKS = {
-    "its window has another length": "window",
-    "it takes late packages longer or shorter": "window",
-    "it opens before the experiment starts": "window",
-    "it opens before the round before is closed": "window",
-    "its quota is below the budget": "quota",
-    "its counts are of other labels": "counts",
-    "its round was below the floor and not abandoned": "floor",
-    "an abandoned round changed the state": "step",
+    Inconsistency.WINDOW_LENGTH: "window",
+    Inconsistency.GRACE: "window",
+    Inconsistency.BEFORE_START: "window",
+    Inconsistency.OVERLAP: "window",
+    Inconsistency.QUOTA: "quota",
+    Inconsistency.GATEWAY_KEYS: "gateway_key",
+    Inconsistency.OTHER_LABELS: "counts",
+    Inconsistency.BELOW_FLOOR: "floor",
+    Inconsistency.ABANDONED_STEP: "step",
+    Inconsistency.NO_COUNT: "relay_count",
 }
 #: These are told by a document of the round before it.
 _OF_THE_ROUND_BEFORE = {
-    "its counts are of other labels",
-    "its round was below the floor and not abandoned",
-    "an abandoned round changed the state",
+    Inconsistency.OTHER_LABELS,
+    Inconsistency.BELOW_FLOOR,
+    Inconsistency.ABANDONED_STEP,
+    Inconsistency.NO_COUNT,
 }
 
 
@@ -56,9 +61,10 @@ class Replay:
     def __init__(self, subject: Subject, *, on_round: Callable[[], None] = lambda: None) -> None:
         self._subject, self._on_round = subject, on_round
         self._document, self._findings = subject.document, subject.findings
-        #: Entry t of the log, as the documents say; None where a document is not shown.
-        self.entries: list[LogEntry | None] = [experiment_entry(subject.document.digest)]
-        #: The newest documents by their place in the log, for evidence; and when each round's window closed.
+        #: What the log should hold, as the documents say: the experiment, round t at t, the ending; None where a
+        #: document is not shown.
+        self.entries: list[Entry | None] = [experiment_entry(subject.document.digest)]
+        #: The newest documents by their place in ``entries``, for evidence; and when each round's window closed.
         self.shown: dict[int, Shown] = {}
         self.closed_at: dict[int, int] = {}
         self.verdicts: dict[int, str] = {}
@@ -76,6 +82,15 @@ class Replay:
     def last_round(self) -> int:
         """The newest round that is shown."""
         return len(self.entries) - 1 - (self.ending is not None)
+
+    def shown_entries(self) -> list[Entry]:
+        """What the log should hold, of the documents that are shown."""
+        return [entry for entry in self.entries if entry is not None]
+
+    def envelope_of(self, entry: Entry) -> bytes | None:
+        """The document of an entry, for evidence; None where it is not kept."""
+        shown = self.shown.get(self.entries.index(entry))
+        return None if shown is None else shown.envelope
 
     def _keep(self, place: int, shown: Shown) -> None:
         """Keep a document; of very many large ones, the newest."""
@@ -202,12 +217,12 @@ class Replay:
             )
             self._findings.fault("ending", sentence, evidence=later)
         told_before = None if before is None else before.manifest
-        for sentence in ending_faults(ending, document, told_before):
-            about = number if sentence in _OF_THE_ROUND_BEFORE else None
-            check = _CHECKS[sentence] if about is not None else "ending"
+        for wrong in ending_faults(ending, document, told_before):
+            about = number if wrong in _OF_THE_ROUND_BEFORE else None
+            check = _CHECKS[wrong] if about is not None else "ending"
             documents = (data,) if before is None else (before.envelope, data)
             evidence = self._subject.evidence(Kind.BAD_DOCUMENT, documents=documents)
-            self._findings.fault(check, f"of the ending, {sentence}", round_number=about, evidence=evidence)
+            self._findings.fault(check, f"of the ending, {wrong.value}", round_number=about, evidence=evidence)
         if ending.round_number == number:
             self._conclude(number, shown)
         self.ending = ending
@@ -225,11 +240,11 @@ class Replay:
         found, document, before = self._findings, self._document, self._before
         told_before = None if before is None else before.manifest
         documents = (shown.envelope,) if before is None else (before.envelope, shown.envelope)
-        for sentence in manifest_faults(manifest, document, told_before):
-            about = number - 1 if sentence in _OF_THE_ROUND_BEFORE else number
+        for wrong in manifest_faults(manifest, document, told_before):
+            about = number - 1 if wrong in _OF_THE_ROUND_BEFORE else number
             evidence = self._subject.evidence(Kind.BAD_DOCUMENT, documents=documents)
-            sentence_about = sentence if about == number else f"the manifest after it was signed, and {sentence}"
-            found.fault(_CHECKS.get(sentence, "chain"), sentence_about, round_number=about, evidence=evidence)
+            sentence = wrong.value if about == number else f"the manifest after it was signed, and {wrong.value}"
+            found.fault(_CHECKS.get(wrong, "chain"), sentence, round_number=about, evidence=evidence)
         self._judge_hours(number, manifest)
         used = self._keys.setdefault(digest_of(manifest.gateway_keys), number)
         if used != number:

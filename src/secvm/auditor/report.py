@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from secvm.auditor.findings import ROUND_CHECKS, Fault, Findings, Mark
+from secvm.auditor.relayed_facts import RoundFacts
+from secvm.auditor.relayed_findings import RELAYED_CHECKS
 
 #: What nobody can see from outside, whatever the files say.
 NOT_SEEN = (
@@ -30,6 +32,8 @@ class RoundReport:
     verdict: str
     #: Check to what came out.
     checks: Mapping[str, Mark]
+    #: Of a round with two relays: how it ended, in numbers.
+    facts: RoundFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +136,25 @@ def _experiment_content(one: ExperimentReport) -> dict[str, Any]:
 
 
 def _round_content(one: RoundReport) -> dict[str, Any]:
-    return {
+    names = ROUND_CHECKS if one.facts is None else RELAYED_CHECKS
+    told: dict[str, Any] = {
         "experiment": one.experiment,
         "number": one.number,
         "verdict": one.verdict,
-        "checks": {check: one.checks.get(check, "not checked") for check in ROUND_CHECKS},
+        "checks": {check: one.checks.get(check, "not checked") for check in names},
     }
+    return told if one.facts is None else {**told, "relays": one.facts.to_content()}
 
 
 def _fault_content(fault: Fault) -> dict[str, Any]:
-    return {
+    told = {
         "experiment": fault.experiment,
         "round": fault.round_number,
         "check": fault.check,
         "what": fault.sentence,
         "provable": fault.provable,
     }
+    return told if fault.found is None else {**told, "finding": fault.found.lower()}
 
 
 def _once(sentences: Iterable[str]) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from secvm.auditor.files import blob_path
 from secvm.auditor.subject import Shown, Subject
-from secvm.crypto.oblivious import decode_key_configurations
 from secvm.errors import InconsistentManifestError, RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import decode_state, decode_tally
@@ -16,7 +15,6 @@ from secvm.protocol.checkpoints import MAX_AHEAD_S
 from secvm.protocol.documents import digest_of
 from secvm.protocol.ending import Ending
 from secvm.protocol.evidence import Kind
-from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, read_relay_count
 from secvm.protocol.plausible import violations
 from secvm.protocol.recompute import Model, first_model, model_of, names_in, next_model, what_differs
@@ -83,7 +81,7 @@ class Steps:
         count = self._relay_count(number, last)
         if last.tally is None:
             return None, None
-        most = tally_bytes(self._subject.document) + 4096
+        most = self._subject.document.tally_bytes + 4096
         blob = self._subject.read("step", blob_path(last.tally), number, most=most)
         if blob is None:
             if not found.has_failed(number, "step"):
@@ -124,7 +122,9 @@ class Steps:
         found, document = self._subject.findings, self._subject.document
         if len(document.relays) > 1:
             found.leave_out("tallies against relays' counts: there are several relays, and each round tells one's")
-        for violation in violations(document, tally, count, key_id=self._key_id()):
+        manifest = None if self._before is None else self._before.manifest
+        opened_at = None if manifest is None else manifest.opens_at
+        for violation in violations(document, tally, count, opened_at=opened_at):
             sentence = violation.sentence[:1].lower() + violation.sentence[1:].rstrip(".")
             if violation.whatever_people_send:
                 found.fault("plausible", sentence, round_number=number)
@@ -133,17 +133,6 @@ class Steps:
                 found.doubt("plausible", sentence, round_number=number)
         if count is not None and len(document.relays) == 1:
             found.passed(number, "plausible")
-
-    def _key_id(self) -> int | None:
-        """Id of the gateway key of the round that is judged."""
-        manifest = None if self._before is None else self._before.manifest
-        if manifest is None:
-            return None
-        try:
-            configurations = decode_key_configurations(manifest.gateway_keys)
-        except RemoteProtocolError:
-            return None
-        return configurations[0].key_id if configurations else None
 
     def _step(self, number: int, after: Shown, tally: Tally | None, blob: bytes | None) -> None:
         before, state = self._before, self._model.state
@@ -215,10 +204,3 @@ class Steps:
                 self._good_blobs.add(digest)
         if number is not None and told.last is not None:
             self._subject.findings.passed(number, "blobs")
-
-
-def tally_bytes(document: ExperimentDocument) -> int:
-    """How many bytes the counts of this experiment's tallies have; told without making one."""
-    experiment = document.experiment
-    labels, models = len(experiment.labels), experiment.models.n_models
-    return 8 * (2 * models * (experiment.n_bins + 1) + labels + labels * labels)

@@ -9,7 +9,7 @@ from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles
 from secvm.auditor.findings import Findings
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.ending import Ending
-from secvm.protocol.evidence import Evidence, Kind
+from secvm.protocol.evidence import Evidence, Kind, LoggedEntry
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import RoundManifest
 
@@ -50,9 +50,17 @@ class Subject:
         documents: tuple[bytes, ...] = (),
         blobs: tuple[bytes, ...] = (),
         checkpoints: tuple[bytes, ...] = (),
+        entries: tuple[LoggedEntry, ...] = (),
     ) -> Evidence:
         """Signed bytes of this experiment; ``Findings`` keeps them only if they convict."""
-        return Evidence(kind=kind, experiment=self.envelope, documents=documents, blobs=blobs, checkpoints=checkpoints)
+        return Evidence(
+            kind=kind,
+            experiment=self.envelope,
+            documents=documents,
+            blobs=blobs,
+            checkpoints=checkpoints,
+            entries=entries,
+        )
 
 
 @dataclass(frozen=True, slots=True)

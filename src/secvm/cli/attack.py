@@ -14,7 +14,6 @@ from secvm.cli.output import Format, FormatOption, as_lines, emit, note, progres
 from secvm.files import write_atomically
 
 if TYPE_CHECKING:
-    from secvm.lab.attacks.attack import Measurement
     from secvm.lab.attacks.report import Row
 
 app = typer.Typer(
@@ -128,7 +127,7 @@ def as_text(row: Row) -> str:
     lines += [f"  {number}. {step}" for number, step in enumerate(attack.steps, 1)]
     lines += [f"Defence: {attack.defence}", *([f"What remains: {attack.remains}"] if attack.remains else []), ""]
     for said, found in (("without the defence", row.undefended), ("with the defence", row.defended)):
-        lines += [f"{said}: {attack.metric} {_value(found)}, {found.trials} trials"]
+        lines += [f"{said}: {attack.metric} {found.said}, {found.trials} trials"]
         lines += as_lines(found.detail, 4)
         if found.curve is not None:
             lines += [f"    {found.curve.up or attack.metric}, by {found.curve.across}"]
@@ -144,12 +143,8 @@ def as_text(row: Row) -> str:
 def as_table(rows: Sequence[Row]) -> str:
     """One line an attack."""
     width = max((len(row.attack.name) for row in rows), default=0)
-    lines = [f"{'':{width}}  {'without':24}{'with the defence':24}goal"]
+    lines = [f"{'':{width}}  {'without':24}{'with the defence':48}goal"]
     for row in rows:
         said = {True: "met", False: "MISSED", None: ""}[row.met] if row.attack.built else "not built"
-        lines.append(f"{row.attack.name:{width}}  {_value(row.undefended):24}{_value(row.defended):24}{said}".rstrip())
+        lines.append(f"{row.attack.name:{width}}  {row.undefended.said:24}{row.defended.said:48}{said}".rstrip())
     return "\n".join(lines)
-
-
-def _value(found: Measurement) -> str:
-    return f"{found.value:.3f} [{found.ci95[0]:.3f}, {found.ci95[1]:.3f}]"

@@ -80,6 +80,12 @@ def audit(
     skip_models: Annotated[
         bool, typer.Option("--skip-models", help="Do not fetch states and weights, which follow from the tallies.")
     ] = False,
+    skip_capsules: Annotated[
+        bool, typer.Option("--skip-capsules", help="Do not count capsules of two relays again, where they are public.")
+    ] = False,
+    ask_relays: Annotated[
+        bool, typer.Option("--ask-relays", help="Ask the two relays' own doors for counts, reveals and leaves.")
+    ] = False,
     largest_tally: Annotated[int, typer.Option(help="Largest tally to read, in MiB.", min=1)] = 256,
     output_format: FormatOption = Format.TXT,
 ) -> None:
@@ -93,6 +99,7 @@ def audit(
     \b
         ./secvm audit https://coordinator.example
         ./secvm audit https://coordinator.example --experiment 3fa9 --evidence-to found.json
+        ./secvm audit https://coordinator.example --ask-relays
         ./secvm audit copied-public-folder --format json
         ./secvm audit --evidence found.json
         ./secvm audit collisions --help           how well an experiment's bins hide words
@@ -106,7 +113,14 @@ def audit(
     if evidence_to is not None and evidence_to.exists():
         raise BadInputError(f"{evidence_to} is there already: evidence replaces nothing")
     report = _replay(
-        where, experiment, live=beacons is Beacons.LIVE, at=at, models=not skip_models, most=largest_tally * 2**20
+        where,
+        experiment,
+        live=beacons is Beacons.LIVE,
+        at=at,
+        models=not skip_models,
+        capsules=not skip_capsules,
+        doors=ask_relays,
+        most=largest_tally * 2**20,
     )
     from secvm.cli.audit_text import report_text
 
@@ -117,8 +131,19 @@ def audit(
         raise typer.Exit(EXIT_FAULT)
 
 
-def _replay(where: str, experiment: str | None, *, live: bool, at: str | None, models: bool, most: int) -> Report:
+def _replay(
+    where: str,
+    experiment: str | None,
+    *,
+    live: bool,
+    at: str | None,
+    models: bool,
+    capsules: bool,
+    doors: bool,
+    most: int,
+) -> Report:
     from secvm.auditor.audit import audit_files
+    from secvm.auditor.web import WebFiles
     from secvm.runtime.beacons import WebBeacons
     from secvm.runtime.clock import SystemClock
 
@@ -133,6 +158,8 @@ def _replay(where: str, experiment: str | None, *, live: bool, at: str | None, m
             beacons=WebBeacons(clock) if live else None,
             snapshot=snapshot,
             models=models,
+            capsules=capsules,
+            doors=(lambda url: WebFiles(url, clock)) if doors else None,
             most_tally_bytes=most,
             on_round=lambda _experiment, _done, _planned: advance(1),
         )
@@ -166,13 +193,11 @@ def _write_evidence(report: Report, place: Path | None) -> str | None:
 def _examine(file: Path, output_format: Format) -> None:
     from secvm.auditor.explain import explain
     from secvm.cli.audit_text import explanation_text
-    from secvm.protocol.evidence import MAX_EVIDENCE_BYTES
+    from secvm.files import read_beginning_with
+    from secvm.protocol.evidence import EVIDENCE_BEGINS, MAX_EVIDENCE_BYTES
+    from secvm.protocol.relays.missing_canary import BEGINS as MISSING_CANARY
 
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_EVIDENCE_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"cannot read {file}: {error.strerror or 'input/output error'}") from None
+    data = read_beginning_with((EVIDENCE_BEGINS, MISSING_CANARY), file, most=MAX_EVIDENCE_BYTES)
     try:
         explanation = explain(data)
     except RemoteProtocolError as fault:

@@ -90,7 +90,7 @@ def _of_experiment(place: str) -> HashBinning:
 
 
 def _text(found: Collisions, alone: list[str]) -> str:
-    from secvm.cli.audit_text import plain
+    from secvm.cli.audit_text import short
 
     traffic = "counts of the file" if found.counted else "Zipf's law over the lines"
     span = f"{found.smallest:,} at least, {found.median:,.0f} in the median, {found.largest:,} at most"
@@ -105,7 +105,7 @@ def _text(found: Collisions, alone: list[str]) -> str:
         f"traffic whose word is guessed with more than .5 {found.above_half:.3f}",
         f"traffic whose word is guessed with more than .9 {found.above_nine_tenths:.3f}",
     ]
-    return "\n".join([*lines, *(f"  alone: {plain(word)}" for word in alone)])
+    return "\n".join([*lines, *(f"  alone: {short(word)}" for word in alone)])
 
 
 def draw(found: Collisions) -> str:

@@ -1,4 +1,4 @@
-"""Reports of audits for people. Whatever a server has written is shown without control characters, and shortened."""
+"""Reports of audits for people. Whatever a server has written is shown on one line, and shortened."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report_text(report: Report) -> str:
 
 def _experiment(one: ExperimentReport) -> Iterator[str]:
     yield f"experiment {one.experiment}"
-    yield f"  title    {plain(one.title)}"
+    yield f"  title    {short(one.title)}"
     yield f"  standing {one.standing}, {len(one.rounds)} round{'' if len(one.rounds) == 1 else 's'}"
     if one.log_size is not None:
         when = "" if one.committed_at is None else f", first cosigned by a quorum at {_time(one.committed_at)}"
@@ -49,14 +49,16 @@ def _experiment(one: ExperimentReport) -> Iterator[str]:
 
 
 def _rounds(rounds: tuple[RoundReport, ...]) -> Iterator[str]:
-    if len(rounds) <= _MANY_ROUNDS:
+    if len(rounds) <= _MANY_ROUNDS or any(one.facts is not None for one in rounds):
         for one in rounds:
-            yield f"  {one.number:>6}  {plain(one.verdict)}"
+            yield f"  {one.number:>6}  {short(one.verdict)}"
+            if one.facts is not None:
+                yield from (f"          {short(line)}" for line in one.facts.lines())
         return
     for verdict, found in groupby(rounds, key=lambda one: one.verdict):
         span = list(found)
         name = f"{span[0].number}" if len(span) == 1 else f"{span[0].number} to {span[-1].number}"
-        yield f"  {name:>6}  {plain(verdict)}"
+        yield f"  {name:>6}  {short(verdict)}"
 
 
 def _fault(fault: Fault, report: Report) -> str:
@@ -64,21 +66,20 @@ def _fault(fault: Fault, report: Report) -> str:
     if fault.experiment is not None and len(report.experiments) > 1:
         where = f"{fault.experiment[:16]} {where}"
     proof = " [signed bytes prove it]" if fault.provable else ""
-    return f"{where}{plain(fault.sentence)}{proof}"
+    return f"{where}{short(fault.sentence)}{proof}"
 
 
 def explanation_text(explanation: Explanation) -> str:
     """What a piece of evidence shows."""
-    finding = explanation.finding
     lines = [
-        plain(finding.sentence),
+        short(explanation.sentence),
         "",
         f"The file holds {explanation.what}.",
         "Signatures were verified here, without asking anybody.",
         "",
-        f"experiment  {finding.experiment}",
-        f"title       {plain(finding.title)}",
-        *(f"signed by   {plain(signer)}" for signer in explanation.signed_by),
+        f"experiment  {explanation.experiment}",
+        f"title       {short(explanation.title)}",
+        *(f"signed by   {short(signer)}" for signer in explanation.signed_by),
         "",
         *_block("What you must still check yourself", list(STILL_TO_CHECK)),
         WATERMARK,
@@ -89,7 +90,7 @@ def explanation_text(explanation: Explanation) -> str:
 def _block(title: str, sentences: list[str]) -> list[str]:
     if not sentences:
         return []
-    return [f"{title}:", *(f"  - {plain(sentence)}" for sentence in _some(sentences)), ""]
+    return [f"{title}:", *(f"  - {short(sentence)}" for sentence in _some(sentences)), ""]
 
 
 def _some(sentences: list[str]) -> Iterable[str]:
@@ -105,7 +106,7 @@ def _time(instant: int) -> str:
         return f"{instant} ms"
 
 
-def plain(text: str) -> str:
-    """Text of others, such that it changes no terminal."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return shown if len(shown) <= _MOST_LETTERS else shown[:_MOST_LETTERS] + "…"
+def short(text: str) -> str:
+    """Text of others on one line, and not too long."""
+    line = " ".join(text.splitlines())
+    return line if len(line) <= _MOST_LETTERS else line[:_MOST_LETTERS] + "…"

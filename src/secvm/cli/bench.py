@@ -18,7 +18,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from secvm.cli.dev import checkout
+from secvm.cli.checkout import find_or_refuse
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError
 
@@ -47,7 +47,7 @@ def bench(
 
     The options after NAME are the benchmark's own; 'secvm bench NAME --help' shows them.
     """
-    root = checkout()
+    root = find_or_refuse()
     found = _found(root / "benchmarks")
     if not arguments:
         summaries = {name: _summary(file) for name, file in found.items()}

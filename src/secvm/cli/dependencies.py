@@ -27,7 +27,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-LOCKS = ("bootstrap", "run", "dev")
+LOCKS = ("bootstrap", "run", "build", "dev")
 _PIN = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>[A-Za-z0-9.+!]+)(?: ; (?P<marker>[^\\#@/]+?))?"
     r"(?P<hashes>(?:\s+--hash=sha256:[0-9a-f]{64})+)"
@@ -65,6 +65,7 @@ class Dependencies:
             if not self.pins[lock]:
                 self._fault(f"requirements/{lock}.txt pins nothing")
         self._check_whole("run", self._asked(with_dev=False))
+        self._check_whole("build", [Requirement(text) for text in self._project["build-system"]["requires"]])
         self._check_whole("dev", self._asked(with_dev=True))
         self._check_installed()
         self._check_licences()
@@ -135,7 +136,7 @@ class Dependencies:
             self._fault(f"requirements/{lock}.txt has {left}, which nobody asks for")
 
     def _check_installed(self) -> None:
-        for name, pin in self.here("dev").items():
+        for name, pin in [*self.here("build").items(), *self.here("dev").items()]:
             found = _distribution(name)
             if found is None:
                 self._fault(f"{name} is pinned and not installed")

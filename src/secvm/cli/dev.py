@@ -1,6 +1,6 @@
-"""``secvm test`` and ``secvm dev``: what people who change the code run, and what continuous integration runs.
+"""``secvm dev``: what people who change the code run, and what continuous integration runs.
 
-All of it works on the checkout that this file lies in; an installed package has none, and says so.
+All of it works on a checkout (``cli.checkout``).
 """
 
 import os
@@ -8,21 +8,22 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from secvm.cli import system_packages
 from secvm.cli.audit_dependencies import audit
 from secvm.cli.chaos import chaos
+from secvm.cli.checkout import call, find_or_refuse, tool
+from secvm.cli.coverage import coverage
 from secvm.cli.fuzz import fuzz
 from secvm.cli.mutations import mutate
 from secvm.cli.output import Format, FormatOption, note
 from secvm.cli.screenshots import screenshots
 from secvm.cli.simulate import simulate
 from secvm.cli.soak import soak
+from secvm.cli.tiers import parallel
 from secvm.cli.trials import trials
 from secvm.errors import BadInputError
 
@@ -52,87 +53,33 @@ _HELP_BLOCK = re.compile(
 )
 
 
-def find_checkout() -> Path | None:
-    """Find the checkout that this file lies in: ``src/secvm/cli/dev.py`` below a launcher and a pyproject.toml."""
-    root = Path(__file__).resolve().parents[3]
-    return root if (root / "pyproject.toml").is_file() and (root / "secvm").is_file() else None
-
-
-def checkout() -> Path:
-    """Find the checkout, or say that this command needs one."""
-    root = find_checkout()
-    if root is None:
-        raise BadInputError(
-            "this command works on a checkout of the repository, and this is an installed package",
-            next_step="Clone the repository and use its launcher, ./secvm.",
-        )
-    return root
-
-
-def _call(arguments: Sequence[str], root: Path, **environment: str) -> int:
-    """Run a Python tool in the checkout and return its exit code."""
-    try:
-        return subprocess.run(  # noqa: S603  (the arguments are ours or the developer's own)
-            [sys.executable, *arguments], cwd=root, env={**os.environ, **environment}, check=False
-        ).returncode
-    except KeyboardInterrupt:
-        return 130
-
-
-def _tool(*arguments: str) -> list[str]:
-    return ["-P", "-m", *arguments]
-
-
-def run_tests(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[PYTEST ARGUMENTS]...", show_default=False)] = None,
-) -> None:
-    """Run all tests; further arguments go to pytest."""
-    root = checkout()
-    system_packages.provide(root)
-    # pytest runs in the checkout; files named from where the caller stands keep their meaning.
-    given = []
-    for argument in arguments or []:
-        file, colons, inside = argument.partition("::")
-        given.append(str(Path(file).resolve()) + colons + inside if Path(file).exists() else argument)
-    raise typer.Exit(_call(_tool("pytest", "--durations=10", *given), root))
-
-
-#: Every option after `test` is pytest's, --help included.
-run_tests.context_settings = {"ignore_unknown_options": True, "help_option_names": []}  # type: ignore[attr-defined]  # read by cli.main
-
-
 def typed_folders(root: Path) -> list[str]:
     """Name the folders that mypy looks at: those of ours that hold Python."""
     return [name for name in ("src", "tests", "benchmarks", "vectors") if any((root / name).rglob("*.py"))]
 
 
-def _fast_tests(root: Path) -> list[str]:
-    wanted = ("tests/unit", "tests/vectors", "tests/test_tree.py", "tests/test_docs.py")
-    return [name for name in wanted if (root / name).exists()]
-
-
 @app.command()
 def check(
-    *, tests: Annotated[bool, typer.Option("--tests/--no-tests", help="Run the fast tests as well.")] = True
+    *, tests: Annotated[bool, typer.Option("--tests/--no-tests", help="Run the unit tests as well.")] = True
 ) -> None:
-    """Check format, lint, types, imports, fast tests.
+    """Check format, lint, types, imports, unit tests.
 
     Every step is run, also after one that failed; the last line names those that did.
     """
-    root = checkout()
+    root = find_or_refuse()
     steps: dict[str, list[str]] = {
-        "format": _tool("ruff", "format", "--check", "--quiet"),
-        "lint": _tool("ruff", "check", "--quiet"),
-        "types": _tool("mypy", *typed_folders(root)),
+        "format": tool("ruff", "format", "--check", "--quiet"),
+        "lint": tool("ruff", "check", "--quiet"),
+        "types": tool("mypy", *typed_folders(root)),
         "imports": ["-P", "-c", _LINT_IMPORTS],
-        "dependencies": _tool("secvm.cli.main", "dev", "audit-dependencies"),
+        "dependencies": tool("secvm.cli.main", "dev", "audit-dependencies"),
     }
     if tests:
-        steps["fast tests"] = _tool("pytest", "-q", "-m", "not slow", *_fast_tests(root))
+        steps["unit tests"] = tool("pytest", "-q", *parallel(), "tests/unit")
     failed = []
     for name, arguments in steps.items():
         started = time.monotonic()
-        code = _call(arguments, root)
+        code = call(arguments, root)
         if code == 130:
             raise typer.Exit(code)
         note(f"secvm dev check: {name} {'FAILED' if code else 'passed'} in {time.monotonic() - started:.1f} s")
@@ -149,9 +96,9 @@ def fix() -> None:
 
     That is: some lint, the format, the help texts in the README, the description of the operator's API.
     """
-    root = checkout()
-    _call(_tool("ruff", "check", "--fix", "--quiet"), root)
-    code = _call(_tool("ruff", "format", "--quiet"), root)
+    root = find_or_refuse()
+    call(tool("ruff", "check", "--fix", "--quiet"), root)
+    code = call(tool("ruff", "format", "--quiet"), root)
     readme = root / "README.md"
     before = readme.read_text(encoding="utf-8")
     after = with_real_help(before)
@@ -176,7 +123,7 @@ def lock(
 
     Writes requirements/*.txt, for Linux and macOS and every Python from 3.11. No file there names a place.
     """
-    root = checkout()
+    root = find_or_refuse()
     newest = ["--upgrade"] if upgrade else []
     extras = ("estimator", "plots", "relay", "witness", "coordinator", "dashboard", "tokens", "dask", "postgres")
     run = [
@@ -185,9 +132,11 @@ def lock(
         "requirements/constraints.in",
         *(word for extra in extras for word in ("--extra", extra)),
     ]
-    dev = [*run, "--group", "dev", "--constraints", "requirements/run.txt"]
-    for name, what in {"bootstrap": ["requirements/bootstrap.in"], "run": run, "dev": dev}.items():
-        code = _call(_tool(*_COMPILE, *newest, *what, "--output-file", f"requirements/{name}.txt"), root)
+    # What builds is installed beside what runs: of both, one version.
+    build = ["requirements/build.in", "--constraints", "requirements/run.txt"]
+    dev = [*run, "--group", "dev", "--constraints", "requirements/run.txt", "--constraints", "requirements/build.txt"]
+    for name, what in {"bootstrap": ["requirements/bootstrap.in"], "run": run, "build": build, "dev": dev}.items():
+        code = call(tool(*_COMPILE, *newest, *what, "--output-file", f"requirements/{name}.txt"), root)
         if code:
             raise typer.Exit(code)
 
@@ -202,10 +151,11 @@ def audit_dependencies(output_format: FormatOption = Format.TXT) -> None:
     \b
         ./secvm dev audit-dependencies
     """
-    audit(checkout(), output_format)
+    audit(find_or_refuse(), output_format)
 
 
 app.command()(chaos)
+app.command()(coverage)
 
 
 @app.command()
@@ -226,7 +176,7 @@ def mutations(
         ./secvm dev mutations --format json
         ./secvm dev mutations --only fencing --only "commit before ack"
     """
-    mutate(checkout(), only or (), output_format)
+    mutate(find_or_refuse(), only or (), output_format)
 
 
 app.command()(screenshots)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tomllib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from secvm.cli.experiment_plan import planned
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.errors import BadInputError
 
@@ -34,42 +37,57 @@ ExperimentArgument = Annotated[str, typer.Argument(help="Its digest, or how it b
 @app.command()
 def new(
     specification: Annotated[Path, typer.Argument(help="What is asked, as TOML or JSON.", show_default=False)],
-    coordinator: CoordinatorOption,
-    admin_key_file: KeyOption,
+    coordinator: Annotated[str | None, typer.Option("--coordinator", help="The coordinator's URL.")] = None,
+    admin_key_file: Annotated[
+        Path | None, typer.Option("--admin-key-file", help="File that holds the admin key.")
+    ] = None,
     vocabulary: Annotated[
         Path | None, typer.Option(help="A public list of words, one a line: these words are the bins.")
     ] = None,
     plan_only: Annotated[
-        bool, typer.Option("--plan-only", help="Only plan its cover and tell what that costs; publish nothing.")
+        bool,
+        typer.Option(
+            "--plan-only", help="Only plan its guarantee and tell what it takes: no coordinator and no key are needed."
+        ),
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before an experiment with cover is published.")
+        bool, typer.Option("--yes", help="Do not ask before an experiment with a guarantee is published.")
     ] = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make an experiment from a specification.
 
-    docs/how-to/run-an-experiment.md explains every key of it. Where it asks for cover, what that costs is told first,
-    and you are asked. Example:
+    docs/how-to/run-an-experiment.md explains every key of it. Unless it says privacy = "none", two relays' cover is
+    planned for it: what that takes is told first, and you are asked. Example:
 
     \b
+        ./secvm experiment new examples/experiment.toml --plan-only
         ./secvm experiment new examples/experiment.toml --coordinator http://127.0.0.1:8750 \\
             --admin-key-file admin.key
     """
     content = _specification(specification)
     if vocabulary is not None:
         content["binning"] = _vocabulary_bins(content.get("binning", {}), vocabulary)
-    costs, lines = _cost_of_cover(content)
     if plan_only:
-        emit({"cost": costs}, output_format, text="\n".join(lines))
+        plan, lines = planned(content)
+        emit({"plan": plan}, output_format, text="\n".join(lines))
         return
-    if costs is not None:
-        for line in lines:
-            note(line)
+    if coordinator is None or admin_key_file is None:
+        raise BadInputError(
+            "an experiment is made at a coordinator, with its admin key",
+            next_step="Name both with --coordinator and --admin-key-file, or plan without them with --plan-only.",
+        )
+    plan, lines = planned(content)
+    for line in lines:
+        note(line)
+    if plan is not None:
         _confirm(yes=yes)
     told = _remote(coordinator, admin_key_file).order("", content)
-    text = f"{told['digest']}  {told['title']}\nbudget {told['budget']} packages, {told['rounds']} rounds"
-    emit(told | ({} if costs is None else {"cost": costs}), output_format, text=text)
+    with _looked_into():
+        text = f"{told['digest']}  {told['title']}\nbudget {told['budget']} packages, {told['rounds']} rounds"
+        for remark in told["remarks"]:
+            note(remark)
+    emit(told | {"plan": plan}, output_format, text=text)
 
 
 @app.command("list")
@@ -99,7 +117,9 @@ def show(
     """
     remote = _remote(coordinator)
     told = remote.status(remote.find(experiment))
-    emit(told, output_format, text="\n".join(_lines(told)))
+    with _looked_into():
+        text = "\n".join(_lines(told))
+    emit(told, output_format, text=text)
 
 
 @app.command()
@@ -182,8 +202,7 @@ def export(
             next_step="Ask again when a round has been counted: secvm experiment show",
         )
     write_atomically(out, model_file(found, vocabulary))
-    over = None if found.ending is None else found.ending.why.value
-    told = {"experiment": digest, "rounds": found.rounds, "ended": over, "out": str(out)}
+    told = {"experiment": digest, "rounds": found.rounds, "ended": found.ended, "out": str(out)}
     emit(told, output_format, text=f"the model after round {found.rounds} is in {out}")
 
 
@@ -224,7 +243,21 @@ def _binning(found: TrustedModel, vocabulary: Path | None) -> Any:
 
 def _move(action: str, experiment: str, remote: Remote, output_format: Format) -> None:
     told = remote.order(f"/{remote.find(experiment)}/{action}")
-    emit(told, output_format, text=f"{told['digest'][:16]}  {told['standing']}")
+    with _looked_into():
+        text = f"{told['digest'][:16]}  {told['standing']}"
+    emit(told, output_format, text=text)
+
+
+@contextlib.contextmanager
+def _looked_into() -> Iterator[None]:
+    """For code that takes an answer apart: an answer without what is looked for becomes one sentence."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError):
+        raise BadInputError(
+            "the coordinator's answer is not what this version of secvm expects",
+            next_step="Is --coordinator its own URL, and does it run the same version?",
+        ) from None
 
 
 def _remote(url: str, admin_key_file: Path | None = None) -> Remote:
@@ -247,29 +280,11 @@ def _specification(path: Path) -> dict[str, Any]:
     return content
 
 
-def _cost_of_cover(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-    """What the cover of a specification costs, as values (None: it has none) and in words."""
-    plain = ["plain: no cover, and no formal guarantee"]
-    if "privacy" not in content:
-        return None, plain
-    from secvm.coordinator.cover_question import cost, cost_lines
-    from secvm.coordinator.questions import Specification, planned_cover
-    from secvm.runtime.settings import parse_settings
-
-    note("planning the cover …")
-    told = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")
-    planned = planned_cover(told)
-    if planned is None:
-        return None, plain
-    costs = cost(planned)
-    return costs, cost_lines(costs)
-
-
 def _confirm(*, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise BadInputError("an experiment with cover is published after a yes", next_step="Say it with --yes.")
+        raise BadInputError("an experiment with a guarantee is published after a yes", next_step="Say it with --yes.")
     if not typer.confirm("Publish it?", err=True):
         raise typer.Exit(1)
 
@@ -296,6 +311,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
         )
     if any(one["state"] == "abandoned" for one in told["rounds"]):
         lines += ["", f"abandoned: fewer than {told['floor']} trained, so nothing is told of them"]
+    lines += _reasons(told["rounds"])
     tested = [one for one in told["rounds"] if "recall" in one]
     if tested:
         head = f"round {tested[-1]['number']}, by label"
@@ -312,21 +328,27 @@ def _lines(told: dict[str, Any]) -> list[str]:
 def _privacy(told: dict[str, Any]) -> str:
     if told["kind"] == "plain":
         return f"plain: {told['note']}"
-    return f"cover: epsilon {told['epsilon']:g} at delta {told['delta']:.1g} over all rounds; {told['note']}"
+    return f"private: ε = {told['epsilon']:g} at δ = {told['delta']:g} over all rounds; {told['note']}"
+
+
+def _reasons(rounds: list[dict[str, Any]]) -> list[str]:
+    """Why rounds with two relays were not opened, or opened and not stepped."""
+    told = [one for one in rounds if one.get("reasons")]
+    lines = [f"round {one['number']} {_ended(one)}: {', '.join(one['reasons'])}" for one in told]
+    return [""] * bool(lines) + lines
+
+
+def _ended(one: dict[str, Any]) -> str:
+    return "is unopened" if one["state"] == "unopened" else "was opened, and no step was taken"
 
 
 def _leakage(told: dict[str, Any] | None) -> list[str]:
-    """What tallies have given away; a coordinator of before does not tell."""
-    if told is None:
+    """What tallies of a plain experiment have given away; of one with two relays there is none to tell."""
+    if told is None or told["auc"] is None:
         return []
-    lines = []
-    if told["auc"] is not None:
-        so_far = f"{told['rounds_told']} round{'s' * (told['rounds_told'] != 1)}"
-        sentence = f"leakage: whoever knows a person's features tells the label with AUC {told['auc']:.3f} by {so_far}"
-        lines += ["", f"{sentence} (planned for all: {told['planned_auc']:.3f})"]
-    if told["formal_guarantee"] and told["epsilon"] is not None:
-        lines.append(f"  … were there no cover. With it: ε = {told['epsilon']:.2f} at δ = {told['delta']:.0e} so far")
-    return lines
+    so_far = f"{told['rounds_told']} round{'s' * (told['rounds_told'] != 1)}"
+    sentence = f"leakage: whoever knows a person's features tells the label with AUC {told['auc']:.3f} by {so_far}"
+    return ["", f"{sentence} (planned for all: {told['planned_auc']:.3f})"]
 
 
 def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from secvm.cli.output import note
 from secvm.errors import SecVMError
 
 EXIT_BAD_INPUT = 2
@@ -32,14 +33,14 @@ class Command(NamedTuple):
 
     #: A typer function, or a ``typer.Typer`` with commands of its own: ``module:name``.
     target: str
-    #: The first line of its docstring (tests/test_tree.py compares).
+    #: The first line of its docstring (tests/contract/test_tree.py compares).
     summary: str
 
 
 #: Every command, in the order of the help text. To add one, write its function and a line here.
 COMMANDS: dict[str, Command] = {
     "demo": Command(
-        "secvm.cli.demo:demo", "Train over a relay with hundreds of devices on this machine, in a minute or two."
+        "secvm.cli.demo:demo", "Train with two thousand devices on this machine under a guarantee, in about a minute."
     ),
     "train": Command("secvm.cli.train:train", "Train on a file of people, offline."),
     "evaluate": Command("secvm.cli.predict:evaluate", "Compare a model's answers with the labels of a file."),
@@ -64,7 +65,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "reproduce": Command("secvm.cli.reproduce:app", "Make the paper's numbers and figures again."),
     "bench": Command("secvm.cli.bench:bench", "Run a benchmark, or list them."),
-    "test": Command("secvm.cli.dev:run_tests", "Run all tests; further arguments go to pytest."),
+    "test": Command("secvm.cli.tiers:run_tests", "Run the tests; further arguments go to pytest."),
     "dev": Command("secvm.cli.dev:app", "Commands for people who change the code."),
 }
 
@@ -129,9 +130,9 @@ app = typer.Typer(
 
 def version() -> str:
     """Tell the version: of the checkout this file lies in, else of the installed package."""
-    from secvm.cli.dev import find_checkout
+    from secvm.cli import checkout
 
-    root = find_checkout()
+    root = checkout.find()
     if root is not None:
         import tomllib
 
@@ -160,9 +161,9 @@ def _root(
 
 def _complain(sentence: str, next_step: str | None = None) -> None:
     """Say one sentence on stderr, and below it what can be done, if something can."""
-    print(f"secvm: {sentence}", file=sys.stderr)  # noqa: T201
+    note(f"secvm: {sentence}")
     if next_step:
-        print(next_step, file=sys.stderr)  # noqa: T201
+        note(next_step)
 
 
 def _as_sentence(error: Any) -> tuple[str, str | None]:

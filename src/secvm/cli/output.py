@@ -3,6 +3,8 @@
 - The result goes to stdout: text for people, or with ``--format json`` one JSON object on one line, its keys in the
   order the command gave them.
 - Progress goes to stderr: a moving bar on a terminal, a plain line now and then elsewhere.
+- Much of what is printed was written by others: titles, labels, answers of servers. So whatever is printed, on stdout
+  and on stderr, loses the characters that could change a terminal (``protocol.printable``).
 """
 
 import contextlib
@@ -17,6 +19,7 @@ from typing import Annotated
 import typer
 
 from secvm.errors import BadInputError
+from secvm.protocol.printable import escaped, plain
 
 #: Without a terminal, a line of progress at most this often.
 PLAIN_PROGRESS_EVERY_S = 5.0
@@ -38,14 +41,15 @@ def emit(result: Mapping[str, object], output_format: Format, *, text: str | Non
     if output_format is Format.JSON:
         import orjson
 
-        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-        say(orjson.dumps(dict(result), default=str, option=options).decode())
+        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+        say(escaped(orjson.dumps(dict(result), default=str, option=options).decode()) + "\n")
     else:
         say((text if text is not None else "\n".join(as_lines(result))).rstrip("\n") + "\n")
 
 
 def say(text: str) -> None:
     """Write on stdout, as UTF-8 whatever the locale says; a stdout that cannot be written is one sentence."""
+    text = plain(text)
     try:
         if sys.stdout is None:
             raise BadInputError("there is no standard output to write to")
@@ -104,7 +108,7 @@ def as_typed(context: typer.Context) -> str:
 
 def note(sentence: str) -> None:
     """Say something on stderr that is not the result."""
-    print(sentence, file=sys.stderr, flush=True)  # noqa: T201
+    print(plain(sentence), file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextlib.contextmanager

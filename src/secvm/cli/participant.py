@@ -15,7 +15,7 @@ import typer
 
 from secvm.cli import participant_evidence, participant_lock, participant_ui, participant_vault
 from secvm.cli.output import Format, FormatOption, emit, note
-from secvm.cli.participant_state import MaybeConfigOption, consent_of, known_digest, open_state
+from secvm.cli.participant_state import MaybeConfigOption, consent_of, known_digest, open_state, policy_of
 from secvm.cli.participant_vault import FolderOption, open_vault
 from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.cli.services import worth_another_start
@@ -55,7 +55,11 @@ def join(
     vocabulary: VocabularyOption = None,
     accept_leakage: Annotated[
         float | None,
-        typer.Option(help="Without a guarantee, here: agree to this AUC (1: to anything).", show_default=False),
+        typer.Option(
+            help="Without a guarantee, here: agree to this AUC of whoever reads the tallies (1: to any), and to"
+            " one of 1.00 of a coordinator that chooses the weights.",
+            show_default=False,
+        ),
     ] = None,
     accept_epsilon: Annotated[
         float | None, typer.Option(help="With a guarantee, here: agree to this ε.", show_default=False)
@@ -66,10 +70,10 @@ def join(
 ) -> None:
     """Join an experiment, after showing what that means and asking for a yes.
 
-    It is refused where it tells more about you than your device agrees to ([consent] in the settings): without a formal
-    guarantee an AUC above 0.55, with one an ε above 4. Which of your features take part, and whether your device trains
-    or tests, is drawn now and never again. The label is your own: give it before with secvm participant label. Example,
-    with the digest cut short:
+    It is refused where it tells more about you than your device agrees to ([consent] in the settings): an experiment
+    without a formal guarantee unless you give --accept-leakage, one with a guarantee above ε = 4. Which of your
+    features take part, and whether your device trains or tests, is drawn now and never again. The label is your own:
+    give it before with secvm participant label. Example, with the digest cut short:
 
     \b
         ./secvm participant join 3fa9… --config device.toml
@@ -79,6 +83,7 @@ def join(
     from secvm.participant.inspection import what_leaves
     from secvm.participant.main import join as join_device
     from secvm.participant.main import make_clock
+    from secvm.participant.relayed.agreeing import terms_against
     from secvm.participant.salting import fetch_salt
     from secvm.participant.settings import ParticipantSettings
     from secvm.participant.transport import Transport
@@ -89,7 +94,7 @@ def join(
     words = _vocabulary(vocabulary)
     accepted = Accepted(accept_leakage, accept_epsilon)
     passphrase = passphrase_of(passphrase_file, passphrase_fd)
-    consent = settings.consent.consent(without_log=settings.trust.without_log)
+    consent = settings.agreed()
 
     async def fetch_and_join() -> bool:
         from secvm.participant.main import make_transport
@@ -101,8 +106,12 @@ def join(
             # Before anybody is asked: what cannot be joined needs no yes.
             policy.check(document)
             consent.check(document, accepted)
+            if document.experiment.cover is not None:
+                why = await terms_against(document, transport.relayed_terms)
+                if why is not None:
+                    raise BadInputError(why, next_step="Ask the relay's operator, or try again when it answers.")
             salt = await fetch_salt(document, transport, policy, now=clock.now())
-            agreed = yes or _agrees(document, what_leaves(document, consent.statement(document, curve=True)))
+            agreed = yes or _agrees(document, what_leaves(document, consent.statement(document, curve=True), policy))
             if agreed:
                 join_device(
                     settings,
@@ -186,7 +195,7 @@ def inspect(
     consent = consent_of(config)
     state = open_state(config, folder)
     try:
-        found = look(state, now=SystemClock().now(), consent=consent)
+        found = look(state, now=SystemClock().now(), consent=consent, policy=policy_of(config))
         ledger = read_ledger(state, consent)
     finally:
         state.close()

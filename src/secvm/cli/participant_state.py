@@ -14,6 +14,7 @@ from secvm.participant.state import FILE, DeviceState
 
 if TYPE_CHECKING:
     from secvm.participant.consent import Consent
+    from secvm.participant.surroundings import TrustPolicy
 
 MaybeConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")
@@ -42,7 +43,15 @@ def consent_of(config: Path | None) -> Consent:
     if config is None:
         return Consent()
     settings = read_settings(config, ParticipantSettings)
-    return settings.consent.consent(without_log=settings.trust.without_log)
+    return settings.agreed()
+
+
+def policy_of(config: Path | None) -> TrustPolicy | None:
+    """What the device demands of servers; None where no settings are named."""
+    from secvm.participant.settings import ParticipantSettings
+    from secvm.runtime.settings import read_settings
+
+    return None if config is None else read_settings(config, ParticipantSettings).policy()
 
 
 def known_digest(state: DeviceState, name: str) -> str:

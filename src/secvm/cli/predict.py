@@ -11,7 +11,7 @@ import typer
 
 from secvm.cli import options
 from secvm.cli.output import Format, FormatOption, emit
-from secvm.errors import BadInputError, BadModelFileError
+from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, real_scores
 from secvm.estimator.model import Model
 from secvm.estimator.offline_run import classification_report, regression_report
@@ -40,7 +40,7 @@ def predict(
         ./secvm predict model.secvm examples/people.jsonl
     """
     options.check_outputs({"--out": out}, inputs=(model, people))
-    trained = load_model(model)
+    trained = Model.read(model)
     folk = _read(trained, people, labels_required=False)
     evaluator = Evaluator(trained.experiment, folk.rows, threads=threads)
     labels: list[Any]
@@ -69,7 +69,7 @@ def evaluate(
     \b
         ./secvm evaluate model.secvm examples/people.jsonl --format json
     """
-    trained = load_model(model)
+    trained = Model.read(model)
     folk = _read(trained, people, labels_required=True)
     evaluator = Evaluator(trained.experiment, folk.rows, threads=threads)
     result: dict[str, Any]
@@ -83,16 +83,6 @@ def evaluate(
         result = classification_report(score(evaluator.cells(trained.weights, truth)), trained.experiment.labels)
     result["n_test"] = len(folk)
     emit(result, output_format)
-
-
-def load_model(path: Path) -> Model:
-    """The model of a file, or one sentence."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        msg = f"cannot read {path}: {error.strerror}"
-        raise BadModelFileError(msg) from None
-    return Model.from_bytes(data)
 
 
 def _read(model: Model, people: Path, *, labels_required: bool) -> People:

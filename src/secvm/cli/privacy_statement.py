@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +12,8 @@ from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from secvm.privacy.statement import Assumption, Terms
+    from secvm.privacy.relayed_statement import RelayedTerms
+    from secvm.privacy.statement import Terms
 
 _NUMBERS = ("participants", "bins", "features", "rounds")
 
@@ -29,38 +31,28 @@ def statement(
     labels: Annotated[int, typer.Option(help="Labels.")] = 2,
     hashes: Annotated[int, typer.Option(help="Hashes of a feature.")] = 1,
     thinning: Annotated[str, typer.Option(help="RHO, q=Q, or none.")] = "none",
-    epsilon: Annotated[float | None, typer.Option(help="With cover for this ε; plain, without.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="With two relays' cover for this ε; plain, without.")] = None,
     delta: Annotated[float, typer.Option(help="Its δ.")] = 1e-6,
-    gamma: Annotated[float, typer.Option(help="Share of honest devices that cover is planned for.")] = 0.5,
-    relay_mode: Annotated[str, typer.Option(help="Mode of the relay: round, interval or forward.")] = "round",
-    own_participants: Annotated[
-        int | None, typer.Option(help="You count on no more devices than this.", show_default="as planned")
-    ] = None,
-    own_gamma: Annotated[float, typer.Option(help="Share of them that you take for honest.")] = 0.5,
     own_delta: Annotated[float, typer.Option(help="The δ that you want to know ε at.")] = 1e-6,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Say what an experiment tells about somebody who takes part, and what that rests on.
 
-    Of a published experiment, from a file or a coordinator; or of one that is only planned, from its numbers. The
-    device's own view is beside the experiment's. Nothing that an experiment claims of itself is believed. Examples:
+    Of a published experiment, from a file or a coordinator; or of one that is only planned, from its numbers: with two
+    relays of two operators where there is an ε. Nothing that an experiment claims of itself is believed. Examples:
 
     \b
         ./secvm privacy statement --participants 10000 --bins 1000 --features 100 --rounds 10 --epsilon 1
         ./secvm privacy statement --coordinator http://127.0.0.1:8480 --experiment 3fa9…
     """
-    from secvm.learning.arithmetic import exact
-    from secvm.privacy.statement import Assumption
-
-    if not 0 < own_gamma <= 1 or not 0 < own_delta < 1 or (own_participants is not None and own_participants < 1):
-        raise BadInputError("what you count on is a device at least, a share above 0 up to 1, and a δ between 0 and 1")
-    own = Assumption(gamma=exact(own_gamma), participants=own_participants, delta=own_delta)
+    if not 0 < own_delta < 1:
+        raise BadInputError(f"--own-delta is {own_delta:g}: a δ lies between 0 and 1")
     numbers = dict(zip(_NUMBERS, (participants, bins, features, rounds), strict=True))
     given = any(number is not None for number in numbers.values())
     if (document is not None) + (coordinator is not None) + given != 1 or (coordinator is None) != (experiment is None):
         raise BadInputError("name a file, or --coordinator with --experiment, or an experiment's numbers")
     if not given:
-        emit_statement(_published(document, coordinator, experiment), own, output_format)
+        emit_statement(_published(document, coordinator, experiment), own_delta, output_format)
         return
     missing = [name for name, number in numbers.items() if number is None]
     if missing:
@@ -70,28 +62,37 @@ def statement(
         labels=labels,
         hashes=hashes,
         thinning=thinning,
-        cover=None if epsilon is None else {"epsilon": epsilon, "delta": delta, "gamma": gamma},
-        relay_mode=relay_mode,
+        target=None if epsilon is None else (epsilon, delta),
     )
-    emit_statement(planned, own, output_format)
+    emit_statement(planned, own_delta, output_format)
 
 
-def emit_statement(terms: Terms, own: Assumption, output_format: Format) -> None:
+def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format: Format) -> None:
     """As text, or as JSON with the text inside."""
+    from secvm.crypto.layers import OUTER_BYTES
     from secvm.participant.sealing import CAPSULE_BYTES
     from secvm.participant.transport import OVERHEAD_BYTES
+    from secvm.privacy import relayed_text, statement_text
+    from secvm.privacy.relayed_statement import RelayedAssumption, RelayedTerms, state_relayed
     from secvm.privacy.statement import state
-    from secvm.privacy.statement_text import as_text, words
 
-    told = state(terms, own, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES, curve=True)
-    emit({**told.content(), "words": words(told)}, output_format, text=as_text(told))
+    if isinstance(terms, RelayedTerms):
+        found = state_relayed(terms, RelayedAssumption(delta=own_delta), bytes_per_package=OUTER_BYTES, curve=True)
+        content, words = found.content(), relayed_text.words(found)
+    else:
+        told = state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
+        content, words = told.content(), statement_text.words(told)
+    emit({**content, "words": words}, output_format, text="\n\n".join(words))
 
 
-def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms:
+def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms | RelayedTerms:
     from secvm.cli.remote import Remote
     from secvm.crypto.signing import Envelope
     from secvm.protocol.experiment_document import ExperimentDocument, read_published
-    from secvm.protocol.stating import terms_of
+    from secvm.protocol.stating import relayed_terms_of, terms_of
+
+    def told(found: ExperimentDocument) -> Terms | RelayedTerms:
+        return terms_of(found) if found.experiment.cover is None else relayed_terms_of(found)
 
     if path is not None:
         try:
@@ -100,66 +101,60 @@ def _published(path: Path | None, coordinator: str | None, digest: str | None) -
             raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
         try:
             inside = ExperimentDocument.from_bytes(Envelope.from_bytes(data).payload)
-            return terms_of(read_published(data, digest=inside.digest))
+            return told(read_published(data, digest=inside.digest))
         except RemoteProtocolError as fault:
             raise BadInputError(f"{path} is no published experiment: {fault}") from None
     assert coordinator is not None
     assert digest is not None
-    return terms_of(Remote(coordinator).experiment(digest))
+    return told(Remote(coordinator).experiment(digest))
 
 
 def _planned(
-    numbers: dict[str, int], *, labels: int, hashes: int, thinning: str, cover: dict[str, float] | None, relay_mode: str
-) -> Terms:
-    from secvm.coordinator.questions import default_budget
+    numbers: dict[str, int], *, labels: int, hashes: int, thinning: str, target: tuple[float, float] | None
+) -> Terms | RelayedTerms:
+    from secvm.coordinator.asked_learning import default_budget
     from secvm.estimator.thinning import parse_thinning
     from secvm.learning.aggregate.descent import Pegasos, Swift
     from secvm.learning.arithmetic import exact
     from secvm.learning.experiment import Experiment
-    from secvm.privacy.shuffle_dp import plan
+    from secvm.privacy.operators import Operators
+    from secvm.privacy.private_plan import AskedPrivately, plan_private
+    from secvm.privacy.relayed_statement import RelayedTerms
     from secvm.privacy.statement import Terms
-    from secvm.protocol.experiment_document import RelayMode
+    from secvm.privacy.target import PrivacyTarget
 
-    if relay_mode not in get_args(RelayMode):
-        raise BadInputError(f"--relay-mode must be round, interval or forward, not '{relay_mode}'")
     if min(numbers.values()) < 1 or hashes < 1 or labels < 2:
         raise BadInputError("an experiment in numbers has a participant, a bin, a feature, a round and two labels")
     thin = parse_thinning(thinning, "pegasos")
-    settings: dict[str, Any] = {
-        "n_bins": numbers["bins"],
-        "labels": tuple(str(number) for number in range(labels)),
-        "rule": Pegasos() if thin.rho is None else Swift(),
-        "thinning": thin,
-        "features_per_person": numbers["features"],
-    }
-    plain = Experiment(**settings, budget=2)
-    terms: dict[str, Any] = {
-        "rounds": numbers["rounds"],
-        "hashes": hashes,
-        "floor": numbers["participants"],
-        "relay_modes": (relay_mode,),
-        "participants": numbers["participants"],
-    }
-    if cover is None:
-        budget = default_budget(plain, hashes=hashes, presence=True)
-        return Terms(experiment=Experiment(**settings, budget=budget), **terms)
-    made = plan(
-        epsilon=cover["epsilon"],
-        delta=cover["delta"],
-        gamma=cover["gamma"],
-        rounds=numbers["rounds"],
-        features=numbers["features"],
-        models=plain.models.n_models,
-        violable=plain.models.most_per_person,
-        hashes=hashes,
-        bins=numbers["bins"],
+    plain = Experiment(
+        n_bins=numbers["bins"],
+        labels=tuple(str(number) for number in range(labels)),
+        rule=Pegasos() if thin.rho is None else Swift(),
         thinning=thin,
-        participants=numbers["participants"],
-        labels=labels,
+        features_per_person=numbers["features"],
     )
-    return Terms(
-        experiment=Experiment(**settings, budget=made.budget, cover=made.cover),
-        gamma=exact(cover["gamma"]),
-        delta=cover["delta"],
-        **terms,
+    people, rounds = numbers["participants"], numbers["rounds"]
+    if target is None:
+        budget = default_budget(replace(plain, budget=2), hashes=hashes, presence=True)
+        return Terms(experiment=replace(plain, budget=budget), rounds=rounds, hashes=hashes, floor=people)
+    asked = PrivacyTarget(exact(target[0]), exact(target[1]))
+    made = plan_private(
+        AskedPrivately(
+            experiment=plain,
+            target=asked,
+            people=people,
+            hashes=hashes,
+            train_share=exact(1),
+            rounds=rounds,
+            free=frozenset(),
+        )
+    )
+    return RelayedTerms(
+        experiment=made.experiment,
+        rounds=rounds,
+        hashes=hashes,
+        floor=people,
+        claimed=asked,
+        operators=Operators(entry="one operator", mix="another operator"),
+        people=people,
     )

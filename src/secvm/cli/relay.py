@@ -68,24 +68,6 @@ def key(
     emit({"key": public, "out": str(out)}, output_format, text=public)
 
 
-@app.command("token-seed")
-def token_seed(
-    out: Annotated[Path, typer.Option(help="New file for the seed.", metavar="FILE", show_default=False)],
-    output_format: FormatOption = Format.TXT,
-) -> None:
-    """Make the seed from which the keys of anonymous tokens follow, one for each epoch.
-
-    Relay and coordinator have the same file, each under [tokens] seed_file in its settings. Example:
-
-    \b
-        ./secvm relay token-seed --out tokens.seed
-    """
-    from secvm.relay.main import make_token_seed
-
-    make_token_seed(out)
-    emit({"out": str(out)}, output_format, text=str(out))
-
-
 @app.command("protect-keys")
 def protect_keys(
     config: Config,
@@ -96,7 +78,7 @@ def protect_keys(
     remove: Remove = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Put the relay's key, token and token seed under a passphrase, change it, or take it away.
+    """Put the relay's key and token under a passphrase, change it, or take it away.
 
     Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
     docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.error
 import urllib.parse
-import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secvm.errors import BadInputError, RemoteProtocolError, SecVMError
+from secvm.auditor.files import MOST_JSON_BYTES
+from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError, SecVMError, UnreachableError
 from secvm.learning.weights import Weights
 from secvm.protocol.blobs import decode_weights
-from secvm.protocol.ending import Ending, accept_ending
+from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.manifest import AcceptedManifest, accept
+from secvm.protocol.manifest import accept
+from secvm.protocol.relays.ending import read_ending
+from secvm.protocol.relays.manifest import read_manifest
+from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
+from secvm.runtime.clock import SteadyClock
+from secvm.runtime.http_client import HttpAnswer, HttpClient
+from secvm.runtime.http_messages import is_loopback
 
 _PATIENCE_S = 60
-_MOST_BYTES = 2**31
-_LOOPBACK = ("127.", "localhost", "[::1]")
+#: What the list tells of each experiment.
+_LISTED = ("digest", "standing", "title")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,8 @@ class TrustedModel:
     weights: Weights
     #: Rounds that it was trained for.
     rounds: int
-    #: None while the experiment goes on.
-    ending: Ending | None
+    #: Why the experiment is over; None while it goes on.
+    ended: str | None
 
 
 class Remote:
@@ -46,18 +52,20 @@ class Remote:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BadInputError("--coordinator must be a URL such as https://coordinator.example")
+        if admin_key_file is not None and parts.scheme != "https" and not is_loopback(parts.hostname):
+            raise BadInputError(
+                f"the admin key would travel to {parts.hostname} in clear: http:// is for this machine alone",
+                next_step="Give an https:// address, or go through a tunnel: ssh -L 8750:127.0.0.1:8750 HOST",
+            )
         self._url = url.rstrip("/")
         self._key = None if admin_key_file is None else _read_key(admin_key_file)
-        # A proxy of the environment is for the world outside.
-        here = parts.netloc.rpartition("@")[2].startswith(_LOOPBACK)
-        proxies = [urllib.request.ProxyHandler({})] if here else []
-        self._opener = urllib.request.build_opener(*proxies)
+        self._client = HttpClient(SteadyClock(), answer_s=_PATIENCE_S)
 
     # ── public files ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def fetch(self, path: str) -> bytes | None:
-        """A public file; None where there is none."""
-        return self._ask("GET", path, missing=True)
+    def fetch(self, path: str, *, most: int = MOST_JSON_BYTES) -> bytes | None:
+        """A public file of at most so many bytes; None where there is none."""
+        return self._ask("GET", path, most=most, missing=True)
 
     def experiments(self) -> list[dict[str, Any]]:
         """All experiments, as the coordinator lists them."""
@@ -65,13 +73,13 @@ class Remote:
         if listed is None:
             raise BadInputError("there is no coordinator at this URL", next_step="Is it a relay's, or lacks it a path?")
         content = _json(listed).get("experiments")
-        if not isinstance(content, list):
+        if not isinstance(content, list) or not all(_has_texts(one, _LISTED) for one in content):
             raise BadInputError("the coordinator answers what is no list of experiments; is the URL its own?")
         return content
 
     def find(self, name: str) -> str:
         """The digest that begins so."""
-        found = [one["digest"] for one in self.experiments() if str(one["digest"]).startswith(name.lower())]
+        found = [one["digest"] for one in self.experiments() if one["digest"].startswith(name.lower())]
         if len(found) != 1 or not name:
             what = "no experiment" if not found else "more than one experiment"
             raise BadInputError(f"{what} of this coordinator has a digest that begins with '{name[:64]}'")
@@ -94,19 +102,19 @@ class Remote:
         try:
             document = read_published(self._needed(f"/v1/experiment/{digest}"), digest=digest)
             latest = self.fetch(f"/v1/experiment/{digest}/manifest/latest")
-            last: AcceptedManifest | None = None if latest is None else accept(latest, document=document)
             ended = self.fetch(f"/v1/experiment/{digest}/ending")
-            ending = None if ended is None else accept_ending(ended, document=document, last=last)
-            named, rounds = _newest(last, ending)
-            weights = decode_weights(self._needed(f"/v1/blob/{named}"), digest=named, experiment=document.experiment)
+            relayed = document.kind == RELAYED_EXPERIMENT_TYPE
+            named, rounds, why = (_newest_relayed if relayed else _newest)(document, latest, ended)
+            data = self._needed(f"/v1/blob/{named}", most=_weights_bytes(document))
+            weights = decode_weights(data, digest=named, experiment=document.experiment)
         except BadInputError:
             raise
         except SecVMError as fault:
             raise BadInputError(f"the coordinator serves what cannot be trusted: {fault}") from None
-        return TrustedModel(document, weights, rounds, ending)
+        return TrustedModel(document, weights, rounds, why)
 
-    def _needed(self, path: str) -> bytes:
-        data = self.fetch(path)
+    def _needed(self, path: str, *, most: int = MOST_JSON_BYTES) -> bytes:
+        data = self.fetch(path, most=most)
         if data is None:
             raise BadInputError("the coordinator does not serve what it should: " + path)
         return data
@@ -121,42 +129,82 @@ class Remote:
         assert answer is not None
         return _json(answer)
 
-    def _ask(self, method: str, path: str, body: bytes | None = None, *, missing: bool = False) -> bytes | None:
-        request = urllib.request.Request(self._url + path, data=body, method=method)  # noqa: S310  (http or https, above)
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        most: int = MOST_JSON_BYTES,
+        missing: bool = False,
+    ) -> bytes | None:
+        headers: dict[str, str] = {}
         if self._key is not None and path.startswith("/admin/"):
-            request.add_header("authorization", f"Bearer {self._key}")
+            headers["authorization"] = f"Bearer {self._key}"
         if body is not None:
-            request.add_header("content-type", "application/json")
+            headers["content-type"] = "application/json"
         try:
-            with self._opener.open(request, timeout=_PATIENCE_S) as answer:
-                data: bytes = answer.read(_MOST_BYTES)
-                return data
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 404 and missing:
-                    return None
-                raise BadInputError(f"the coordinator refuses: {_reason(error)}") from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            reason = getattr(reason, "strerror", None) or "no answer"
-            raise BadInputError(f"cannot reach the coordinator: {reason}") from None
+            answer = self._client.ask(self._url + path, most=most, method=method, headers=headers, body=body)
+        except UnreachableError as fault:
+            raise BadInputError(f"cannot reach the coordinator: {fault}") from None
+        if answer.status == 404 and missing:
+            return None
+        if 300 <= answer.status < 400:
+            raise BadInputError(
+                f"the coordinator sends us elsewhere (status {answer.status}), and no redirect is followed",
+                next_step="Give the address that answers itself as --coordinator.",
+            )
+        if not 200 <= answer.status < 300:
+            raise BadInputError(f"the coordinator refuses: {_reason(answer)}")
+        if len(answer.content) > most:
+            raise BadInputError(f"the coordinator answers more than the {most} bytes that {path} may have")
+        return answer.content
 
 
-def _newest(last: AcceptedManifest | None, ending: Ending | None) -> tuple[str, int]:
-    """Digest of the newest evaluation weights, and after how many rounds they are."""
-    if ending is not None:
-        return ending.evaluation_weights, ending.round_number
+def _weights_bytes(document: ExperimentDocument) -> int:
+    """The most bytes that weights of this experiment have: 4 an entry, and two lines before them."""
+    from secvm.estimator.model import MAX_MODEL_BYTES
+
+    experiment = document.experiment
+    return min(4 * experiment.models.n_models * (experiment.n_bins + 1) + 2**13, MAX_MODEL_BYTES)
+
+
+def _newest(document: ExperimentDocument, latest: bytes | None, ended: bytes | None) -> tuple[str, int, str | None]:
+    """Digest of the newest evaluation weights, after how many rounds they are, and why it is over."""
+    last = None if latest is None else accept(latest, document=document)
+    if ended is not None:
+        ending = accept_ending(ended, document=document, last=last)
+        return ending.evaluation_weights, ending.round_number, ending.why.value
     if last is not None:
-        return last.manifest.evaluation_weights, last.manifest.round_number - 1
+        return last.manifest.evaluation_weights, last.manifest.round_number - 1, None
     raise BadInputError("the experiment has no round yet")
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def _newest_relayed(
+    document: ExperimentDocument, latest: bytes | None, ended: bytes | None
+) -> tuple[str, int, str | None]:
+    """The same of an experiment with two relays."""
+    if ended is not None:
+        ending = read_ending(ended, document)
+        if ending.experiment != document.digest:
+            raise MalformedMessageError("this is the ending of another experiment")
+        return ending.evaluation_weights, ending.round_number, ending.why
+    if latest is not None:
+        last = read_manifest(latest, document)
+        return last.evaluation_weights, last.round_number - 1, None
+    raise BadInputError("the experiment has no round yet")
+
+
+def _reason(answer: HttpAnswer) -> str:
     try:
-        detail = json.loads(error.read(2**16))["detail"]
-    except (ValueError, LookupError, TypeError, OSError, RecursionError):
-        return f"status {error.code}"
+        detail = json.loads(answer.content)["detail"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return f"status {answer.status}"
     return str(detail)
+
+
+def _has_texts(content: object, names: Iterable[str]) -> bool:
+    return isinstance(content, dict) and all(isinstance(content.get(name), str) for name in names)
 
 
 def _json(data: bytes) -> dict[str, Any]:

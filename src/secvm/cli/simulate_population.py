@@ -70,13 +70,11 @@ def simulate(
         int | None, typer.Option(help="B: packages of a device in a round.", min=2, show_default=False)
     ] = None,
     floor: Annotated[int, typer.Option(help="Fewest train participants of a round.", min=1)] = 100,
-    epsilon: Annotated[float | None, typer.Option(help="With cover, for this ε over all rounds.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="With the cover of two relays, for this ε over all rounds.")
+    ] = None,
     delta: Annotated[
         float | None, typer.Option(help="δ that goes with --epsilon; default 1e-6.", show_default=False)
-    ] = None,
-    gamma: Annotated[
-        float | None,
-        typer.Option(help="With --epsilon: the share of devices that must be honest; default 0.9.", show_default=False),
     ] = None,
     contribution: Annotated[
         int | None,
@@ -119,6 +117,7 @@ def simulate(
     from secvm.lab.online.scenario import Scenario, page, play
     from secvm.lab.online.words import TitleWords
     from secvm.pages.page import check_folder, write_report
+    from secvm.privacy.target import PrivacyTarget
 
     begun = time.monotonic()
     if folder is not None:
@@ -129,9 +128,12 @@ def simulate(
         raise BadInputError("--words, --signal and --label-noise are for made-up people: leave them away with --data")
     if attack is None and attackers is not None:
         raise BadInputError("--attackers goes with --attack: without a plot nobody attacks")
-    promised = _given(delta=delta, gamma=gamma, contribution=contribution)
-    if epsilon is None and promised:
-        raise BadInputError("--delta, --gamma and --contribution go with --epsilon: without it there is no cover")
+    if epsilon is None and (delta is not None or contribution is not None):
+        raise BadInputError("--delta and --contribution go with --epsilon: without it there is no cover")
+    promise = None
+    if epsilon is not None:
+        asked = {"epsilon": _exact(epsilon, "--epsilon"), **_given(delta=_exact(delta, "--delta"))}
+        promise = Promise(PrivacyTarget(**asked), **_given(contribution=contribution))
     rule = (lambda_, averaging, budget)
     if epsilon is not None and (descent == "swift" or thinning != "auto" or any(x is not None for x in rule)):
         raise BadInputError("with --epsilon rule, thinning and budget follow from public numbers: leave them away")
@@ -156,7 +158,7 @@ def simulate(
     )
     scenario = Scenario(
         plan,
-        promise=None if epsilon is None else Promise(epsilon, **promised),
+        promise=promise,
         attack=None if attack is None else Attack(attack, **_given(share=attackers)),
         rounds=rounds,
     )
@@ -175,6 +177,10 @@ def simulate(
 def _given(**options: Any) -> dict[str, Any]:
     """Those that were typed; the others have their defaults where they are used."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _exact(number: float | None, name: str) -> Fraction | None:
+    return None if number is None else options.number(str(number), name)
 
 
 def _hours(text: str) -> tuple[int, int]:
@@ -245,13 +251,9 @@ def _lines(outcome: Outcome, told: dict[str, Any]) -> list[str]:
         privacy = told["privacy"]
         lines.append(
             f"epsilon {privacy['epsilon_achieved']:g} at delta {privacy['delta']:g} over {privacy['rounds']} rounds: "
-            f"{privacy['budget_per_device_round']} packages per device and round, {privacy['cover_mean']:.0f} of cover"
+            f"{privacy['budget_per_device_round']} packages per device and round, {privacy['relay_packages']:,} of each"
+            " of two relays, one of which must be honest"
         )
-        if privacy["fewest_participants"] < privacy["participants_needed"]:
-            lines.append(
-                f"not kept in every round: it needs {privacy['participants_needed']:,} honest devices that stay, "
-                f"and in one there were {privacy['fewest_participants']:,}"
-            )
     if "attack" in told:
         lines.append(f"attack: {told['attack']['plot']}, {told['attack']['attackers']:.1%} of the devices")
     if "cost" in told:

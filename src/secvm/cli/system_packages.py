@@ -1,7 +1,7 @@
 """What tests need from the system: found, installed with apt-get when this user may, or named when it is missing.
 
-The list is ``tests/system_packages.txt``. Tests say what they did without a browser; without PostgreSQL those of its
-store fail, each with a sentence that names the package.
+The lists are ``tests/system_packages.txt`` and, for the deep tier alone, ``tests/deep/system_packages.txt``. A test
+whose program is missing fails with a sentence that names the package.
 """
 
 import os
@@ -39,12 +39,20 @@ def missing(packages: Mapping[str, Sequence[str]], which: Which = shutil.which) 
     return [package for package, programs in packages.items() if not any(which(program) for program in programs)]
 
 
-def provide(root: Path, *, which: Which = shutil.which, run: Callable[[Sequence[str]], bool] | None = None) -> None:
+def provide(
+    root: Path,
+    *,
+    deep: bool = False,
+    which: Which = shutil.which,
+    run: Callable[[Sequence[str]], bool] | None = None,
+) -> None:
     """Install what is missing if this user may, and say what is still missing.
 
     Packages are installed one by one: not every system has all of them, and one that it lacks must not stop the others.
     """
-    packages = wanted(root / "tests" / "system_packages.txt")
+    packages = wanted(root / "tests/system_packages.txt")
+    if deep:
+        packages |= wanted(root / "tests/deep/system_packages.txt")
     absent = missing(packages, which)
     run = run or _run_quietly
     if absent and os.geteuid() == 0 and which("apt-get"):

@@ -17,7 +17,8 @@ from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import Model
-from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, PrivateRun, train_bins_only
+from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins_only
+from secvm.estimator.privacy import CONTRIBUTION
 from secvm.estimator.thinning import parse_thinning
 from secvm.files import write_together
 from secvm.learning.individual.binning import Binning, HashBinning
@@ -79,8 +80,7 @@ def train(
     stop: Annotated[str, typer.Option(help="none, or plateau: a tenth of the people decides when to stop.")] = "none",
     epsilon: train_privacy.EpsilonOption = None,
     delta: train_privacy.DeltaOption = train_privacy.DELTA,
-    contribution: train_privacy.ContributionOption = train_privacy.CONTRIBUTION,
-    gamma: train_privacy.GammaOption = train_privacy.GAMMA,
+    contribution: train_privacy.ContributionOption = CONTRIBUTION,
     noise: train_privacy.NoiseOption = train_privacy.NOISE,
     seed: Annotated[int, typer.Option(help="Seed of split, salt and dice.")] = 1,
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 1,
@@ -102,10 +102,20 @@ def train(
         ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 40 --contribution 10 --epsilon 4 --delta 1e-4
     """
     started = time.monotonic()
-    privacy = train_privacy.asked(epsilon, delta, contribution, gamma, rounds, thinning)
-    descent = descent or ("pegasos" if privacy is None else "swift")
+    dice_seed = options.seed_bytes(seed)
+    private = train_privacy.asked(
+        epsilon,
+        delta,
+        contribution,
+        rounds=rounds,
+        thinning=thinning,
+        hashes=hashes,
+        seed=dice_seed,
+        noise=noise,
+    )
+    descent = descent or ("pegasos" if private is None else "swift")
     train_privacy.check(
-        privacy,
+        private,
         noise,
         descent=descent,
         bins=bins,
@@ -132,8 +142,7 @@ def train(
     if lambda_ is not None and descent == "swift":
         options.number(lambda_, "--lambda")
         note("secvm: swift has no lambda; --lambda changes nothing")
-    thin = parse_thinning("auto" if privacy is not None else thinning, descent)
-    dice_seed = options.seed_bytes(seed)
+    thin = parse_thinning("auto" if private is not None else thinning, descent)
     wanted = options.binning(bins, hashes, vocabulary, options.salt_bytes(salt, seed))
 
     folk = _read(people, wanted, presence=values == "presence")
@@ -164,9 +173,9 @@ def train(
             thinning=thin,
             multiclass=multiclass,
             class_weights=lambda labels, counts: options.class_weights(class_weight or [], labels, counts),
-            private=None if privacy is None else PrivateRun(privacy, hashes, dice_seed, trusted=noise == "central"),
+            private=private,
         )
-    rounds = train_privacy.begin(work, privacy, noise, rounds, seed)
+    rounds = train_privacy.begin(work, private, noise, rounds, seed)
     options.check_memory(folk.binning.n_bins, work.experiment.models.n_models)
     held_out = None
     if stop == "plateau":
@@ -181,8 +190,8 @@ def train(
         experiment=work.experiment,
         binning=folk.binning,
         weights=fitted.weights,
-        presence=values == "presence" or privacy is not None,
-        one_per_bin=privacy is not None,
+        presence=values == "presence" or private is not None,
+        one_per_bin=private is not None,
         rounds=fitted.rounds,
     )
     _write(work, model, result, out=out, curve=curve, plot=plot)

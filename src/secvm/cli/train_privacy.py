@@ -10,18 +10,19 @@ import typer
 from secvm.cli import options
 from secvm.cli.output import note
 from secvm.errors import BadInputError
-from secvm.estimator.offline_run import OfflineRun
-from secvm.estimator.privacy import Privacy
+from secvm.estimator.offline_run import OfflineRun, PrivateRun
+from secvm.estimator.privacy import CONTRIBUTION
 from secvm.lab.baselines.central_gaussian import CentralGaussian, noisy
 from secvm.learning.experiment import Experiment
+from secvm.privacy.target import PrivacyTarget
 
 #: Defaults of what goes with --epsilon.
-DELTA, CONTRIBUTION, GAMMA, NOISE = "1e-6", 300, "1", "cover"
+DELTA, NOISE = "1e-6", "cover"
 
 EpsilonOption = Annotated[
     str | None,
     typer.Option(
-        help="Train under (ε, δ), by cover packages; rounds and thinning follow from public numbers.",
+        help="Train under (ε, δ), by the cover of two relays; rounds and thinning follow from public numbers.",
         show_default=False,
     ),
 ]
@@ -29,7 +30,6 @@ DeltaOption = Annotated[str, typer.Option(help="δ that goes with --epsilon.")]
 ContributionOption = Annotated[
     int, typer.Option(help="With --epsilon: at most so many features of a person, drawn once.", min=1)
 ]
-GammaOption = Annotated[str, typer.Option(help="With --epsilon: the share of devices that must be honest.")]
 NoiseOption = Annotated[
     str,
     typer.Option(help="With --epsilon: cover, or central: a trusted server with Gaussian noise, for comparison."),
@@ -37,30 +37,39 @@ NoiseOption = Annotated[
 
 
 def asked(
-    epsilon: str | None, delta: str, contribution: int, gamma: str, rounds: int | None, thinning: str
-) -> Privacy | None:
-    """The (ε, δ) that was asked for."""
+    epsilon: str | None,
+    delta: str,
+    contribution: int,
+    *,
+    rounds: int | None,
+    thinning: str,
+    hashes: int,
+    seed: bytes,
+    noise: str,
+) -> PrivateRun | None:
+    """The (ε, δ) that was asked for, and what goes with it."""
     if epsilon is None:
         # Whoever gives a δ believes to be training under a promise.
-        alone = {"--delta": delta != DELTA, "--contribution": contribution != CONTRIBUTION, "--gamma": gamma != GAMMA}
+        alone = {"--delta": delta != DELTA, "--contribution": contribution != CONTRIBUTION}
         for option in (name for name, given in alone.items() if given):
             raise BadInputError(f"{option} goes with --epsilon: without it nothing is promised")
         return None
     rho = None
     if thinning != "auto":
         rho = float(options.number(thinning, "with --epsilon, --thinning"))
-    return Privacy(
-        epsilon=float(options.number(epsilon, "--epsilon")),
-        delta=float(options.number(delta, "--delta")),
-        contribution=contribution,
-        gamma=float(options.number(gamma, "--gamma")),
+    return PrivateRun(
+        PrivacyTarget(options.number(epsilon, "--epsilon"), options.number(delta, "--delta")),
+        hashes,
+        seed,
+        features=contribution,
         rounds=rounds,
         rho=rho,
+        trusted=noise == "central",
     )
 
 
 def check(
-    privacy: Privacy | None,
+    private: PrivateRun | None,
     noise: str,
     *,
     descent: str,
@@ -74,9 +83,9 @@ def check(
     """Refuse what would look at people outside the promise, or what it decides by itself."""
     if noise not in (NOISE, "central"):
         raise BadInputError(f"--noise must be cover or central, not '{noise}'")
-    if privacy is None and noise != NOISE:
+    if private is None and noise != NOISE:
         raise BadInputError("--noise goes with --epsilon: without it nothing is promised")
-    if privacy is None:
+    if private is None:
         return
     if descent == "pegasos":
         raise BadInputError("--epsilon trains with swift: fewer rounds tell less")
@@ -92,29 +101,29 @@ def check(
         raise BadInputError("balanced class weights look at everybody's label: with --epsilon give numbers")
 
 
-def begin(work: OfflineRun, privacy: Privacy | None, noise: str, rounds: int, seed: int) -> int:
+def begin(work: OfflineRun, private: PrivateRun | None, noise: str, rounds: int, seed: int) -> int:
     """Show what it costs before it starts; the rounds to run."""
-    if privacy is None or work.privacy_plan is None:
+    if private is None or work.privacy_plan is None:
         return rounds
     rounds = work.privacy_plan.settings.rounds
     if noise == "cover":
         note(work.privacy_plan.in_words())
     else:
         note(
-            f"ε = {privacy.epsilon:g} at δ = {privacy.delta:g} over {rounds} round(s), by Gaussian noise of a server "
+            f"{private.target} over {rounds} round(s), by Gaussian noise of a server "
             "that is trusted with everybody's rows: for comparison"
         )
-        work.experiment = _with_central_noise(work.experiment, privacy, rounds, seed)
+        work.experiment = _with_central_noise(work.experiment, private, rounds, seed)
     return rounds
 
 
-def _with_central_noise(experiment: Experiment, privacy: Privacy, rounds: int, seed: int) -> Experiment:
+def _with_central_noise(experiment: Experiment, private: PrivateRun, rounds: int, seed: int) -> Experiment:
     """The same rule and rounds at a server that is trusted with all rows."""
     server = CentralGaussian(
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
+        epsilon=float(private.target.epsilon),
+        delta=float(private.target.delta),
         rounds=rounds,
-        contribution=privacy.contribution,
+        contribution=private.features,
         rule=experiment.rule,
         class_weights=experiment.class_weights,
     )
@@ -136,6 +145,6 @@ def as_text(told: dict[str, Any]) -> str:
     if told["noise"] == "central":
         return f"ε = {told['epsilon']:g}, δ = {told['delta']:g} if the server is trusted with everything"
     return (
-        f"ε = {told['epsilon_achieved']:g}, δ = {told['delta']:g} if a share of {told['gamma']:g} is honest; "
-        f"{told['budget_per_device_round']} packages per device and round, {told['cover_mean']:.0f} of them cover"
+        f"ε = {told['epsilon_achieved']:g}, δ = {told['delta']:g} if in each round one of two relays is honest; "
+        f"{told['budget_per_device_round']} packages per device and round, {told['relay_packages']:,} of each relay"
     )

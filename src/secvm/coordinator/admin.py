@@ -17,20 +17,23 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from secvm.coordinator.books import first_blobs
 from secvm.coordinator.chosen_beacons import NewestPulse
-from secvm.coordinator.cover_question import PlannedCover
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE
-from secvm.coordinator.questions import Specification, ask, planned_cover
+from secvm.coordinator.questions import ask
+from secvm.coordinator.relayed_question import private_plan
+from secvm.coordinator.specification import Specification
 from secvm.coordinator.status import privacy_told
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
+from secvm.privacy.private_plan import PrivatePlan
+from secvm.privacy.relay_remarks import Outlook
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
@@ -42,6 +45,8 @@ from secvm.runtime.settings import parse_settings
 PREFIX = "/admin/experiments"
 #: Of a descent state. Every round several are held at once: beyond this a slip of the pen would end the coordinator.
 MOST_STATE_BYTES = 2**32
+#: Of an answer to a device, beside a tally's counts: first lines, header fields, padding and the seal.
+_BESIDE_COUNTS_BYTES = 2**13
 #: What may become of an experiment by the operator's word.
 _MOVES: dict[str, dict[Standing, Standing]] = {
     "pause": {Standing.RUNNING: Standing.PAUSED, Standing.PAUSED: Standing.PAUSED},
@@ -70,20 +75,22 @@ class Admin:
         only_tests: bool = False,
         log: LogTerms | None = None,
         newest: Callable[[], NewestPulse | None] | None = None,
-        redeems: bool = False,
+        relays: Iterable[str] = (),
         metrics: Metrics | None = None,
         most_state_bytes: int = MOST_STATE_BYTES,
+        answer_bytes: int = 2**23,
     ) -> None:
         """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made.
 
         ``only_tests``: where the clock is steered, nothing but tests may run.
 
         ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
-        ``redeems``: whether experiments may have tokens. ``most_state_bytes``: a larger model is refused before any of
-        its size is made.
+        ``relays``: URLs of those that can be asked. ``most_state_bytes``: a larger model is refused before any of its
+        size is made. ``answer_bytes``: an experiment whose tallies relays would not pass on is refused.
         """
         self._most_state_bytes = most_state_bytes
-        self._redeems = redeems
+        self._answer_bytes = answer_bytes
+        self._relays = {url.rstrip("/") for url in relays}
         self._refused = None
         if metrics is not None:
             self._refused = metrics.counter("admin_refused", "Requests to the operator's API without the admin key.")
@@ -99,33 +106,34 @@ class Admin:
         self._newest = newest
 
     def answer(self, request: Request) -> Response | Awaitable[Response]:
-        """Answer one request under ``PREFIX``; later, where NIST must be asked first, or cover be planned."""
-        if request.method != "POST" or self.before_body(request.headers) is not None:
-            return self.handle(request)
-        asks = self._newest if b'"beacon_delay_s"' in request.body else None
-        if asks is None and b'"privacy"' not in request.body:
-            return self.handle(request)
-        return self._after_thinking(request, asks)
-
-    async def _after_thinking(self, request: Request, ask_newest: Callable[[], NewestPulse | None] | None) -> Response:
-        newest = None if ask_newest is None else await asyncio.to_thread(ask_newest)
+        """Answer one request under ``PREFIX``; later, where NIST must be asked first, or a guarantee be planned."""
+        makes = request.method == "POST" and not _names(request)[0] and self.before_body(request.headers) is None
         try:
-            cover = await asyncio.to_thread(lambda: planned_cover(_specification(request)))
+            told = _specification(request) if makes else None
         except BadInputError as fault:
             return refusal(422, str(fault))
-        return self.handle(request, newest, cover)
+        if told is None or (told.privacy is None and told.binning.beacon_delay_s is None):
+            return self.handle(request)
+        return self._after_thinking(request, told)
 
-    def handle(
-        self, request: Request, newest: NewestPulse | None = None, cover: PlannedCover | None = None
-    ) -> Response:
-        """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``cover``: what was planned already."""
+    async def _after_thinking(self, request: Request, told: Specification) -> Response:
+        asks = None if told.binning.beacon_delay_s is None else self._newest
+        newest = None if asks is None else await asyncio.to_thread(asks)
+        try:
+            plan = await asyncio.to_thread(private_plan, told)
+        except BadInputError as fault:
+            return refusal(422, str(fault))
+        return self.handle(request, newest, plan)
+
+    def handle(self, request: Request, newest: NewestPulse | None = None, plan: PrivatePlan | None = None) -> Response:
+        """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``plan``: what was planned already."""
         refused = self.before_body(request.headers)
         if refused is not None:
             return refused
-        digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
+        digest, action = _names(request)
         try:
             if not digest:
-                return self._all(request, newest, cover)
+                return self._all(request, newest, plan)
             found = next((one for one in self._store.experiments() if one.digest == digest), None)
             if found is None:
                 return refusal(404, "there is no such experiment")
@@ -147,7 +155,7 @@ class Admin:
             self._refused.add()
         return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
 
-    def _all(self, request: Request, newest: NewestPulse | None, cover: PlannedCover | None) -> Response:
+    def _all(self, request: Request, newest: NewestPulse | None, plan: PrivatePlan | None) -> Response:
         if request.method == "GET":
             return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
         if request.method != "POST":
@@ -157,6 +165,8 @@ class Admin:
         told = _specification(request)
         if self._only_tests and not told.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
+        if plan is None:
+            plan = private_plan(told)
         document, own = ask(
             told,
             key=self._key.public,
@@ -165,13 +175,18 @@ class Admin:
             now=self._clock.now(),
             log=self._log,
             newest=newest,
-            cover=cover,
-            redeems=self._redeems,
+            plan=plan,
         )
         if document.state_bytes > self._most_state_bytes:
             raise BadInputError(
                 f"the model would have {document.state_bytes} bytes, and {self._most_state_bytes} are the most here:"
                 " fewer bins or labels"
+            )
+        if document.tally_bytes + _BESIDE_COUNTS_BYTES > self._answer_bytes:
+            raise BadInputError(
+                f"a round's tally would have {document.tally_bytes} bytes, and relays pass on no more than"
+                f" {self._answer_bytes} to a device: take fewer bins or labels, or raise limits.answer_bytes of every"
+                " relay and then of this coordinator"
             )
         stored = StoredExperiment(
             digest=document.digest,
@@ -181,7 +196,21 @@ class Admin:
         )
         self._store.add_experiment(stored, first_blobs(document))
         self._wake()
-        return _answer(_told(stored), status=201)
+        return _answer({**_told(stored), "remarks": self._remarks(document, plan)}, status=201)
+
+    def _remarks(self, document: ExperimentDocument, plan: PrivatePlan | None) -> list[str]:
+        """What the operator should know of a new experiment: whether a model is left, and what its rounds wait for."""
+        if plan is None:
+            return []
+        useful = plan.useful
+        found = [] if useful.outlook is Outlook.USABLE else [useful.sentence]
+        unknown = [relay.url for relay in document.relays if relay.url.rstrip("/") not in self._relays]
+        if unknown:
+            found.append(
+                f"Rounds wait until this coordinator has a token for {' and '.join(unknown)}: [[relays]] with url and"
+                " token_file in its settings, and a restart."
+            )
+        return found
 
     def _move(self, request: Request, found: StoredExperiment, action: str) -> Response:
         if action not in _MOVES:
@@ -199,6 +228,12 @@ class Admin:
                 return refusal(409, "the experiment is over since this instant")
             self._wake()
         return _answer({**_told(found), "standing": standing.value})
+
+
+def _names(request: Request) -> tuple[str, str]:
+    """Digest and action that a path names; empty where it names none."""
+    digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
+    return digest, action
 
 
 def _specification(request: Request) -> Specification:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from secvm.coordinator.questions import OwnSettings, Specification
+from secvm.coordinator.questions import OwnSettings
+from secvm.coordinator.specification import Specification
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.http_server import Response
@@ -19,6 +20,7 @@ _JSON = "application/json"
 _REF = "#/components/schemas/{model}"
 _DIGEST = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _COUNT = {"type": "integer", "minimum": 1}
+_TEXTS = {"type": "array", "items": {"type": "string"}}
 
 _PROBLEM = {
     "description": "Why not, in one sentence (RFC 9457).",
@@ -36,18 +38,17 @@ _PRIVACY = {
     "type": "object",
     "required": ["kind", "note"],
     "properties": {
-        "kind": {"enum": ["plain", "cover"]},
+        "kind": {"enum": ["plain", "relays"]},
         "note": {"type": "string"},
         "epsilon": {"type": "number"},
         "delta": {"type": "number"},
-        "participants": _COUNT,
-        "gamma": {"type": "number"},
-        "honest": _COUNT,
-        "cover_mean": {"type": "number"},
+        "parts": _COUNT,
+        "cover_packages": _COUNT,
+        "relays": {"description": "Operators of the entry relay and of the mixing relay.", **_TEXTS},
     },
     "additionalProperties": False,
 }
-_EXPERIMENT = {
+_EXPERIMENT: dict[str, Any] = {
     "description": "An experiment, with its standing.",
     "type": "object",
     "required": ["digest", "title", "standing", "rounds", "budget", "floor", "privacy", "test", "settings"],
@@ -63,6 +64,12 @@ _EXPERIMENT = {
         "settings": {"$ref": _REF.format(model="OwnSettings")},
     },
     "additionalProperties": False,
+}
+_NEW: dict[str, Any] = {
+    **_EXPERIMENT,
+    "description": "A new experiment, and what its operator should know of it, a sentence each.",
+    "required": [*_EXPERIMENT["required"], "remarks"],
+    "properties": {**_EXPERIMENT["properties"], "remarks": _TEXTS},
 }
 _LIST = {
     "type": "object",
@@ -80,6 +87,7 @@ _REFUSALS = {
     "408": "The request came too slowly",
     "409": "The experiment's standing does not allow it, or this node cannot sign",
     "413": "The request is too large",
+    "421": "It was asked under a name, and not under an address or localhost",
     "422": "The specification cannot be used",
     "431": "Too many header fields, or too long ones",
     "503": "Too much is under way, or the store does not answer: come again later",
@@ -87,7 +95,7 @@ _REFUSALS = {
 #: By HTTP itself, before anybody looks at what is asked.
 _PLAIN = {"400", "408", "431"}
 #: Whatever is asked.
-_ALWAYS = ("400", "401", "403", "405", "408", "413", "431", "503")
+_ALWAYS = ("400", "401", "403", "405", "408", "413", "421", "431", "503")
 
 
 def _answers(status: str, what: str, model: str, *refusals: str) -> dict[str, Any]:
@@ -125,7 +133,7 @@ def _paths() -> dict[str, Any]:
                     "required": True,
                     "content": {_JSON: {"schema": {"$ref": _REF.format(model="Specification")}}},
                 },
-                "responses": _answers("201", "The new one", "Experiment", "409", "422"),
+                "responses": _answers("201", "The new one", "NewExperiment", "409", "422"),
             },
         },
         "/admin/experiments/{digest}": {
@@ -155,6 +163,7 @@ def description() -> dict[str, Any]:
         "Problem": _PROBLEM,
         "Privacy": _PRIVACY,
         "Experiment": _EXPERIMENT,
+        "NewExperiment": _NEW,
         "Experiments": _LIST,
     }
     for model in (Specification, OwnSettings):

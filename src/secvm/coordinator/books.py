@@ -25,6 +25,7 @@ from secvm.protocol.documents import Fields, decode_document, digest_of, encode_
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest, read_last, write_last
 from secvm.protocol.round_state import RoundState
+from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 
 _LIVE = (RoundState.ANNOUNCED, RoundState.OPEN, RoundState.CLOSING)
 
@@ -146,9 +147,11 @@ class Books:
         self._manifests: dict[tuple[str, int], RoundManifest] = {}
         #: Those that are over: nothing of them changes any more.
         self._closed: dict[str, Book] = {}
+        #: Those with two relays, which have books of their own (``coordinator.relayed``).
+        self._elsewhere: set[str] = set()
 
     def read(self) -> list[Book]:
-        """All experiments, in the order they were added."""
+        """All experiments without relays' cover, in the order they were added."""
         return list(self._read())
 
     def _read(self) -> Iterator[Book]:
@@ -157,8 +160,14 @@ class Books:
             if digest in self._closed:
                 yield self._closed[digest]
                 continue
+            if digest in self._elsewhere:
+                continue
             if digest not in self._documents:
-                self._documents[digest] = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
+                document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
+                if document.kind == RELAYED_EXPERIMENT_TYPE:
+                    self._elsewhere.add(digest)
+                    continue
+                self._documents[digest] = document
                 own = OwnSettings.model_validate_json(stored.settings)
                 self._watchers[digest] = Watchers(
                     self._documents[digest].experiment,

@@ -1,8 +1,9 @@
-"""Cosigner: asks witnesses to cosign what the logs hold now (``add-checkpoint`` of c2sp.org/tlog-witness).
+"""Cosigner: asks witnesses to cosign the log, once for all experiments (``add-checkpoint`` of c2sp.org/tlog-witness).
 
  1. Every witness has a task of its own: one that is slow, away or broken holds nobody up.
- 2. A witness is asked about a log when it has not cosigned the size of now, or not since this process began, or when
-    its cosignature grows old by the coordinator's clock: well before a third of ``freshness_s`` has passed.
+ 2. A witness is asked when it has not cosigned the checkpoint that is asked about (``Logbook.asked_size``), or not
+    since this process began, or when its cosignature grows old by the coordinator's clock: well before a third of
+    ``freshness_s`` has passed.
  3. What it answers counts when the line is its own and fits the checkpoint (``Logbook.take``). Whatever else comes is a
     failure, counted and tried again later, in the machine's time: a clock that stands still stops no retries.
  4. A witness that has seen another size tells it (409) and is asked again, with a proof from there. If it has seen
@@ -22,7 +23,7 @@ from typing import Any
 
 import aiohttp
 
-from secvm.coordinator.logbook import Logbook, OneLog
+from secvm.coordinator.logbook import Logbook
 from secvm.crypto.notes import NoteKey
 from secvm.errors import MalformedMessageError, RemoteProtocolError
 from secvm.protocol.log_proofs import CosigningRequest, read_cosignatures, read_size
@@ -66,7 +67,7 @@ class _Outcome(enum.Enum):
 
 
 class Cosigner:
-    """Keeps the logs cosigned."""
+    """Keeps the log cosigned."""
 
     def __init__(
         self,
@@ -88,19 +89,19 @@ class Cosigner:
         self._timeout_s = timeout_s
         self._first_pause_s = first_pause_s
         self._poked = [asyncio.Event() for _ in self._witnesses]
-        #: The size that a witness has seen last, as far as is known, by witness and origin.
-        self._seen: dict[tuple[NoteKey, str], int] = {}
+        #: The size that a witness has seen last, as far as is known.
+        self._seen: dict[NoteKey, int] = {}
         metrics = Metrics("coordinator") if metrics is None else metrics
         names = {"witness": tuple(witness.key.name for witness in self._witnesses)}
         self._cosigned = metrics.counter("cosignatures", "Cosignatures that came and are right.", names)
         self._failed = metrics.counter("witness_failures", "Requests to witnesses that brought none.", names)
-        self._entries = metrics.gauge("log_entries_cosigned", "Entries of all logs that a quorum has cosigned.")
-        self._waiting = metrics.gauge("logs_waiting", "Logs that wait for a quorum.")
-        self._halted = metrics.gauge("logs_halted", "Logs of which a witness has seen something else.")
+        self._entries = metrics.gauge("log_entries_cosigned", "Entries of the log that a quorum has cosigned.")
+        self._waiting = metrics.gauge("log_waiting", "1 while the log waits for a quorum.")
+        self._halted = metrics.gauge("log_halted", "1 when a witness has seen something else of the log.")
         logbook.on_growth = self.poke
 
     def poke(self) -> None:
-        """A log has grown."""
+        """There is something new to ask about."""
         self._measure()
         for poked in self._poked:
             poked.set()
@@ -139,58 +140,52 @@ class Cosigner:
                 waits.append(asyncio.ensure_future(asyncio.sleep(pause_s)))
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             waits.append(asyncio.ensure_future(self._poked[at].wait()))
-            next_at = min((self._due_at(log, at) for log in self._about(at)), default=None)
+            next_at = self._due_at(at)
             # What is overdue has just failed: it waits for the machine's time, not for the clock's.
             if next_at is not None and next_at > self._clock.now():
                 waits.append(asyncio.ensure_future(self._clock.sleep_until(next_at)))
             await first_of(waits)
 
     async def _pass(self, at: int, session: aiohttp.ClientSession) -> bool:
-        """Ask one witness about everything that is due now; whether all of it went well."""
-        well = True
-        for log in self._about(at):
-            if self._due_at(log, at) > self._clock.now():
-                continue
-            outcome = await self._ask(log, at, session)
-            (self._cosigned if outcome is _Outcome.COSIGNED else self._failed).add(
-                1, witness=self._witnesses[at].key.name
-            )
-            well = well and outcome is _Outcome.COSIGNED
-            if outcome is not _Outcome.COSIGNED and self._log is not None:
-                self._log.tell("not-cosigned", witness=at, size=log.size, reason=outcome.value)
-            if outcome is _Outcome.AWAY:
-                break
+        """Ask one witness what is due now; whether that went well."""
+        due_at = self._due_at(at)
+        if due_at is None or due_at > self._clock.now():
+            return True
+        size, outcome = self._logbook.asked_size, await self._ask(at, session)
+        well = outcome is _Outcome.COSIGNED
+        (self._cosigned if well else self._failed).add(1, witness=self._witnesses[at].key.name)
+        if not well and self._log is not None:
+            self._log.tell("not-cosigned", witness=at, size=size, reason=outcome.value)
         self._measure()
         return well
 
-    def _about(self, at: int) -> list[OneLog]:
-        key = self._witnesses[at].key
-        return [log for log in self._logbook.unfinished() if key in log.terms.witness_keys]
-
-    def _due_at(self, log: OneLog, at: int) -> int:
-        """When this witness is to be asked about this log; once after each start, whatever is known of it."""
-        key = self._witnesses[at].key
-        made = log.lines.get(key)
-        if log.found and key not in log.asked:
+    def _due_at(self, at: int) -> int | None:
+        """When this witness is to be asked; once after each start, whatever is known. None: it is not needed."""
+        book, key = self._logbook, self._witnesses[at].key
+        counts_for = [terms.freshness_s for terms in book.active() if key in terms.witness_keys]
+        if not counts_for:
+            return None
+        made = book.lines.get(key)
+        if made is None or (book.found and key not in book.asked):
             return 0
-        return 0 if made is None else made.at + 1000 * log.terms.freshness_s // _RENEWED_AFTER
+        return made.at + 1000 * min(counts_for) // _RENEWED_AFTER
 
-    async def _ask(self, log: OneLog, at: int, session: aiohttp.ClientSession) -> _Outcome:
-        witness = self._witnesses[at]
-        place = (witness.key, log.key.name)
-        signed = self._logbook.checkpoint(log)
+    async def _ask(self, at: int, session: aiohttp.ClientSession) -> _Outcome:
+        witness, book = self._witnesses[at], self._logbook
+        signed = book.checkpoint()
         size = signed.checkpoint.size
-        old = min(self._seen.get(place, log.cosigned), size)
+        old = min(self._seen.get(witness.key, book.most_cosigned), size)
         for _ in range(_MOST_TRIES):
-            request = CosigningRequest(old, log.tree.consistency_proof(old, size), signed.data).to_bytes()
+            path = book.log.tree.consistency_proof(old, size)
+            request = CosigningRequest(old, path, signed.data).to_bytes()
             try:
                 status, data = await self._post(session, witness.url + "/add-checkpoint", request)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
                 return _Outcome.AWAY
             try:
                 if status == 200:
-                    self._take(log, size, witness.key, data)
-                    self._seen[place] = size
+                    self._take(size, witness.key, data)
+                    self._seen[witness.key] = size
                     return _Outcome.COSIGNED
                 if status != 409:
                     return _Outcome.REFUSED
@@ -198,26 +193,26 @@ class Cosigner:
             except RemoteProtocolError:
                 return _Outcome.REFUSED
             if told > size or old == told == size:
-                self._halt(log, at, told)
+                self._halt(at, size, told)
                 return _Outcome.REFUSED
             if told == old:
                 return _Outcome.REFUSED
-            old = self._seen[place] = told
+            old = self._seen[witness.key] = told
         return _Outcome.REFUSED
 
-    def _take(self, log: OneLog, size: int, witness: NoteKey, data: bytes) -> None:
+    def _take(self, size: int, witness: NoteKey, data: bytes) -> None:
         lines = [line for line in read_cosignatures(data) if (line.name, line.key_id) == (witness.name, witness.key_id)]
         if not lines:
             raise MalformedMessageError("a witness's answer has no line of its own")
-        news = [self._logbook.take(log, size, witness, line, now=self._clock.now()) for line in lines]
+        news = [self._logbook.take(size, witness, line, now=self._clock.now()) for line in lines]
         if any(news):
             self._wake()
 
-    def _halt(self, log: OneLog, at: int, told: int) -> None:
-        self._logbook.halt(log)
+    def _halt(self, at: int, size: int, told: int) -> None:
+        self._logbook.halt()
         if self._log is not None:
             # Whatever the reason, an old copy of the store or a key in other hands, a person has to look.
-            self._log.tell("log-halted-witness-has-seen-another", witness=at, size=log.size, limit=told)
+            self._log.tell("log-halted-witness-has-seen-another", witness=at, size=size, limit=told)
         self._wake()
 
     async def _post(self, session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[int, bytes]:
@@ -231,10 +226,9 @@ class Cosigner:
             return response.status, data
 
     def _measure(self) -> None:
-        logs = list(self._logbook.logs())
-        self._entries.set(sum(log.cosigned for log in logs))
-        self._waiting.set(sum(log.waiting for log in logs))
-        self._halted.set(sum(log.halted for log in logs))
+        self._entries.set(self._logbook.most_cosigned)
+        self._waiting.set(self._logbook.waiting())
+        self._halted.set(self._logbook.halted)
 
 
 async def first_of(waits: Sequence[asyncio.Future[Any]]) -> None:

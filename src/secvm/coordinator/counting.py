@@ -2,26 +2,23 @@
 
     counted = count_epoch(store.opened(epoch), rounds, dice=dice)
     counted.tallies                      # one for each round, in the order of ``rounds``
-    received_root(counted.digests)       # for the next manifests (docs/protocol.md §19.7)
 
 A capsule is known by its SHA-256. Its first record counts, later ones do not. A package that has no place in the rounds
 of the epoch is refused under the name of its problem, by the rules of ``protocol.codec.check_package``, and changes no
-count; its capsule was received all the same, and is under the root. So is one whose token another capsule has used.
+count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.coordinator._kernels import plan as p
-from secvm.coordinator._kernels.dispatch import Name, Seen, kernels
+from secvm.coordinator._kernels.dispatch import Name, kernels
 from secvm.coordinator.records import check_block, view_words
-from secvm.coordinator.redeeming import Doubles
 from secvm.crypto.kem import RandomBytes, throw
 from secvm.errors import LocalProtocolError
 from secvm.learning.aggregate.tally import Tally
@@ -70,14 +67,6 @@ class Counted:
     distinct: int
     #: Distinct capsules whose package was not counted, by name of the problem; only those that occurred.
     refused: dict[str, int]
-    seen: Seen = field(repr=False, compare=False)
-
-    @cached_property
-    def digests(self) -> NDArray[np.uint8]:
-        """The distinct digests, ascending, n x 32 bytes: sorted when they are asked for. They are forgotten with the
-        epoch; only their root stays.
-        """
-        return self.seen.take_sorted()
 
 
 def count_epoch(
@@ -85,13 +74,11 @@ def count_epoch(
     rounds: Sequence[RoundToCount],
     *,
     dice: RandomBytes,
-    spent: Iterable[bytes] = (),
     using: Name | None = None,
 ) -> Counted:
     """Count all blocks of an epoch into tallies. Only digests and counts are held in memory, no packages.
 
     ``dice`` throw the key of the table of digests (see ``_kernels.fast``): secret, and after the last capsule came.
-    ``spent``: which capsules have used which tokens (``coordinator.redeeming``); a token counts once.
     """
     named = [(told.experiment_id, told.round_number) for told in rounds]
     if len(set(named)) != len(named):
@@ -101,27 +88,18 @@ def count_epoch(
     plan = p.make_plan([_shape(told) for told in rounds])
     chosen = kernels(using)
     seen = chosen.seen(throw(dice, _KEY_BYTES))
-    received, refused_doubles = 0, 0
-    doubles = Doubles(spent)
+    received = 0
     for block in _gathered(blocks):
         words = view_words(block)
-        first = seen.first(words)
-        if doubles:
-            again = first & doubles.among(words)
-            refused_doubles += int(np.count_nonzero(again))
-            first &= ~again
-        chosen.tally(words, first, plan)
+        chosen.tally(words, seen.first(words), plan)
         received += len(words)
     refused = {name: count for name, count in zip(p.REFUSALS, plan.refused.tolist(), strict=True) if count}
-    if refused_doubles:
-        refused["spent-token"] = refused_doubles
     return Counted(
         tallies=[_tally(plan, i) for i in range(len(rounds))],
         kinds=[KindCounts(*row) for row in plan.kinds.tolist()],
         received=received,
         distinct=len(seen),
         refused=refused,
-        seen=seen,
     )
 
 

@@ -6,8 +6,8 @@ are told what runs (``update``), and tell that something has changed (``wake``).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from secvm.coordinator.admin import Admin
@@ -19,9 +19,10 @@ from secvm.coordinator.ingest import Limits as IngestLimits
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.present import Present
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.receipt_shelf import Shelf
-from secvm.coordinator.receipts import Receipts
-from secvm.coordinator.redeeming import Redeemer
+from secvm.coordinator.relayed.routes import BODY_LIMITS as RELAYED_LIMITS
+from secvm.coordinator.relayed.routes import RelayedRoutes
+from secvm.coordinator.relayed.shard_files import ShardFiles
+from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
@@ -44,7 +45,6 @@ class Held:
 
     settings: CoordinatorSettings
     store: CoordinatorStore
-    shelf: Shelf
     clock: Clock
     dice: RandomBytes
     log: Log
@@ -55,7 +55,6 @@ class Held:
     key: SigningKey | None
     #: What new experiments say of their log; None without one.
     terms: LogTerms | None
-    token_seed: bytes | None
     #: None: nobody is the operator.
     admin_sha256: bytes | None
     newest_pulse: Callable[[], NewestPulse | None]
@@ -63,13 +62,14 @@ class Held:
     lanes: Lanes | None = None
     #: That nobody sets: commits are timed by it, where there is one.
     steady: Clock | None = None
+    #: Tokens with which relays are asked, by URL.
+    relay_tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def ingest_limits(settings: CoordinatorSettings) -> IngestLimits:
     """What a relay may send must find room, or it would be told for ever to come later."""
     limits = IngestLimits()
-    room = 2 * max(settings.limits.deposit_bytes, settings.limits.batch_bytes)
-    return replace(limits, content_bytes=max(limits.content_bytes, room))
+    return replace(limits, content_bytes=max(limits.content_bytes, 2 * settings.limits.deposit_bytes))
 
 
 class Doors:
@@ -89,25 +89,25 @@ class Doors:
         settings, grid = held.settings, held.settings.epochs.grid
         #: Told when the operator has changed something; set by whoever drives or follows.
         self.wake: Callable[[], None] = lambda: None
-        self.receipts = Receipts(held.shelf, store=held.store, grid=grid)
-        self.publisher = Publisher(held.store, held.public, further=self.receipts.find)
-        self.redeemer = Redeemer(held.token_seed)
+        self.publisher = Publisher(
+            held.store,
+            held.public,
+            further=ShardFiles(held.store).find,
+            log=held.log,
+        )
         self.ingest = Ingest(
             held.store,
             held.clock,
             metrics=held.metrics,
             log=held.log,
             limits=ingest_limits(settings),
-            redeemer=self.redeemer,
             lanes=held.lanes,
             look_s=look_s,
             fresh=refresh,
             steady=held.steady,
         )
         held.metrics.gauge("start_time_seconds", "When this process began, since 1970.").set(held.clock.now() / 1000)
-        gateway = Gateway(
-            dice=held.dice, public=self.publisher.public, date=http_date(held.clock), redeemer=self.redeemer
-        )
+        gateway = Gateway(dice=held.dice, public=self.publisher.public, date=http_date(held.clock))
         self._packages = PackageRoutes(
             gateway,
             self.ingest,
@@ -117,6 +117,15 @@ class Doors:
             tests=settings.testing is not None,
             refresh=refresh,
             metrics=held.metrics,
+        )
+        self.telling = Telling(held.log, held.metrics)
+        relayed = RelayedRoutes(
+            held.store,
+            held.clock,
+            tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
+            most_bytes=settings.limits.deposit_bytes,
+            telling=self.telling,
+            wake=self._woken,
         )
         admin = None
         if held.admin_sha256 is not None:
@@ -131,14 +140,16 @@ class Doors:
                 only_tests=settings.testing is not None,
                 log=held.terms,
                 newest=held.newest_pulse,
-                redeems=self.redeemer.can,
+                relays=held.relay_tokens,
                 metrics=held.metrics,
+                answer_bytes=settings.limits.answer_bytes,
             )
         routes = Routes(
             packages=self._packages,
             administration=admin,
             publisher=self.publisher,
             metrics=held.metrics,
+            relayed=relayed,
             health=health,
             refresh=refresh,
         )
@@ -150,7 +161,7 @@ class Doors:
             ),
             body_limits={
                 **BODY_LIMITS,
-                "/v1/batch": settings.limits.batch_bytes,
+                **RELAYED_LIMITS,
                 "/v1/deposit": settings.limits.deposit_bytes,
                 "/admin/experiments": _ADMIN_BODY_BYTES,
             },
@@ -166,6 +177,10 @@ class Doors:
     def update(self, present: Present) -> None:
         """From now on this is what runs."""
         self._packages.update(present)
+
+    async def finish(self, epoch: int) -> None:
+        """Return when nothing of this closed epoch is sealed any more."""
+        await self.ingest.finish(epoch)
 
     async def open(self) -> None:
         """Take requests from now on."""

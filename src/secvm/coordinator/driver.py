@@ -1,6 +1,7 @@
 """The round driver: opens and closes windows, counts, steps, signs what comes next, and forgets.
 
-``step`` does all that is due now and says when to come again. What is due follows from the store and the clock alone;
+``step`` does all that is due now and says when to come again; while the clock is in doubt (``clock_check``) that is
+nothing. What is due follows from the store and the clock alone;
 nothing is remembered here that a restart would miss. Each change is one transaction that may be asked for twice, so
 after a crash at any point the next driver goes on where this one was, and ends in the same bytes. In order:
 
@@ -13,8 +14,8 @@ after a crash at any point the next driver goes on where this one was, and ends 
     where there is a log, before witnesses have said that the store is no old copy.
  5. What is signed and durable, and, where there is a log, seen by enough witnesses, is shown to everyone; nothing
     else is (``showing``). So how a round ended is told by the manifest after it, or by the ending.
- 6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key. Their digests stay a little longer
-    (``receipts``).
+ 6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key. A fetch key that no manifest names is
+    forgotten when its epoch is over.
 
 There is never a second manifest for a round: it is signed, then stored, then shown, and the store takes one only.
 """
@@ -28,26 +29,30 @@ from dataclasses import replace
 from typing import Protocol
 
 from secvm.coordinator.books import Book, Books, LiveRound, ending_name
+from secvm.coordinator.clock_check import ClockCheck
 from secvm.coordinator.counting import KindCounts, RoundToCount, count_epoch
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.present import Present, gateway_key
-from secvm.coordinator.presenting import is_over, keys_of_now, present_of, rounds_of_epoch, rounds_to_count
+from secvm.coordinator.present import Present, published
+from secvm.coordinator.presenting import (
+    is_over,
+    keys_of_now,
+    make_fetch_key,
+    present_of,
+    rounds_of_epoch,
+    rounds_to_count,
+)
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.receipts import Receipts
-from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.salting import has_salt
 from secvm.coordinator.showing import Veil, ending_path, show
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
 from secvm.crypto.kem import RandomBytes, X25519PrivateKey
-from secvm.crypto.oblivious import encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.errors import ArithmeticRangeError, BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.documents import digest_of
 from secvm.protocol.evidence import count_fault
-from secvm.protocol.manifest import LastRound, last_round, make_manifest, read_relay_count
-from secvm.protocol.received import Digests, received_tree
+from secvm.protocol.manifest import LastRound, last_round, make_manifest, read_relay_count, tells_count
 from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
@@ -80,11 +85,9 @@ class EpochCounts(Protocol):
         """As many."""
         ...
 
-    @property
-    def digests(self) -> Digests:
-        """Of all distinct capsules, ascending."""
-        ...
 
+#: After a step that could not do everything. In the machine's time: a clock that is wrong stops no retries.
+AGAIN_S = 5.0
 
 #: Epoch, and the rounds that are counted there → what they came to. Whoever calls has closed and opened the epoch.
 Count = Callable[[int, list[RoundToCount]], Awaitable[EpochCounts]]
@@ -105,17 +108,14 @@ class Driver:
         dice: RandomBytes,
         log: Log | None = None,
         metrics: Metrics | None = None,
-        update: Callable[[Present], None] | None = None,
-        receipts: Receipts | None = None,
         veil: Veil | None = None,
-        redeemer: Redeemer | None = None,
         count: Count | None = None,
+        check: ClockCheck | None = None,
     ) -> None:
-        """``update`` is told what runs, in place of ``ingest`` alone: the routes tell the gateway as well. ``count``:
-        with the help of others, in place of a count of our own.
+        """``ingest`` is told what runs. ``count``: with the help of others, in place of a count of our own.
 
-        Without ``receipts`` only the root stays of an epoch's digests. ``veil``: what logs leave to be seen; without
-        one everything is shown that is signed and durable.
+        ``veil``: what logs leave to be seen; without one everything is shown that is signed and durable. Without
+        ``check`` the clock is believed whatever it says.
         """
         self._store = store
         self._ingest = ingest
@@ -124,8 +124,6 @@ class Driver:
         self._key = key
         self._grid = grid
         self._dice = dice
-        self._receipts = receipts
-        self._redeemer = Redeemer() if redeemer is None else redeemer
         self._log = log
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
@@ -133,9 +131,13 @@ class Driver:
             "train_participants", "Train participants of tallied rounds, cover taken off."
         )
         self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
-        self._update = ingest.update if update is None else update
         self._veil = veil
         self._count = self._count_alone if count is None else count
+        self._check = check
+        #: The newest instant that rounds with two relays have lived through; they have a driver of their own.
+        self.others_reached: Callable[[], int | None] = lambda: None
+        #: The fetch keys that manifests of rounds with two relays name: these are kept.
+        self.others_named: Callable[[], frozenset[bytes]] = frozenset
         self._books = Books(store)
         self._present: Present | None = None
         #: Experiments whose signed ending is in the store.
@@ -165,12 +167,16 @@ class Driver:
         while not stop.is_set():
             self._wake.clear()
             at = await self.step()
-            due = () if at is None else (self._clock.sleep_until(at),)
-            await any_of(stop.wait(), self._wake.wait(), *due)
+            waits = [] if at is None else [self._clock.sleep_until(at)]
+            if self._publisher.unwritten or (self._check is not None and self._check.doubt is not None):
+                waits.append(asyncio.sleep(AGAIN_S))
+            await any_of(stop.wait(), self._wake.wait(), *waits)
 
     async def step(self) -> int | None:
-        """Do all that is due, and return the instant at which more will be; None if nothing ever."""
-        now = self._clock.now()
+        """Do all that is due, and return the instant at which more will be; None if nothing ever, or nobody knows."""
+        now = self.now()
+        if now is None:
+            return None
         self._tell_present(now)
         books = self._books.read()
         self._turn_clock(books, now)
@@ -178,17 +184,19 @@ class Driver:
             await self._conclude_epoch(books, epoch)
         # Read again: the operator may have spoken meanwhile. From here to the manifests nobody is waited for.
         books = self._books.read()
-        now = self._clock.now()
+        now = self.now()
+        if now is None:
+            return None
         for book in books:
             self._go_on(book, now)
         books = self._books.read()
         for standing in Standing:
             self._running.set(sum(book.stored.standing is standing for book in books), standing=standing.value)
-        self._keep_a_key(books, now)
+        self._turn_fetch_keys(now)
         self._tell_present(now)
         public = self._show()
         self._keep_endings(public)
-        self._show_keys()
+        self._show_keys(now)
         await self._publisher.flush()
         for book in public:
             self._mark_published(book)
@@ -197,6 +205,16 @@ class Driver:
 
     def _show(self) -> list[Book]:
         return show(self._publisher, self._books, self._key, self._veil)
+
+    def now(self) -> int | None:
+        """What time it is; None while that is in doubt."""
+        return self._clock.now() if self._check is None else self._check.now(self._reached)
+
+    def _reached(self) -> int | None:
+        """The newest instant that a round is known to have lived through; None without experiments."""
+        books = self._books.read()
+        own = max((_reached(one) for book in books for one in book.rounds), default=0) if books else None
+        return max((at for at in (own, self.others_reached()) if at is not None), default=None)
 
     # ── (1) the clock ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -226,30 +244,24 @@ class Driver:
         await self._ingest.finish(epoch)
         ended = rounds_of_epoch(books, epoch)
         counted = await self._count(epoch, rounds_to_count(ended))
-        root = await asyncio.to_thread(self._keep_receipts, epoch, counted, [book for book, _ in ended])
         for (book, one), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
             if one.is_live:
-                await self._conclude(book, one, tally, root, packages=kinds.total)
+                await self._conclude(book, one, tally, packages=kinds.total)
 
     async def _count_alone(self, epoch: int, rounds: list[RoundToCount]) -> EpochCounts:
         def count() -> EpochCounts:
-            return count_epoch(self._store.opened(epoch), rounds, dice=self._dice, spent=self._store.spent(epoch))
+            return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
 
         return await asyncio.to_thread(count)
 
-    def _keep_receipts(self, epoch: int, counted: EpochCounts, books: list[Book]) -> str:
-        """The received root. What is below it is kept first, where a round will name the root and tell its counts."""
-        tree = received_tree(counted.digests)
-        met = any(_is_met(book, tally) for book, tally in zip(books, counted.tallies, strict=True))
-        if self._receipts is not None and met:
-            self._receipts.keep(epoch, counted.digests, tree)
-        return tree.root.hex()
-
-    async def _conclude(self, book: Book, one: LiveRound, tally: Tally, root: str, *, packages: int) -> None:
+    async def _conclude(self, book: Book, one: LiveRound, tally: Tally, *, packages: int) -> None:
         digest, number = book.stored.digest, one.stored.number
-        met = _is_met(book, tally)
-        if met:
-            last = self._last(book, one, tally, root)
+        last = self._last(book, one, tally) if _is_met(book, tally) else None
+        if not tells_count(last, book.document):
+            # Nobody would believe the document after it. So the round is abandoned.
+            self._tell("relay-count-missing", one.stored)
+            last = None
+        if last is not None:
             try:
                 model = await asyncio.to_thread(book.step, one.manifest.state, tally)
             except ArithmeticRangeError:
@@ -257,7 +269,7 @@ class Driver:
                 with contextlib.suppress(LocalProtocolError):
                     self._store.set_standing(digest, Standing.STOPPED)
                 self._tell("step-out-of-range", one.stored)
-                met = False
+                last = None
             else:
                 blobs = {digest_of(data): data for data in (encode_tally(tally), *model)}
                 advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
@@ -271,37 +283,36 @@ class Driver:
                 self._tell("round-tallied", one.stored, packages=packages)
                 self._ended.add(1, state="tallied")
                 self._participants.add(int(book.document.experiment.uncovered(tally).participants.sum()))
-        if not met:
+        if last is None:
             # Nothing is told of how few there were: not their number, nor the relay's.
             advance(RoundState.CLOSING, RoundEvent.FLOOR_MISSED)
-            last = last_round(None, received_root=root)
             self._store.conclude(
                 digest,
                 number,
                 tally=None,
                 next_state=one.manifest.state,
-                blobs=self._books.ended(digest, number, last),
+                blobs=self._books.ended(digest, number, last_round(None)),
             )
             self._tell("round-abandoned", one.stored)
             self._ended.add(1, state="abandoned")
 
-    def _last(self, book: Book, one: LiveRound, tally: Tally, root: str) -> LastRound:
+    def _last(self, book: Book, one: LiveRound, tally: Tally) -> LastRound:
         """How a round ended that was counted; with the relay's count, where the tally fits into it.
 
         Packages come by other ways too, and a relay's count is a relay's word. Signed beside a tally that does not fit,
         it would be evidence against this coordinator (docs/protocol.md §23), and devices would leave for good.
         """
-        last = last_round(tally, relay_count=self._relay_count(book, one.stored.epoch), received_root=root)
+        last = last_round(tally, relay_count=self._relay_count(book, one))
         if last.relay_count is not None and count_fault(book.document, one.manifest, last, tally) is not None:
             self._tell("relay-count-does-not-fit", one.stored)
             return replace(last, relay_count=None)
         return last
 
-    def _relay_count(self, book: Book, epoch: int) -> bytes | None:
-        """The count of the epoch that a relay of the experiment has signed; the first, where there are several."""
-        for deposit in sorted(self._store.deposits(epoch), key=lambda deposit: deposit.relay):
+    def _relay_count(self, book: Book, one: LiveRound) -> bytes | None:
+        """The count of the round's slot that a relay of the experiment has signed; of several the first."""
+        for deposit in sorted(self._store.deposits(one.stored.epoch), key=lambda deposit: deposit.relay):
             with contextlib.suppress(ProtocolError):
-                if read_relay_count(deposit.count, book.document).epoch == epoch:
+                if read_relay_count(deposit.count, book.document).opens_at == one.manifest.opens_at:
                     return deposit.count
         return None
 
@@ -357,10 +368,9 @@ class Driver:
             state=model.state,
             training_weights=model.training,
             evaluation_weights=model.evaluation,
-            gateway_keys=encode_key_configurations([gateway_key(key).configuration]),
+            gateway_keys=published(key),
             before=None if before is None else before.manifest,
             last=None if before is None else self._books.how_it_ended(before),
-            token_key=None if book.document.tokens is None else self._redeemer.public_key(key.epoch),
         )
         stored = StoredRound(
             experiment=book.stored.digest,
@@ -406,24 +416,26 @@ class Driver:
     def _is_over(self, books: list[Book], epoch: int, now: int) -> bool:
         return is_over(books, epoch, grid=self._grid, now=now)
 
-    def _keep_a_key(self, books: list[Book], now: int) -> None:
-        """Fetches are sealed too: also while no round runs there is a key, that of the next slot."""
-        if all(self._is_over(books, key.epoch, now) for key in self._held_keys()):
-            epoch = max(0, self._grid.slot_of(now) + 1)
-            # As above: where the clock was set back, the first slot that nobody has lived through.
-            while self._key_of(epoch) is None:
-                epoch += 1
+    def _turn_fetch_keys(self, now: int) -> None:
+        """There is the one that is handed out now, and those that manifests name; others go when their slot is over."""
+        make_fetch_key(self._store, self._grid, now, self._dice)
+        past = [key for key in self._store.fetch_keys() if now >= self._grid.end(key.epoch)]
+        named = self.others_named() if past else frozenset()
+        for key in past:
+            if published(key) not in named:
+                self._store.forget_fetch_key(key.epoch)
 
-    def _show_keys(self) -> None:
-        data = None if self._present is None else keys_of_now(self._present)
+    def _show_keys(self, now: int) -> None:
+        data = None if self._present is None else keys_of_now(self._present, grid=self._grid, now=now)
         if data is not None:
             self._publisher.put_keys(data)
 
     def _tell_present(self, now: int) -> None:
-        present = present_of(self._books.read(), self._held_keys(), grid=self._grid, now=now)
+        fetch_keys = self._store.fetch_keys()
+        present = present_of(self._books.read(), self._held_keys(), fetch_keys, grid=self._grid, now=now)
         if present != self._present:
             self._present = present
-            self._update(present)
+            self._ingest.update(present)
 
     # ── (6) forgetting, and the next time ────────────────────────────────────────────────────────────────────────────
 
@@ -436,11 +448,6 @@ class Driver:
                 await asyncio.to_thread(self._store.scrub, key.epoch)
                 if self._log is not None:
                     self._log.tell("epoch-scrubbed", epoch=key.epoch)
-        if self._receipts is not None:
-            dropped = await asyncio.to_thread(self._receipts.forget, books, now, self._publisher.is_shown)
-            for epoch in dropped:
-                if self._log is not None:
-                    self._log.tell("receipts-dropped", epoch=epoch)
 
     def _next_instant(self, now: int) -> int | None:
         books = self._books.read()
@@ -453,7 +460,8 @@ class Driver:
             elif one.stored.state is RoundState.OPEN:
                 instants.append(one.manifest.closes_at)
         instants += ends.values()
-        instants += [self._grid.end(key.epoch) for key in self._held_keys() if key.epoch not in ends]
+        # The key for fetches is another one in each slot; and a slot without rounds is over at its end.
+        instants.append(self._grid.end(self._grid.slot_of(now)))
         return min((at for at in instants if at > now), default=None)
 
     def _tell(self, event: str, stored: StoredRound, **counts: int) -> None:
@@ -463,3 +471,16 @@ class Driver:
 
 def _is_met(book: Book, tally: Tally) -> bool:
     return book.document.reaches_floor(tally.participants.tolist())
+
+
+def _reached(one: LiveRound) -> int:
+    """The instant of its own that a round has reached, by its state."""
+    match one.stored.state:
+        case RoundState.ANNOUNCED:
+            return 0
+        case RoundState.OPEN:
+            return one.manifest.opens_at
+        case RoundState.CLOSING:
+            return one.manifest.closes_at
+        case _:
+            return one.manifest.accept_until

@@ -59,10 +59,12 @@ class Following:
         metrics: Metrics | None = None,
         poll_s: float = POLL_S,
         spacing_s: float = SPACING_S,
+        also: Callable[[], None] | None = None,
     ) -> None:
         """``update`` is told what runs. ``terms`` of the log, where there is one. ``steady``: a clock that nobody
-        sets, for pauses.
+        sets, for pauses. ``also``: shows what else there is, of experiments that have books of their own.
         """
+        self._also = also
         self._store = store
         self._publisher = publisher
         self._clock = clock
@@ -73,7 +75,7 @@ class Following:
         self._poll_ms, self._spacing_ms = int(1000 * poll_s), int(1000 * spacing_s)
         self._books = Books(store)
         self.logbook = None if terms is None else FollowedLogbook(store, terms)
-        self._files = None if self.logbook is None else LogFiles(self.logbook, publisher)
+        self.files = None if self.logbook is None else LogFiles(self.logbook, publisher)
         self._present: Present | None = None
         self._read: list[Book] = []
         self._one = asyncio.Lock()
@@ -183,10 +185,13 @@ class Following:
         if self.logbook is not None:
             self.logbook.read_notes()
         read = self._books.read()
-        keys = self._store.keys()
-        show(self._publisher, self._books, None, self._files, read=read)
-        present = present_of(read, keys, grid=self._grid, now=self._clock.now())
-        data = keys_of_now(present)
+        keys, fetch_keys = self._store.keys(), self._store.fetch_keys()
+        show(self._publisher, self._books, None, self.files, read=read)
+        if self._also is not None:
+            self._also()
+        now = self._clock.now()
+        present = present_of(read, keys, fetch_keys, grid=self._grid, now=now)
+        data = keys_of_now(present, grid=self._grid, now=now)
         if data is not None:
             self._publisher.put_keys(data)
         self._publisher.warm()

@@ -1,8 +1,8 @@
 """The gateway: capsules are opened here, in blocks or one at a time, and nowhere else.
 
 **In blocks** (``open_block``) is the way of relays that collect: the capsules are durable already, nobody waits for an
-answer, and each becomes a record or is dropped under the name of its problem. Of a package only the form is looked at,
-and its token where there are tokens; whether it fits its round is asked when the round is counted.
+answer, and each becomes a record or is dropped under the name of its problem. Of a package only the form is looked at;
+whether it fits its round is asked when the round is counted.
 
 **One at a time** (``Gateway``) is RFC 9458 as any stranger's client speaks it: the sender waits for an answer under its
 own seal. So everything that can be wrong with a package is found before anything is stored. The checks, in order:
@@ -10,11 +10,10 @@ own seal. So everything that can be wrong with a package is found before anythin
  1. the capsule opens, by the key of an epoch that takes capsules now (else the problem is answered in clear),
  2. it holds the request of a package, and the package has its form,
  3. its experiment runs, its round is open now and belongs to the epoch of the key,
- 4. it names only what the experiment has,
- 5. where the experiment has tokens, it has one that was issued, and that no other capsule has used.
+ 4. it names only what the experiment has.
 
-From 2 on every answer has one length. Fetches are opened with the same keys and answered from the public files; a
-package is refused there, and a fetch here.
+From 2 on every answer has one length. Fetches are opened with fetch keys, which open no packages, and with these keys
+too, and answered from the public files; a package is refused there, and a fetch here.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ import numpy as np
 from secvm.coordinator.forms import right_form
 from secvm.coordinator.present import OpenRound, Present
 from secvm.coordinator.records import DIGEST_BYTES, make_record
-from secvm.coordinator.redeeming import Redeemer
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.oblivious import GatewayKeys
 from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
@@ -46,7 +44,6 @@ from secvm.protocol.sealed_requests import (
     package_in,
     read_request,
 )
-from secvm.protocol.tokens import split_content
 
 #: Content and media type of a public file, by its path (docs/protocol.md §19.2); None where there is none.
 Public = Callable[[str], tuple[bytes, str] | None]
@@ -60,12 +57,7 @@ class OpenedBlock:
     block: bytes = field(repr=False)
     #: How many of the others had which problem, by its name.
     refused: Counter[str]
-    #: Digest of the capsule and nonce, for each that has a token.
-    spent: bytes = field(default=b"", repr=False)
 
-
-#: What was under a seal → the package, and the nonce of its token or nothing (``redeeming.Redeemer.check``).
-CheckToken = Callable[[bytes], tuple[bytes, bytes]]
 
 #: Where the package stands in a request of ours, and what stands around it, where.
 _AT = len(REQUEST_PREFIX)
@@ -73,51 +65,41 @@ _FRAME = np.frombuffer(REQUEST_PREFIX + REQUEST_SUFFIX, dtype=np.uint8)
 _AROUND = np.r_[0:_AT, _AT + PACKAGE_BYTES : REQUEST_BYTES]
 
 
-def open_block(keys: GatewayKeys, capsules: Sequence[bytes], check: CheckToken | None = None) -> OpenedBlock:
-    """Open many capsules; each is judged alone, by its form and its token. Without ``check`` there are no tokens.
+def open_block(keys: GatewayKeys, capsules: Sequence[bytes]) -> OpenedBlock:
+    """Open many capsules; each is judged alone, by its form.
 
     Where all hold requests as our own devices write them, and nothing is wrong, they are compared and sliced all at
     once; else one by one, by the readable code. Both come to the same block.
     """
     opened = keys.open_unanswered(capsules)
-    if check is not None:
-        return _judge(capsules, opened, check)
     ours = [i for i, one in enumerate(opened) if isinstance(one, bytes) and len(one) == REQUEST_BYTES]
     requests = np.frombuffer(b"".join([opened[i] for i in ours]), dtype=np.uint8)  # type: ignore[misc]  # all bytes
     requests = requests.reshape(-1, REQUEST_BYTES)
     packages = requests[:, _AT : _AT + PACKAGE_BYTES]
     good = (requests[:, _AROUND] == _FRAME).all(axis=1) & right_form(packages)
     if len(ours) < len(capsules) or not good.all():
-        return _judge(capsules, opened, _without_tokens)
+        return _judge(capsules, opened)
     digests = b"".join([hashlib.sha256(capsule).digest() for capsule in capsules])
     records = np.concatenate([np.frombuffer(digests, dtype=np.uint8).reshape(-1, DIGEST_BYTES), packages], axis=1)
     return OpenedBlock(records.tobytes(), Counter())
 
 
-def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolError], check: CheckToken) -> OpenedBlock:
+def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolError]) -> OpenedBlock:
     """One after the other."""
     parts: list[bytes] = []
-    spent: list[bytes] = []
     refused: Counter[str] = Counter()
     for capsule, one in zip(capsules, opened, strict=True):
         if isinstance(one, RemoteProtocolError):
             refused[one.problem] += 1
             continue
         try:
-            package, nonce = check(package_in(one))
+            package = package_in(one)
             codec.decode(package)
         except RemoteProtocolError as error:
             refused[error.problem] += 1
         else:
-            digest = hashlib.sha256(capsule).digest()
-            parts += (digest, package)
-            if nonce:
-                spent += (digest, nonce)
-    return OpenedBlock(b"".join(parts), refused, b"".join(spent))
-
-
-def _without_tokens(content: bytes) -> tuple[bytes, bytes]:
-    return content, b""
+            parts += (hashlib.sha256(capsule).digest(), package)
+    return OpenedBlock(b"".join(parts), refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +109,6 @@ class Admitted:
     epoch: int
     record: bytes = field(repr=False)
     answer: Callable[[Problem | None], bytes] = field(repr=False)
-    #: As in ``OpenedBlock``.
-    spent: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +122,8 @@ class Refused:
 class Gateway:
     """Opens single capsules and says what is to be done with them. It stores nothing."""
 
-    def __init__(
-        self, *, dice: RandomBytes, public: Public, date: Callable[[], str], redeemer: Redeemer | None = None
-    ) -> None:
+    def __init__(self, *, dice: RandomBytes, public: Public, date: Callable[[], str]) -> None:
         """``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``)."""
-        self._redeemer = Redeemer() if redeemer is None else redeemer
         self._dice = dice
         self._public = public
         self._date = date
@@ -166,18 +143,13 @@ class Gateway:
             return opened.seal_response(package_answer(problem), self._dice)
 
         try:
-            content = package_in(opened.request)
-            package, _ = split_content(content)
+            package = package_in(opened.request)
             self._check(package, epoch, now)
-            _, nonce = self._redeemer.check(content, epoch, self._present)
             record = make_record(capsule, package)
-            spent = record[:DIGEST_BYTES] + nonce if nonce else b""
-            if nonce:
-                self._redeemer.use(nonce, record[:DIGEST_BYTES])
         except RemoteProtocolError as error:
             problem = problem_of(error)
             return Refused(problem, answer(problem))
-        return Admitted(epoch, record, answer, spent)
+        return Admitted(epoch, record, answer)
 
     def _check(self, plaintext: bytes, epoch: int, now: int) -> None:
         addressed = codec.decode(plaintext)
@@ -197,7 +169,7 @@ class Gateway:
         """The sealed answer to a sealed fetch, at any time while its key is here. Raises ``RemoteProtocolError`` where
         the capsule does not open.
         """
-        opened = self._present.keys_of(self._epoch(capsule)).open(capsule)
+        opened = self._present.open_fetch(capsule)
         return opened.seal_response(self._fetched(opened.request), self._dice)
 
     def _fetched(self, request: bytes) -> bytes:

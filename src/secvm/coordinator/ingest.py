@@ -22,7 +22,6 @@ from secvm.coordinator.answers import problem_response
 from secvm.coordinator.opener import Opener
 from secvm.coordinator.present import Present
 from secvm.coordinator.records import DIGEST_BYTES
-from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
 from secvm.crypto.lanes import Lanes
@@ -62,8 +61,6 @@ class _Item:
     epoch: int
     capsule: bytes = b""
     record: bytes = b""
-    #: With a record: its digest and its token's nonce, where it has a token.
-    spent: bytes = b""
     #: Packed capsules, by epoch.
     groups: Sequence[tuple[int, bytes]] = ()
     deposit: Deposit | None = None
@@ -84,7 +81,6 @@ class Ingest:
         metrics: Metrics,
         log: Log | None = None,
         limits: Limits | None = None,
-        redeemer: Redeemer | None = None,
         lanes: Lanes | None = None,
         look_s: float | None = None,
         fresh: Callable[[], Awaitable[None]] | None = None,
@@ -99,9 +95,7 @@ class Ingest:
         self._clock = clock
         self._limits = limits or Limits()
         self._present = Present()
-        self._opener = Opener(
-            store, metrics=metrics, log=log, redeemer=redeemer, lanes=lanes, look_s=look_s, fresh=fresh
-        )
+        self._opener = Opener(store, metrics=metrics, log=log, lanes=lanes, look_s=look_s, fresh=fresh)
         self._waiting_bytes = 0
         #: Digests of what the gateway stored last, oldest first; a flood of one capsule shall not fill the disk.
         self._remembered: dict[bytes, None] = {}
@@ -153,7 +147,7 @@ class Ingest:
         return self._add(_Item(reply, size, self._epoch(capsule[0]), capsule=capsule))
 
     def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
-        """A relay's batch: all of it is stored, or it is refused."""
+        """Many at once, for a steady load: all of them are stored, or refused."""
         key_ids = first_bytes(packed)
         if not key_ids:
             raise MalformedMessageError("a batch without capsules")
@@ -167,13 +161,13 @@ class Ingest:
             groups = [(epoch, pack(capsules[i : i + GROUP])) for i in range(0, len(capsules), GROUP)]
         return self._add(_Item(reply, len(packed), epoch, groups=groups, packages=len(key_ids)))
 
-    def take_record(self, epoch: int, record: bytes, reply: Reply, spent: bytes = b"") -> asyncio.Future[Response]:
-        """A package that the gateway has opened and admitted; ``spent`` as it says there."""
+    def take_record(self, epoch: int, record: bytes, reply: Reply) -> asyncio.Future[Response]:
+        """A package that the gateway has opened and admitted."""
         if record[:DIGEST_BYTES] in self._remembered:
             known: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
             known.set_result(reply(None))
             return known
-        return self._add(_Item(reply, len(record), epoch, record=record, spent=spent))
+        return self._add(_Item(reply, len(record), epoch, record=record))
 
     def take_deposit(
         self, deposit: Deposit, packed: Sequence[bytes], reply: Reply, *, packages: int
@@ -208,23 +202,18 @@ class Ingest:
         singles: defaultdict[int, list[bytes]] = defaultdict(list)
         sealed: defaultdict[int, list[bytes]] = defaultdict(list)
         records: defaultdict[int, list[bytes]] = defaultdict(list)
-        spent: defaultdict[int, list[bytes]] = defaultdict(list)
         for item in items:
             if item.capsule:
                 singles[item.epoch].append(item.capsule)
             elif item.record:
                 records[item.epoch].append(item.record)
-                spent[item.epoch].append(item.spent)
             elif item.deposit is None:
                 for epoch, packed in item.groups:
                     sealed[epoch].append(packed)
         for epoch, capsules in singles.items():
             sealed[epoch].append(pack(capsules))
         took_sealed = {epoch: self._store.append_sealed(epoch, groups) for epoch, groups in sealed.items()}
-        took_records = {
-            epoch: self._store.append_opened(epoch, b"".join(some), b"".join(spent[epoch]))
-            for epoch, some in records.items()
-        }
+        took_records = {epoch: self._store.append_opened(epoch, b"".join(some)) for epoch, some in records.items()}
         answers = []
         for item in items:
             if item.record:

@@ -20,12 +20,11 @@ _ADMIN_KEY_BYTES = 32
 
 
 def secret_files(settings_path: Path) -> list[Path]:
-    """What a passphrase can be put on: the keys that sign and log, the seed of token keys, the database's address."""
+    """What a passphrase can be put on: the keys that sign and log, the database's address."""
     settings = read_settings(settings_path, CoordinatorSettings)
     folder = settings_path.resolve().parent
     state = folder / settings.state.folder
     named = [state / KEY_FILE, state / LOG_KEY_FILE]
-    named += [] if settings.tokens is None else [folder / settings.tokens.seed_file]
     if settings.database is not None and settings.database.file is not None:
         named.append(folder / settings.database.file)
     found = [path for path in named if path.exists()]

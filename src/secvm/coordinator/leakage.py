@@ -2,8 +2,7 @@
 
 Everything in it follows from public counts, so that anybody may hold it to the tallies. After each round: d'² and AUC
 of somebody who knows a person's features and asks for the label (``privacy.experiment_leak``), as if the person had
-sent in every one of the rounds. With cover that attacker is what cover stops; what counts is ε after so many rounds,
-the abandoned ones too, under the experiment's own assumption. A device reckons with its own.
+sent in every one of the rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.experiment_leak import PlannedLeak, measured_leak, planned_leak
 from secvm.privacy.label_leakage import auc_of
-from secvm.privacy.statement import Assumption, Terms, epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.stating import terms_of
 
@@ -48,12 +46,11 @@ class LeakageMeter:
 
     def text(self, *, told: int) -> str:
         """The same, as it stands in the status."""
-        terms, planned = terms_of(self.document), self._planned
+        planned = self._planned
         rounds = {number: one for number, one in self.rounds.items() if number <= told and one is not None}
-        formal = terms.why_no_guarantee(Assumption()) is None
         so_far = None if planned is None else math.fsum(rounds.values())
         found: dict[str, Any] = {
-            "formal_guarantee": formal,
+            "formal_guarantee": False,
             "rounds_told": told,
             "planned_d_prime": None if planned is None else math.sqrt(planned.d_squared),
             "planned_auc": None if planned is None else planned.auc,
@@ -61,8 +58,7 @@ class LeakageMeter:
             "auc": None if so_far is None else auc_of(so_far),
         }
         pieces = ",".join(self._piece(number, one) for number, one in rounds.items())
-        guaranteed = "," + as_text(_guaranteed(terms, told))[1:-1] if formal else ""
-        return f'{as_text(found)[:-1]},"per_round":[{pieces}]{guaranteed}}}'
+        return f'{as_text(found)[:-1]},"per_round":[{pieces}]}}'
 
     def _piece(self, number: int, leak: float) -> str:
         if number not in self._pieces:
@@ -73,15 +69,3 @@ class LeakageMeter:
 def as_text(content: object) -> str:
     """JSON as the status is written in."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _guaranteed(terms: Terms, opened: int) -> dict[str, Any]:
-    mechanism = terms.mechanism
-    assert mechanism is not None
-    honest = math.floor(terms.gamma * terms.planned_participants)
-
-    def at(rounds: int) -> float | None:
-        epsilon = epsilon_after(mechanism, rounds, honest, terms.delta)
-        return epsilon if math.isfinite(epsilon) else None
-
-    return {"epsilon": at(opened), "epsilon_planned": at(terms.rounds), "delta": terms.delta, "honest": honest}

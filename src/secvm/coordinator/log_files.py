@@ -1,33 +1,43 @@
-"""A log's public files: tiles, proofs and checkpoint, as far as a quorum has cosigned it (docs/protocol.md §19.2).
+"""The log's public files: tiles, proofs and checkpoints, as far as a quorum has cosigned it (docs/protocol.md §19.2).
 
 They are put in the order in which a reader needs them: tiles before the checkpoint that is computed from them, proofs
-before the documents that they are of. A proof of an entry leads to the newest checkpoint while it is the newest entry,
-and stays as it was when the log grows; after a restart it may lead to a newer one. Tiles are answered out of the tree,
-those that were not full in the past as well.
+before the documents that they are of. Every experiment has the newest checkpoint that its own witnesses cosigned; one
+that is over keeps the one with its ending. A proof stays as it is when the log grows; after a restart it may lead to a
+newer checkpoint. Tiles are answered out of the tree, those that were not full in the past as
+well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from secvm.coordinator.books import Book, Books
-from secvm.coordinator.logbook import DIRECTORY, Logbook, OneLog
+from secvm.coordinator.logbook import Logbook
+from secvm.coordinator.logged_experiments import LoggedExperiment, logged_books
 from secvm.coordinator.publisher import Publisher, experiment_path
 from secvm.errors import MalformedMessageError
 from secvm.protocol.checkpoints import SignedCheckpoint
-from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.tiles import TILE_HEIGHT, TILE_WIDTH, Tile, tiles_of, write_bundle, write_tile
+from secvm.protocol.log import LogTerms
+from secvm.protocol.log_entries import EntryKind
+from secvm.protocol.tiles import Tile, tiles_of
 from secvm.protocol.version import LOG_ORIGIN
 
 TEXT_MEDIA_TYPE = "text/plain; charset=utf-8"
 
 
-def log_path(place: str, name: str) -> str:
-    """Where a file of a log is: of an experiment's digest, or of the directory."""
-    return f"/{LOG_ORIGIN}/{place}/{name}"
+def log_path(name: str) -> str:
+    """Where a file of the log is: a tile, or the checkpoint that the coordinator's own witnesses cosigned."""
+    return f"/{LOG_ORIGIN}/{name}"
 
 
-def proof_path(digest: str, index: int) -> str:
-    """Where the proof of an entry is: 0 the experiment, t the manifest of round t, the last one perhaps the ending."""
-    return f"{experiment_path(digest)}/proof/{index}"
+def checkpoint_path(digest: str) -> str:
+    """Where the newest checkpoint is that the witnesses of an experiment cosigned."""
+    return f"{experiment_path(digest)}/checkpoint"
+
+
+def proof_path(digest: str, number: int) -> str:
+    """Where the proof of a round's manifest is."""
+    return f"{experiment_path(digest)}/proof/{number}"
 
 
 def first_path(digest: str) -> str:
@@ -36,13 +46,15 @@ def first_path(digest: str) -> str:
 
 
 class LogFiles:
-    """Puts what is new of each log."""
+    """Puts what is new of the log."""
 
     def __init__(self, logbook: Logbook, publisher: Publisher) -> None:
         self._logbook = logbook
         self._publisher = publisher
-        #: The size of each log, and its note, when it was put last.
-        self._put: dict[str, tuple[int, SignedCheckpoint]] = {}
+        #: Sizes whose tiles were put.
+        self._sizes: set[int] = {0}
+        #: The note of each experiment when it was put last, and how many of its entries were shown with it.
+        self._put: dict[str, tuple[SignedCheckpoint, int]] = {}
         publisher.answer_also(self.find_tile)
 
     def close(self) -> None:
@@ -50,57 +62,62 @@ class LogFiles:
         self._publisher.no_longer_answer(self.find_tile)
 
     def lift(self, books: Books, read: list[Book]) -> list[Book]:
-        """Let the logs follow the store, put what is new of them, and say what may be shown with it."""
-        self._logbook.follow(books, read)
-        self._show(DIRECTORY)
-        for book in read:
-            self._show(book.stored.digest)
+        """Let the log follow the store, put what is new of it, and say what may be shown with it."""
+        self.follow(logged_books(books, read))
         seen = [self._logbook.visible(book) for book in read]
         return [book for book in seen if book is not None]
 
+    def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
+        """Let the log follow what is stored of these experiments, and put what is new of it."""
+        self._logbook.follow(experiments)
+        for one in experiments:
+            if one.terms is not None:
+                self._show(one.digest, one.terms)
+        own = self._logbook.note()
+        if own is not None:
+            self._put_tiles(own.checkpoint.size)
+            self._publisher.put(log_path("checkpoint"), own.data, media_type=TEXT_MEDIA_TYPE)
+
     def may_grow(self, book: Book) -> bool:
         """See ``Logbook.may_grow``."""
-        return self._logbook.may_grow(book)
+        return self._logbook.may_grow(book.document.log)
 
-    def _show(self, place: str) -> None:
-        """Put all of a log that is new. What is there already costs nothing."""
-        log = self._logbook.log(place)
-        if log is None or log.note is None:
+    def _show(self, digest: str, terms: LogTerms) -> None:
+        """Put all of an experiment's that is new. What is there already costs nothing."""
+        note, first, shown = self._logbook.note(terms), self._logbook.first(digest), self._logbook.shown(digest)
+        before, known = self._put.get(digest, (None, 0))
+        # Nothing comes after an ending: what shows it stays.
+        over = bool(known) and shown[known - 1].kind is EntryKind.ENDING
+        if note is None or first is None or not shown or note is before or over:
             return
-        since, before = self._put.get(place, (0, None))
-        if log.note is before:
+        size, log = note.checkpoint.size, self._logbook.log
+        self._put_tiles(size)
+        places = log.of(digest)
+        for placed in places[known : len(shown)]:
+            number = placed.entry.round_number
+            if placed.entry.kind is EntryKind.MANIFEST and number is not None:
+                proof = log.proof(placed.index, size, note.data)
+                self._publisher.put(proof_path(digest, number), proof, media_type=TEXT_MEDIA_TYPE)
+        proof = log.proof(places[0].index, first.checkpoint.size, first.data)
+        self._publisher.put(first_path(digest), proof, media_type=TEXT_MEDIA_TYPE, lasting=True)
+        self._publisher.put(checkpoint_path(digest), note.data, media_type=TEXT_MEDIA_TYPE)
+        self._put[digest] = (note, len(shown))
+
+    def _put_tiles(self, size: int) -> None:
+        if size in self._sizes:
             return
-        note, size = log.note.data, log.cosigned
-        for tile in tiles_of(size, since=since):
-            self._publisher.write(log_path(place, tile.path), _tile(log, tile))
-        if place != DIRECTORY:
-            # The newest entry's proof is renewed with its checkpoint.
-            for index in range(min(since, size - 1), size):
-                proof = LogProof(index, log.tree.inclusion_proof(index, size), note)
-                self._publisher.put(proof_path(place, index), proof.to_bytes(), media_type=TEXT_MEDIA_TYPE)
-            assert log.first is not None
-            path = log.tree.inclusion_proof(0, log.first.checkpoint.size)
-            first = LogProof(0, path, log.first.data).to_bytes()
-            self._publisher.put(first_path(place), first, media_type=TEXT_MEDIA_TYPE, lasting=True)
-        self._publisher.put(log_path(place, "checkpoint"), note, media_type=TEXT_MEDIA_TYPE)
-        self._put[place] = (size, log.note)
+        for tile in tiles_of(size, since=max(put for put in self._sizes if put < size)):
+            data = self._logbook.log.tile(tile, size)
+            if data is not None:
+                self._publisher.write(log_path(tile.path), data)
+        self._sizes.add(size)
 
     def find_tile(self, path: str) -> bytes | None:
         """The tile at this path, if the cosigned log has it."""
-        place, _, rest = path.removeprefix(f"/{LOG_ORIGIN}/").partition("/")
-        log = self._logbook.log(place)
-        if log is None or not path.startswith(f"/{LOG_ORIGIN}/"):
+        rest = path.removeprefix(log_path(""))
+        if rest == path:
             return None
         try:
-            tile = Tile.from_path(rest)
+            return self._logbook.log.tile(Tile.from_path(rest), self._logbook.most_cosigned)
         except MalformedMessageError:
             return None
-        known = log.cosigned >> TILE_HEIGHT * (tile.level or 0)
-        return _tile(log, tile) if tile.index * TILE_WIDTH + tile.width <= known else None
-
-
-def _tile(log: OneLog, tile: Tile) -> bytes:
-    if tile.level is not None:
-        return write_tile(tile, log.tree.node)
-    start = tile.index * TILE_WIDTH
-    return write_bundle(log.entries[start : start + tile.width])

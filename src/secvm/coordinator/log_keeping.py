@@ -1,4 +1,4 @@
-"""Everything of a coordinator that has to do with its log, put together: logs, their files, witnesses, beacons."""
+"""Everything of a coordinator that has to do with its log, put together: the log, its files, witnesses, beacons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from secvm.runtime.metrics import Metrics
 
 
 class LogKeeping:
-    """Keeps the logs of one coordinator. ``files`` is the driver's veil; ``woken`` tells it of what is new."""
+    """Keeps the log of one coordinator. ``files`` is the driver's veil; ``woken`` tells it of what is new."""
 
     def __init__(
         self,

@@ -20,14 +20,12 @@ from pathlib import Path
 from secvm.coordinator.agreement import agree_on_grid, agree_on_keys, log_key_of_others, must_have
 from secvm.coordinator.chosen_beacons import NIST_CHAIN, NewestPulse
 from secvm.coordinator.doors import Doors, Held, ingest_limits
-from secvm.coordinator.driver import Driver
-from secvm.coordinator.log_keeping import LogKeeping
+from secvm.coordinator.driving import Driving, log_keeping
 from secvm.coordinator.logbook import check_log
 from secvm.coordinator.node import Node
-from secvm.coordinator.publisher import Publisher, remove_unfinished
-from secvm.coordinator.receipt_shelf import FolderShelf, Shelf
+from secvm.coordinator.publisher import remove_unfinished
 from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSettings
-from secvm.coordinator.store.port import CoordinatorStore, Standing
+from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.lanes import Lanes
 from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
@@ -42,15 +40,14 @@ from secvm.runtime.metrics import Metrics
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
 from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import make_secret, read_secret, read_token_seed
+from secvm.runtime.secret_files import make_secret, read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
-from secvm.runtime.waits import end_all
 
 STORE_FILE, KEY_FILE, ADMIN_FILE, GRID_FILE = "coordinator.sqlite", "signing.key", "admin.sha256", "grid.json"
 LOG_KEY_FILE = "log.key"
 DATABASE_FILE = "database.url"
-SETTINGS_FILE, RECEIVED_FOLDER = "coordinator.toml", "received"
+SETTINGS_FILE = "coordinator.toml"
 _ADMIN_KEY_BYTES = 32
 
 
@@ -126,9 +123,11 @@ class Coordinator:
         self.log = Log(sys.stderr, self._clock, "coordinator")
         self._metrics = Metrics("coordinator")
         self._beacons = _beacons(settings, folder, self._clock)
-        self._token_seed: bytes | None = None
-        if settings.tokens is not None:
-            self._token_seed = read_token_seed(folder / settings.tokens.seed_file, passphrase=self._passphrase)
+        self._relay_tokens = {
+            relay.url: _token_in(folder / relay.token_file, self._passphrase)
+            for relay in settings.relays
+            if relay.url is not None and relay.token_file is not None
+        }
         self._admin_sha256 = _admin_sha256(state)
         self._key: SigningKey | None = None
         self._log_key: SigningKey | None = None
@@ -156,9 +155,7 @@ class Coordinator:
     def _check(self, state: Path) -> None:
         """That settings, keys and store belong together."""
         settings = self._settings
-        if settings.node is None:
-            self._shelf: Shelf = FolderShelf(state / RECEIVED_FOLDER)
-        else:
+        if settings.node is not None:
             agree_on_grid(self._store, settings)
             if settings.node.drives:
                 for name in (KEY_FILE, LOG_KEY_FILE):
@@ -167,21 +164,17 @@ class Coordinator:
                 assert self._key is not None
                 assert self._log_key is not None
                 agree_on_keys(self._store, self._key, self._log_key)
-            self._shelf = _shelf_in(self._store)
         if self._key is not None:
             _check_key(self._store, self._key)
         public = log_key_of_others(self._store) if self._log_key is None else self._log_key.public
-        check_log(self._store, public, has_log=settings.log is not None)
+        check_log(self._store, public, name=None if settings.log is None else settings.log.name)
         self._terms = settings.terms(public)
         if settings.testing is not None:
             _check_only_tests(self._store)
-        if settings.tokens is None:
-            _check_no_tokens(self._store)
 
     def close(self) -> None:
         """Let go of the files."""
         self._store.close()
-        self._shelf.close()
         self._held.close()
 
     def _lanes(self) -> Lanes | None:
@@ -193,7 +186,6 @@ class Coordinator:
         held = Held(
             settings=self._settings,
             store=self._store,
-            shelf=self._shelf,
             clock=self._clock,
             dice=os.urandom,
             log=self.log,
@@ -201,73 +193,40 @@ class Coordinator:
             public=self._public,
             key=self._key,
             terms=self._terms,
-            token_seed=self._token_seed,
             admin_sha256=self._admin_sha256,
             newest_pulse=self._newest_pulse,
             lanes=self._lanes(),
             steady=SteadyClock(),
+            relay_tokens=self._relay_tokens,
         )
         try:
             if self._settings.node is None:
                 await self._run_alone(held, stop)
             else:
-                node = Node(held, log_key=self._log_key, source=self._beacons, steady=SteadyClock(), shelf_in=_shelf_in)
+                node = Node(held, log_key=self._log_key, source=self._beacons, steady=SteadyClock())
                 await node.run(stop)
         finally:
             self.close()
 
     async def _run_alone(self, held: Held, stop: asyncio.Event) -> None:
         """All of it in this process, which drives as long as it lives."""
-        doors = Doors(held, health=lambda: {} if keeping is None else {"log": keeping.logbook.health()})
-        keeping = self._log_keeping(doors.publisher)
-        assert held.key is not None
-        driver = Driver(
-            store=held.store,
-            ingest=doors.ingest,
-            publisher=doors.publisher,
-            clock=held.clock,
-            key=held.key,
-            grid=held.settings.epochs.grid,
-            dice=held.dice,
-            log=held.log,
-            metrics=held.metrics,
-            update=doors.update,
-            receipts=doors.receipts,
-            veil=None if keeping is None else keeping.files,
-            redeemer=doors.redeemer,
-        )
-        doors.wake = driver.wake
-        if keeping is not None:
-            keeping.woken = driver.wake
+
+        def health() -> dict[str, object]:
+            return driving.health()
+
+        doors = Doors(held, health=health)
+        keeping = log_keeping(held, held.store, doors.publisher, key=self._log_key, source=self._beacons)
+        driving = Driving(held, doors, held.store, ingest=doors, keeping=keeping, steady=SteadyClock())
+        doors.wake = driving.wake
         doors.ingest.start()
         # Before the first request: what runs and what is public is known, whatever the driver still has to do.
-        driver.prepare()
+        driving.prepare()
         await doors.open()
-        tasks = [asyncio.create_task(driver.run(stop))]
-        if keeping is not None:
-            tasks.append(asyncio.create_task(keeping.run(stop)))
         try:
-            # If one of them fails, so does the process: whoever runs it starts it again.
-            await asyncio.gather(*tasks)
+            # If it fails, so does the process: whoever runs it starts it again.
+            await driving.run(stop)
         finally:
-            await end_all(*tasks)
             await doors.close()
-
-    def _log_keeping(self, publisher: Publisher) -> LogKeeping | None:
-        if self._terms is None:
-            return None
-        assert self._log_key is not None
-        return LogKeeping(
-            store=self._store,
-            publisher=publisher,
-            key=self._log_key,
-            terms=self._terms,
-            witnesses=[witness.address for witness in self._settings.witnesses],
-            source=self._beacons,
-            clock=self._clock,
-            log=self.log,
-            metrics=self._metrics,
-        )
 
     def _newest_pulse(self) -> NewestPulse | None:
         try:
@@ -281,14 +240,6 @@ def _open_database(url: str, claim_s: float) -> CoordinatorStore:
     from secvm.coordinator.store.postgres import PostgresStore  # noqa: PLC0415
 
     return PostgresStore(url, claim_s=claim_s)
-
-
-def _shelf_in(store: CoordinatorStore) -> Shelf:
-    from secvm.coordinator.store.postgres import PostgresStore  # noqa: PLC0415  # late, as above
-    from secvm.coordinator.store.postgres_shelf import PostgresShelf  # noqa: PLC0415
-
-    assert isinstance(store, PostgresStore)
-    return PostgresShelf(store)
 
 
 def _check_folders(state: Path, public: Path | None) -> None:
@@ -305,6 +256,14 @@ def _key_in(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
     if not path.exists():
         make_secret(path, os.urandom(SEED_BYTES))
     return SigningKey(read_secret(path, shortest=SEED_BYTES, passphrase=passphrase))
+
+
+def _token_in(path: Path, passphrase: Passphrase | None) -> str:
+    """A relay's token: one line."""
+    try:
+        return read_secret(path, shortest=1, passphrase=passphrase).decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise BadInputError(f"{path} holds no token: it is a line of letters and digits") from None
 
 
 def _beacons(settings: CoordinatorSettings, folder: Path, clock: Clock) -> WebBeacons:
@@ -352,14 +311,6 @@ def _check_key(store: CoordinatorStore, key: SigningKey) -> None:
         document = ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload)
         if key.public not in document.coordinator_keys:
             raise BadInputError(f"the signing key is not the one of the experiments here; {KEY_FILE} must be restored")
-
-
-def _check_no_tokens(store: CoordinatorStore) -> None:
-    for one in store.experiments():
-        if one.standing in (Standing.FINISHED, Standing.STOPPED):
-            continue
-        if ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload).tokens is not None:
-            raise BadInputError("an experiment here has tokens, and [tokens] is not in the settings")
 
 
 def _check_only_tests(store: CoordinatorStore) -> None:

@@ -16,14 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
 from secvm.coordinator.doors import Doors, Held
-from secvm.coordinator.driver import Driver
+from secvm.coordinator.driving import Driving, log_keeping
 from secvm.coordinator.election import Election
 from secvm.coordinator.following import Following, Helping
 from secvm.coordinator.ingest import Ingest
 from secvm.coordinator.log_keeping import LogKeeping
 from secvm.coordinator.present import Present
-from secvm.coordinator.receipt_shelf import Shelf
-from secvm.coordinator.receipts import Receipts
+from secvm.coordinator.relayed_assembly import RelayedView
 from secvm.coordinator.shards import ShardCounting
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacon import BeaconSource
@@ -58,20 +57,17 @@ class Node:
         log_key: SigningKey | None,
         source: BeaconSource,
         steady: Clock,
-        shelf_in: Callable[[CoordinatorStore], Shelf],
     ) -> None:
-        """``log_key`` and ``held.key`` are None at a node that does not drive. ``steady``: a clock that nobody sets.
-        ``shelf_in``: the shelf of receipts in a store, as whoever has that store may change it.
-        """
+        """``log_key`` and ``held.key`` are None at a node that does not drive. ``steady``: a clock that nobody sets."""
         part = held.settings.node
         if part is None or (part.drives and (held.key is None or log_key is None)):
             raise LocalProtocolError("a node that drives has keys")
         self._held, self._part, self._log_key = held, part, log_key
         self._source = source
-        self._shelf_in = shelf_in
         self._steady = steady
         self._doors = Doors(held, refresh=self._refresh, look_s=part.poll_s, health=self.health)
         self._doors.wake = self._changed
+        self._view: RelayedView | None = None
         self._following = Following(
             held.store,
             self._doors.publisher,
@@ -84,6 +80,7 @@ class Node:
             metrics=held.metrics,
             # Where the store tells of changes, looking for them is only for those that it did not tell of.
             poll_s=part.poll_s * (_PATIENT if isinstance(held.store, Telling) else 1),
+            also=lambda: self._view_of_now().show(),
         )
         self._helping = Helping(
             self._following,
@@ -106,10 +103,10 @@ class Node:
             metrics=held.metrics,
         )
         self._lag = held.metrics.gauge("view_lag_seconds", "How old this node's view of the store is.")
-        #: While this node drives: wakes its driver, lets it look at what others did, and how its logs are.
+        #: While this node drives: wakes its driver, lets it look at what others did, and how its log and clock are.
         self._nudge: Callable[[], None] | None = None
         self._look: Callable[[], None] | None = None
-        self._log_health: Callable[[], dict[str, object]] | None = None
+        self._health: Callable[[], dict[str, object]] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until told to stop."""
@@ -127,12 +124,23 @@ class Node:
             self._leading.shutdown(wait=False)
 
     def _tasks(self, stop: asyncio.Event) -> list[asyncio.Future[None]]:
-        running = [self._following.run(stop), self._helping.run(stop), self._measure(stop), self._listen(stop)]
+        helping = self._view_of_now().help(stop, self._steady, self._part.poll_s)
+        running = [
+            self._following.run(stop), self._helping.run(stop), helping, self._measure(stop), self._listen(stop),
+        ]  # fmt: skip
         if self._part.drives:
             running.append(self._election.run(stop))
         else:
             self._held.log.tell("following")
         return [asyncio.ensure_future(one) for one in running]
+
+    def _view_of_now(self) -> RelayedView:
+        """Of experiments with two relays."""
+        if self._view is None:
+            logbook, files = self._following.logbook, self._following.files
+            log = None if logbook is None or files is None else (logbook, files)
+            self._view = RelayedView(self._held, self._doors, log)
+        return self._view
 
     def health(self) -> dict[str, object]:
         """For whoever runs it."""
@@ -146,11 +154,9 @@ class Node:
                 "lag_ms": self._following.lag_ms,
             }
         }
-        if self._log_health is not None:
-            told["log"] = self._log_health()
-        elif logbook is not None:
-            told["log"] = logbook.health()
-        return told
+        if self._health is not None:
+            return told | self._health()
+        return told if logbook is None else told | {"log": logbook.health()}
 
     async def _measure(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -200,65 +206,38 @@ class Node:
         try:
             await in_own_loop(lambda stop: self._term(term, stop, outside), ending)
         finally:
-            self._nudge = self._look = self._log_health = None
+            self._nudge = self._look = self._health = None
             self._following.resume()
 
     async def _term(self, term: int, stop: asyncio.Event, outside: asyncio.AbstractEventLoop) -> None:
         """One term, in a loop of its own."""
         held, doors = self._held, self._doors
         store = held.store.driving(term)
-        keeping = self._log_keeping(store)
-        ingest = _Outside(outside, doors.ingest, self._told)
-        assert held.key is not None
-        driver = Driver(
-            store=store,
-            ingest=ingest,
-            publisher=doors.publisher,
-            clock=held.clock,
-            key=held.key,
-            grid=held.settings.epochs.grid,
-            dice=held.dice,
-            log=held.log,
-            metrics=held.metrics,
-            receipts=Receipts(self._shelf_in(store), store=store, grid=held.settings.epochs.grid),
-            veil=None if keeping is None else keeping.files,
-            redeemer=doors.redeemer,
+        driving = Driving(
+            held,
+            doors,
+            store,
+            ingest=_Outside(outside, doors.ingest, self._told),
+            keeping=self._log_keeping(store),
+            steady=self._steady,
             count=ShardCounting(store, held.dice).whole,
         )
         inside, look = asyncio.get_running_loop(), asyncio.Event()
-        self._nudge = lambda: _call(inside, driver.nudge)
+        self._nudge = lambda: _call(inside, driving.nudge)
         self._look = lambda: _call(inside, look.set)
-        driver.prepare()
-        tasks = [asyncio.ensure_future(driver.run(stop)), asyncio.ensure_future(self._watch(store, driver, look, stop))]
-        if keeping is not None:
-            keeping.woken = driver.wake
-            self._log_health = keeping.logbook.health
-            tasks.append(asyncio.ensure_future(keeping.run(stop)))
+        self._health = driving.health
+        driving.prepare()
         try:
-            await asyncio.gather(*tasks)
+            await driving.run(stop, self._watch(store, driving.nudge, look, stop))
         finally:
-            await end_all(*tasks)
-            if keeping is not None:
-                keeping.files.close()
+            driving.close()
 
     def _log_keeping(self, store: CoordinatorStore) -> LogKeeping | None:
-        held = self._held
-        if held.terms is None:
-            return None
-        assert self._log_key is not None
-        return LogKeeping(
-            store=store,
-            publisher=self._doors.publisher,
-            key=self._log_key,
-            terms=held.terms,
-            witnesses=[witness.address for witness in held.settings.witnesses],
-            source=self._source,
-            clock=held.clock,
-            log=held.log,
-            metrics=held.metrics,
-        )
+        return log_keeping(self._held, store, self._doors.publisher, key=self._log_key, source=self._source)
 
-    async def _watch(self, store: CoordinatorStore, driver: Driver, look: asyncio.Event, stop: asyncio.Event) -> None:
+    async def _watch(
+        self, store: CoordinatorStore, nudge: Callable[[], None], look: asyncio.Event, stop: asyncio.Event
+    ) -> None:
         """Wake the driver when an operator has spoken at another node."""
         known = None
         while not stop.is_set():
@@ -266,7 +245,7 @@ class Node:
             found = [(one.digest, one.standing) for one in await asyncio.to_thread(store.experiments)]
             # Also the first time: its first step may have read just before something came.
             if found != known:
-                driver.nudge()
+                nudge()
             known = found
             await any_of(
                 stop.wait(), look.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s))

@@ -21,7 +21,6 @@ from itertools import chain, islice
 from secvm.coordinator.gateway import open_block
 from secvm.coordinator.present import Present
 from secvm.coordinator.records import RECORD_BYTES
-from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.capsules import unpack
 from secvm.crypto.lanes import LANES, Lanes
@@ -57,7 +56,6 @@ class Opener:
         *,
         metrics: Metrics,
         log: Log | None = None,
-        redeemer: Redeemer | None = None,
         lanes: Lanes | None = None,
         gather_s: float = GATHER_S,
         pause_s: float = PAUSE_S,
@@ -70,7 +68,6 @@ class Opener:
         self._look_s = look_s
         self._fresh = fresh
         self._store = store
-        self._redeemer = Redeemer() if redeemer is None else redeemer
         self._log = log
         self._pause_s = pause_s
         self._gather_s = gather_s
@@ -177,26 +174,19 @@ class Opener:
             if self._fresh is not None and epoch not in self._seen:
                 await self._fresh()
                 self._seen.add(epoch)
-            keys, check = self._keys_of(epoch), self._redeemer.checker(epoch, self._present)
-            parts, spent = [], []
+            keys, parts = self._keys_of(epoch), []
             dropped: Counter[str] = Counter()
             taken = 0
             for capsules in _slices(groups, SLICE if self._lanes is None else SLICE_IN_LANES):
                 taken += len(capsules)
-                # A token takes as long as its capsule, or thirty times as long without compiled code.
-                opened = (
-                    await asyncio.to_thread(open_block, keys, capsules, check)
-                    if check is not None
-                    else open_block(keys, capsules)
-                )
+                opened = open_block(keys, capsules)
                 parts.append(opened.block)
-                spent.append(opened.spent)
                 dropped += opened.refused
                 await asyncio.sleep(0)
             self._groups = max(1, min(GROUPS, self._taken * len(groups) // max(1, taken)))
             numbers, block = [number for number, _ in groups], b"".join(parts)
             try:
-                await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block, b"".join(spent))
+                await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block)
             except LocalProtocolError:
                 # We took so long that our claims ended, and another node has opened some of them: what is left?
                 self._faults.add()

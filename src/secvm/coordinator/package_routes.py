@@ -2,13 +2,16 @@
 
     POST /v1/gateway     one capsule with a package: opened, checked, stored, answered under its seal
     POST /v1/fetch       one capsule with a fetch, answered under its seal
-    POST /v1/capsule     one capsule, stored sealed; only where tests are
-    POST /v1/batch       capsules side by side, from a relay that has a token
     POST /v1/deposit     a relay's whole epoch, with its signed count
+    POST /v1/capsule     one capsule, stored sealed; only where tests are
+    POST /v1/batch       capsules side by side, for a steady load; only where tests are
 
 Every refusal is a problem and says no more. Nothing here looks at who asks, and nothing but content and media type is
-read of a request, and of a relay its token. Packages are taken from relays alone, unless the operator opens the gateway
-to anybody: quotas and the floor on clients are the relay's work, and who goes round it would go round them.
+read of a request, and of a relay its token. Packages and fetches are taken from relays alone, unless the operator opens
+the gateway to anybody: quotas are the relay's work, and who goes round it would go round them.
+
+What is fetched may be large, and lie on a disk or in a database: it is read and sealed in threads, a few at a time, and
+packages are taken meanwhile.
 
 Where several nodes have one store, this one may not have heard yet of the newest round or key: before it refuses a
 package for that, it looks once more. Before it answers a fetch it always does: what it holds in memory is not told
@@ -21,6 +24,7 @@ import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
 
 from secvm.coordinator.answers import ACCEPTED, plain_response, problem_response
 from secvm.coordinator.gateway import Gateway, Refused
@@ -43,14 +47,19 @@ from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Handler, Request, Response
 from secvm.runtime.metrics import Metrics
 
-#: For ``HttpServer``: these take more than one capsule. A batch of 1,000 has 133 kB; a deposit's limit is the
-#: operator's choice, and this one is for 500,000 packages.
+#: For ``HttpServer``: these take more than one capsule. A deposit's limit is the operator's choice, and this one is for
+#: 500,000 packages; a batch of 1,000 has 133 kB.
 BODY_LIMITS: Mapping[str, int] = {"/v1/batch": 2**22, "/v1/deposit": 2**26}
 #: A relay's count is a few hundred bytes.
 _MAX_COUNT_BYTES = 2**12
 #: Refusals that may only say that this node has not heard of the newest round yet.
 _PERHAPS_NEWS = frozenset({"unknown-key", "unknown-experiment", "wrong-round", "stale"})
 
+#: So many are read and sealed at a time: the driver and the store need threads as well.
+_AT_ONCE = 4
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
 #: What is asked of a route: the content, and whether this is the last word or another look may follow.
 _Route = Callable[[bytes, bool], Response | Awaitable[Response]]
 #: What a refusal under a seal is counted as.
@@ -73,8 +82,8 @@ class PackageRoutes:
         metrics: Metrics | None = None,
     ) -> None:
         """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here. ``anybody``: single
-        capsules are taken without one. ``tests``: devices may come directly. ``refresh`` makes what runs as new as the
-        moment of the call; it raises ``StoreError``. Without it that is always so.
+        capsules are taken without one. ``tests``: devices may come directly, and a load in batches. ``refresh`` makes
+        what runs as new as the moment of the call; it raises ``StoreError``. Without it that is always so.
         """
         self._refresh = refresh
         self._refused = None
@@ -89,14 +98,18 @@ class PackageRoutes:
         self._clock = clock
         self._tokens = tuple(tokens)
         self._present = Present()
+        self._reading = asyncio.Semaphore(_AT_ONCE)
         #: By path, for whoever dispatches.
-        self.routes: Mapping[str, Handler] = {
+        self.routes: dict[str, Handler] = {
             "/v1/gateway": self._guarded(self._forwarded, REQUEST_MEDIA_TYPE, token=not anybody),
-            "/v1/fetch": self._guarded(self._fetch, REQUEST_MEDIA_TYPE),
-            "/v1/batch": self._guarded(self._batch, packing.MEDIA_TYPE, token=True),
+            "/v1/fetch": self._guarded(self._fetch, REQUEST_MEDIA_TYPE, token=not anybody),
             "/v1/deposit": self._guarded(self._deposit, packing.MEDIA_TYPE, token=True),
-            **({"/v1/capsule": self._guarded(self._capsule, REQUEST_MEDIA_TYPE)} if tests else {}),
         }
+        if tests:
+            self.routes |= {
+                "/v1/capsule": self._guarded(self._capsule, REQUEST_MEDIA_TYPE),
+                "/v1/batch": self._guarded(self._batch, packing.MEDIA_TYPE, token=True),
+            }
 
     def update(self, present: Present) -> None:
         """From now on this is what runs, for the gateway and for ingest as well."""
@@ -177,65 +190,66 @@ class PackageRoutes:
                 return self._refuse(problem)
             return Response(200, opened.answer(None), RESPONSE_MEDIA_TYPE)
 
-        return self._ingest.take_record(opened.epoch, opened.record, reply, opened.spent)
+        return self._ingest.take_record(opened.epoch, opened.record, reply)
 
-    def _fetch(self, capsule: bytes, final: bool) -> Response | Awaitable[Response]:
-        if not final:
-            return self._fetch_elsewhere(capsule)
-        return Response(200, self._gateway.fetch(capsule), RESPONSE_MEDIA_TYPE)
-
-    async def _fetch_elsewhere(self, capsule: bytes) -> Response:
-        """In a thread: what is fetched may lie in a database over the network, and others shall not wait for it."""
-        assert self._refresh is not None
+    async def _fetch(self, capsule: bytes, _final: bool) -> Response:
         try:
-            # Also what lies in memory is not answered while the database is away: receipts lie there alone, and devices
-            # take it for ill will when those cannot be had and everything else can.
-            await self._refresh()
-            answer = await asyncio.to_thread(self._gateway.fetch, capsule)
+            if self._refresh is not None:
+                # Also what lies in memory is not answered while the database is away: shards lie there alone, and
+                # devices take it for ill will when those cannot be had and everything else can.
+                await self._refresh()
+            answer = await self.in_thread(self._gateway.fetch, capsule)
         except RemoteProtocolError as error:
             return self._refuse(problem_of(error))
         except StoreError:
             return self._refuse(PROBLEMS["try-later"])
         return Response(200, answer, RESPONSE_MEDIA_TYPE)
 
+    async def in_thread(self, act: Callable[[Asked], Answered], asked: Asked) -> Answered:
+        """Do something that reads the store, beside the event loop, after the few that came before it."""
+        async with self._reading:
+            return await asyncio.to_thread(act, asked)
+
     def _capsule(self, capsule: bytes, _final: bool) -> Awaitable[Response]:
         return self._ingest.take_capsule(capsule, self._accepted)
 
-    # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _batch(self, packed: bytes, _final: bool) -> Awaitable[Response]:
         return self._ingest.take_batch(packed, self._accepted)
+
+    # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _deposit(self, body: bytes, _final: bool) -> Response:
         try:
             self._ingest.check_room(len(body))
             envelope, packed = _split(body)
             try:
-                relay, count = self._counted(envelope)
+                relay, epoch, counted = self._counted(envelope)
             except RemoteProtocolError:
                 if self._refresh is None:
                     raise
                 await self._refresh()
-                relay, count = self._counted(envelope)
+                relay, epoch, counted = self._counted(envelope)
             groups, found = [], 0
             for capsules in packing.unpack_in_groups(packed, GROUP):
                 groups.append(packing.pack(capsules))
                 found += len(capsules)
                 await asyncio.sleep(0)
-            if found != count.capsules:
+            if found != counted:
                 raise MalformedMessageError("a deposit of which the count is not true")
             return await self._ingest.take_deposit(
-                Deposit(count.epoch, relay, envelope), groups, self._accepted, packages=found
+                Deposit(epoch, relay, envelope), groups, self._accepted, packages=found
             )
         except RemoteProtocolError as error:
             return self._refuse(problem_of(error))
         except StoreError:
             return self._refuse(PROBLEMS["try-later"])
 
-    def _counted(self, envelope: bytes) -> tuple[str, RelayCount]:
+    def _counted(self, envelope: bytes) -> tuple[str, int, int]:
+        """Which relay counted, of which epoch, and how many capsules."""
         relay, count = self._relay_count(envelope)
-        self._present.check_epoch(count.epoch, self._clock.now())
-        return relay, count
+        epoch = self._present.epoch_opened_at(count.opens_at)
+        self._present.check_epoch(epoch, self._clock.now())
+        return relay, epoch, count.capsules
 
     def _relay_count(self, envelope: bytes) -> tuple[str, RelayCount]:
         """The count, and the public key of the relay of a running experiment that signed it."""

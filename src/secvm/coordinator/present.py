@@ -10,14 +10,21 @@ them nobody asks the store. What is taken at an instant follows from this value 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from secvm.coordinator.store.port import StoredKey
 from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys
-from secvm.errors import LocalProtocolError, RefusedPackageError, UnknownKeyError
+from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
+from secvm.errors import (
+    LocalProtocolError,
+    MalformedMessageError,
+    OpeningError,
+    RefusedPackageError,
+    UnknownKeyError,
+)
 from secvm.protocol.codec import ExperimentId
 from secvm.protocol.experiment_document import ExperimentDocument
 
@@ -40,6 +47,8 @@ class Present:
 
     rounds: tuple[OpenRound, ...] = ()
     keys: tuple[StoredKey, ...] = ()
+    #: What else opens fetches, and nothing but fetches.
+    fetch_keys: tuple[StoredKey, ...] = ()
 
     def keys_of(self, epoch: int) -> GatewayKeys:
         """What opens the capsules of one epoch. Raises ``LocalProtocolError`` where its key is gone."""
@@ -68,6 +77,27 @@ class Present:
         return {key.key_id: key for key in sorted(self.keys, key=lambda key: -key.epoch)}
 
     @functools.cached_property
+    def _opening_fetches(self) -> Mapping[int, tuple[GatewayKeys, ...]]:
+        """All keys of an id, fetch keys first: a manifest that names one may be older than 256 epochs."""
+        found: dict[int, tuple[GatewayKeys, ...]] = {}
+        for key in (*self.fetch_keys, *self.keys):
+            found[key.key_id] = (*found.get(key.key_id, ()), GatewayKeys([gateway_key(key)]))
+        return found
+
+    def open_fetch(self, capsule: bytes) -> OpenedRequest:
+        """Open a capsule with a fetch. Raises ``UnknownKeyError`` and what ``GatewayKeys.open`` raises."""
+        if not capsule:
+            raise MalformedMessageError("too short for a capsule")
+        found = self._opening_fetches.get(capsule[0])
+        if found is None:
+            raise UnknownKeyError
+        *others, last = found
+        for keys in others:
+            with contextlib.suppress(OpeningError):
+                return keys.open(capsule)
+        return last.open(capsule)
+
+    @functools.cached_property
     def _takes(self) -> Mapping[int, tuple[int, int]]:
         """For each epoch with rounds: from when, and until before when, it takes capsules."""
         found: dict[int, tuple[int, int]] = {}
@@ -91,12 +121,19 @@ class Present:
         if now < takes[0]:
             raise RefusedPackageError("an epoch whose windows are not open yet", problem="wrong-round")
 
-    def epoch_for(self, now: int) -> int | None:
-        """The epoch that takes capsules now, the newest if there are several; None between windows."""
-        open_now = [epoch for epoch, (opens_at, until) in self._takes.items() if opens_at <= now < until]
-        return max(open_now, default=None)
+    def epoch_opened_at(self, opens_at: int) -> int:
+        """The epoch whose windows open at this instant. Raises ``RefusedPackageError``."""
+        found = next((epoch for epoch, (begins, _) in self._takes.items() if begins == opens_at), None)
+        if found is None:
+            raise RefusedPackageError("an epoch that has no rounds here, or no more", problem="stale")
+        return found
 
 
 def gateway_key(key: StoredKey) -> GatewayKey:
     """A stored key, ready to open with. Stored are keys of the suite that everybody must have (§18.1)."""
     return GatewayKey(key.key_id, X25519PrivateKey(key.private))
+
+
+def published(key: StoredKey) -> bytes:
+    """What everybody is told of a stored key: one key configuration (§18.4)."""
+    return encode_key_configurations([gateway_key(key).configuration])

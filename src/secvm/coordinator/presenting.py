@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from secvm.coordinator.books import Book, LiveRound
 from secvm.coordinator.counting import RoundToCount
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.present import OpenRound, Present, gateway_key
-from secvm.coordinator.store.port import StoredKey
-from secvm.crypto.oblivious import encode_key_configurations
+from secvm.coordinator.present import OpenRound, Present, published
+from secvm.coordinator.store.port import CoordinatorStore, StoredKey
+from secvm.crypto.kem import RandomBytes, X25519PrivateKey
 
 
 def is_over(books: Sequence[Book], epoch: int, *, grid: Grid, now: int) -> bool:
@@ -22,18 +22,34 @@ def is_over(books: Sequence[Book], epoch: int, *, grid: Grid, now: int) -> bool:
     return not any(one.is_live for one in rounds) if rounds else now >= grid.end(epoch)
 
 
-def present_of(books: Sequence[Book], keys: Sequence[StoredKey], *, grid: Grid, now: int) -> Present:
+def present_of(
+    books: Sequence[Book], keys: Sequence[StoredKey], fetch_keys: Sequence[StoredKey], *, grid: Grid, now: int
+) -> Present:
     """All rounds that run, and all keys that are still needed."""
     return Present(
         rounds=tuple(_open_round(book, one) for book in books for one in book.live),
         keys=tuple(key for key in keys if not is_over(books, key.epoch, grid=grid, now=now)),
+        fetch_keys=tuple(fetch_keys),
     )
 
 
-def keys_of_now(present: Present) -> bytes | None:
-    """The first key that is still needed, for everybody the same, as it is published; None where there is none yet."""
-    first = min(present.keys, key=lambda key: key.epoch, default=None)
-    return None if first is None else encode_key_configurations([gateway_key(first).configuration])
+def keys_of_now(present: Present, *, grid: Grid, now: int) -> bytes | None:
+    """The fetch key as it is published: all through a slot that of the next slot, for everybody the same. None where it
+    is not made yet.
+    """
+    wanted = fetch_epoch(grid, now)
+    return next((published(key) for key in present.fetch_keys if key.epoch == wanted), None)
+
+
+def fetch_epoch(grid: Grid, now: int) -> int:
+    """The epoch whose fetch key is handed out now."""
+    return max(0, grid.slot_of(now) + 1)
+
+
+def make_fetch_key(store: CoordinatorStore, grid: Grid, now: int, dice: RandomBytes) -> StoredKey:
+    """The fetch key that is handed out now, durably: the one that is there, or a new one."""
+    epoch = fetch_epoch(grid, now)
+    return store.add_fetch_key(StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(dice).secret_bytes()))
 
 
 def rounds_of_epoch(books: Sequence[Book], epoch: int) -> list[tuple[Book, LiveRound]]:

@@ -4,8 +4,9 @@
     puts everything again, and what is missing or old in the folder is written.
  2. Files are replaced whole, what a document names before the document: a reader finds the old or the new, never half
     of one, never nothing.
- 3. Answers come from memory, blobs from the store with a small cache; neither waits for the folder.
- 4. What is made when it is asked for (``further``: receipts) is answered, and never in the folder.
+ 3. Answers come from memory, blobs from the store with a small cache; neither waits for the folder. What cannot be
+    written, on a full disk say, is kept for the next flush.
+ 4. What is made when it is asked for (``further``: shards of an opened round) is answered, and never in the folder.
 
 In the folder ``/v1/experiment/D`` is the file ``v1/experiment/D/index``, because ``D`` is a folder there too. Any
 static server can serve it; deploy/ has an example.
@@ -14,17 +15,20 @@ static server can serve it; deploy/ has an example.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.oblivious import KEYS_MEDIA_TYPE
+from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.documents import digest_of
 from secvm.runtime.http_server import Request, Response
+from secvm.runtime.logs import Log
 
 JSON_MEDIA_TYPE = "application/json"
 #: Envelopes and blobs: bytes that only programs read.
@@ -38,8 +42,13 @@ _CACHE_BYTES = 2**26
 #: Blobs that ``warm`` fetches: a tally, a state and two weights for each of two rounds.
 _WARMED = 8
 
+#: Digits of a number in a path: rounds and shards have no more.
+_LONGEST_NUMBER = 10
+
+#: Whether a path is shown.
+IsShown = Callable[[str], bool]
 #: A path, and a way to ask whether another one is shown → what is there, and its media type.
-Further = Callable[[str, Callable[[str], bool]], tuple[bytes, str] | None]
+Further = Callable[[str, IsShown], tuple[bytes, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,13 @@ def blob_path(digest: str) -> str:
     return f"/v1/blob/{digest}"
 
 
+def decimal(text: str) -> int | None:
+    """A number as paths have it: decimal, without zeros before it; None for any other text."""
+    if not (0 < len(text) <= _LONGEST_NUMBER and text.isascii() and text.isdigit()):
+        return None
+    return None if text[0] == "0" and text != "0" else int(text)
+
+
 def remove_unfinished(folder: Path) -> None:
     """Files that a process was writing when it was killed. In a container the next one has its number and its names."""
     for file in folder.rglob(".*.tmp"):
@@ -77,13 +93,25 @@ def remove_unfinished(folder: Path) -> None:
 class Publisher:
     """Shows what it is given. Put, then ``flush``. Any thread may put and ask; one at a time flushes."""
 
-    def __init__(self, store: CoordinatorStore, folder: Path | None = None, *, further: Further | None = None) -> None:
+    def __init__(
+        self,
+        store: CoordinatorStore,
+        folder: Path | None = None,
+        *,
+        further: Further | None = None,
+        log: Log | None = None,
+    ) -> None:
         """Without a folder it only answers. ``further`` finds what is too much to be put here, and is in no folder."""
+        self._log = log
+        #: Files that the last flush could not write; the next one tries again.
+        self.unwritten = 0
         self._store = store
         self._folder = folder
         self._further = further
         self._shown: dict[str, Shown] = {}
         self._blobs: set[str] = set()
+        #: Experiments, by their kind.
+        self._listed: dict[str, tuple[dict[str, object], ...]] = {}
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._cached_bytes = 0
         self._lock = threading.Lock()
@@ -112,6 +140,13 @@ class Publisher:
         """Something for people and programs, unsigned."""
         self.put(path, data, media_type=JSON_MEDIA_TYPE)
 
+    def put_listing(self, kind: str, listed: Sequence[dict[str, object]]) -> None:
+        """Show which experiments there are: those of this kind, beside those of others."""
+        self._listed[kind] = tuple(listed)
+        every = [one for name in sorted(self._listed) for one in self._listed[name]]
+        content = json.dumps({"experiments": every}, separators=(",", ":"), ensure_ascii=False)
+        self.put_json("/v1/experiments", content.encode())
+
     def put_blob(self, digest: str) -> None:
         """Show a blob of the store. What no public document names stays in the store."""
         if digest not in self._blobs:
@@ -134,23 +169,35 @@ class Publisher:
                 self._unwritten.append((path, data))
 
     async def flush(self) -> None:
-        """Bring the folder up to date. Blobs go first, the newest version of a file alone is written."""
+        """Bring the folder up to date. Blobs go first, the newest version of a file alone is written.
+
+        The first file that cannot be written ends the flush, because what comes later may name it. It is no error:
+        everything is answered from memory, and the rest is kept (``unwritten``) for the next flush.
+        """
         with self._lock:
             waiting, self._unwritten = self._unwritten, []
         if self._folder is None:
             return
+        blobs = [(path, data) for path, data in waiting if data is None]
+        newest = {path: data for path, data in waiting if data is not None}
+        left = deque([*blobs, *newest.items()])
         try:
-            for path, data in waiting:
-                if data is None:
-                    await self._write(path, None)
-            newest = {path: data for path, data in waiting if data is not None}
-            for path, data in newest.items():
-                await self._write(path, data)
-        except BaseException:
-            # A node outlives a database that went away, and a term that ended: what it owes the folder it still does.
+            while left:
+                await self._write(*left[0])
+                left.popleft()
+        except (BadInputError, OSError):
+            self._count_unwritten(len(left))
+        else:
+            self._count_unwritten(0)
+        finally:
+            # Also when a node's database went away, or its term ended: what it owes the folder it still does.
             with self._lock:
-                self._unwritten = waiting + self._unwritten
-            raise
+                self._unwritten = [*left, *self._unwritten]
+
+    def _count_unwritten(self, left: int) -> None:
+        if self._log is not None and bool(left) is not bool(self.unwritten):
+            self._log.tell("public-folder-not-written" if left else "public-folder-written-again", waiting=left)
+        self.unwritten = left
 
     async def _write(self, path: str, data: bytes | None) -> None:
         """In a thread: disks and databases take their time, and packages arrive meanwhile. None: a blob."""
@@ -197,7 +244,8 @@ class Publisher:
         known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
         if found.tag in known or "*" in known:
             return Response(304, headers=headers)
-        return Response(200, b"" if request.method == "HEAD" else found.data, found.media_type, headers)
+        # To a HEAD the server sends no content, but tells the length of this one.
+        return Response(200, found.data, found.media_type, headers)
 
     def _find(self, path: str) -> Shown | None:
         digest = path.removeprefix("/v1/blob/")

@@ -115,11 +115,10 @@ class Salting:
         digest, named, now = document.digest, beacons_of(document), self._clock.now()
         times = [round_time(beacon.chain, beacon.round_number) for beacon in named]
         known = [at for at in times if at is not None]
-        log = self._logbook.log(digest)
-        if log is None:
+        if not self._logbook.knows(digest):
             # So new that nobody has looked at it yet; whoever does pokes.
             return False, None
-        seen = log.first_seen()
+        seen = self._logbook.first_seen(digest)
         # (1)
         if seen is None:
             if any(at <= now for at in known):

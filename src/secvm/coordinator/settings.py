@@ -18,24 +18,24 @@
     [[relays]]                      # who may hand batches on
     name = "relay.example"
     token_sha256 = "…"              # SHA-256 of the relay's token, in hexadecimal
+    url = "https://relay.example/r" # of a relay of experiments with two relays' cover: as they name it; and
+    token_file = "relay.token"      # a file with the same token, with which the relay is asked for commitments
 
     [gateway]
-    anybody = false                 # true: single capsules (/v1/gateway) also from relays without a token, as RFC 9458
-                                    # allows; nobody's quota and no floor on clients holds for what comes that way
+    anybody = false                 # true: single capsules (/v1/gateway, /v1/fetch) also from relays without a token,
+                                    # as RFC 9458 allows; nobody's quota holds for those
 
     [limits]                        # and those of docs/how-to/limit-a-server.md
     connections = 10000
     per_address = 256               # of these, from one address; loopback is exempt
     exempt = []                     # so are these: relays, a reverse proxy on another machine
-    batch_bytes = 4194304           # of a relay's batch
-    deposit_bytes = 67108864        # of a relay's whole epoch: 500,000 packages
+    deposit_bytes = 1073741824      # of a relay's whole epoch: 8,000,000 packages
+    answer_bytes = 8388608          # of an answer to a device: what every relay passes on, by its own answer_bytes;
+                                    # an experiment with larger tallies (524,000 bins, one model) is refused
 
     [opening]
     lanes = "auto"                  # eight capsules at once, where 'secvm coordinator build-lanes' has built the code
                                     # for it and the CPU can; "off": one after the other, always
-
-    [tokens]                        # for experiments with anonymous tokens (docs/protocol.md §24)
-    seed_file = "tokens.seed"       # the same as the issuer's, which is a relay
 
     [log]                           # every experiment that is made from now on stands in a log (docs/protocol.md §20)
     name = "secvm.example"          # host and path, without https://, under which this coordinator is reached
@@ -135,10 +135,20 @@ class EpochsPart(Settings):
 
 
 class RelayPart(Settings):
-    """A relay that may hand batches on."""
+    """A relay that may hand batches on, and that is asked for commitments where it has an address."""
 
     name: str
     token_sha256: Sha256
+    #: As experiments with two relays' cover name it.
+    url: Annotated[str, pydantic.Field(pattern=r"^https?://[!-~]+$")] | None = None
+    #: The token itself, by which relay and coordinator know each other.
+    token_file: Path | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _is_asked_with_a_token(self) -> Self:
+        if (self.url is None) != (self.token_file is None):
+            raise ValueError("a relay that is asked needs url and token_file; one that only hands on neither")
+        return self
 
 
 class GatewayPart(Settings):
@@ -157,10 +167,10 @@ class OpeningPart(Settings):
 class LimitsPart(HttpLimits):
     """What it puts up with."""
 
-    #: Of a relay's whole epoch: 2^26 bytes are 500,000 packages.
-    deposit_bytes: Positive = 2**26
-    #: Of a relay's batch.
-    batch_bytes: Positive = 2**22
+    #: Of a relay's whole epoch: 2^30 bytes are 8,000,000 packages.
+    deposit_bytes: Positive = 2**30
+    #: Of an answer to a device, at most as much as every relay passes on (its ``limits.answer_bytes``).
+    answer_bytes: Positive = 2**23
 
 
 class LogPart(Settings):
@@ -184,7 +194,7 @@ class WitnessPart(Settings):
 
     @pydantic.model_validator(mode="after")
     def _is_a_key(self) -> Self:
-        assert self.note_key.name == self.name
+        _ = self.note_key  # refuses what is no key of this witness
         return self
 
     @property
@@ -195,7 +205,10 @@ class WitnessPart(Settings):
                 return NoteKey(self.name, VerifyKey(bytes.fromhex(self.key)), SignatureKind.COSIGNATURE)
             key = NoteKey.from_text(self.key)
         except ProtocolError:
-            raise ValueError("key should be 64 hexadecimal digits, or name+id+key as C2SP writes keys") from None
+            raise ValueError(
+                "key should be 64 hexadecimal digits, or name+id+key as C2SP writes keys, of a key that only its"
+                " owner can sign for"
+            ) from None
         if key.name != self.name or key.kind is not SignatureKind.COSIGNATURE:
             raise ValueError("key should be that of a witness of this name")
         return key
@@ -213,13 +226,6 @@ class BeaconsPart(Settings):
     drand_urls: Annotated[tuple[str, ...], pydantic.Field(min_length=1)] = DRAND_URLS
     #: A file of certificates as PEM.
     issuers: Path | None = None
-
-
-class TokensPart(Settings):
-    """Anonymous tokens of experiments that ask for them."""
-
-    #: The issuer's seed, as ``secvm relay token-seed`` wrote it.
-    seed_file: Path
 
 
 class DatabasePart(Settings):
@@ -283,7 +289,6 @@ class CoordinatorSettings(Settings):
     log: LogPart | None = None
     witnesses: Annotated[tuple[WitnessPart, ...], pydantic.Field(max_length=MAX_WITNESSES)] = ()
     beacons: BeaconsPart = BeaconsPart()
-    tokens: TokensPart | None = None
     database: DatabasePart | None = None
     node: NodePart | None = None
     testing: TestingPart | None = None
@@ -305,8 +310,8 @@ class CoordinatorSettings(Settings):
             if not least <= self.log.quorum <= most:
                 raise ValueError(f"log.quorum of {most} witnesses lies between {least} and {most}")
         if self.log is not None:
-            # In place of the log's own key, which is not known here.
-            self.terms(VerifyKey(b"\xff" * PUBLIC_KEY_BYTES))
+            # In place of the log's own key, which is not known here: y = 2 is no point of the curve, so nobody has it.
+            self.terms(VerifyKey((2).to_bytes(PUBLIC_KEY_BYTES, "little")))
         return self
 
     def terms(self, key: VerifyKey) -> LogTerms | None:

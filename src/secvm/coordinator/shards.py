@@ -1,8 +1,8 @@
 """An epoch counted in shards, by all nodes that live, and added up by the driver.
 
 Records fall into shards by the first bits of their digest. Equal capsules have equal digests, so "each capsule once" is
-a question inside one shard; tallies are integers and add in any order; and the shards' sorted digests, one shard after
-the other, are the epoch's sorted digests. So the sum of the shards is the count of the whole, byte for byte.
+a question inside one shard; and tallies are integers and add in any order. So the sum of the shards is the count of
+the whole, byte for byte.
 
  1. A node claims a shard when the epoch is closed and nothing of it is sealed, counts it, and keeps the result in the
     store. A claim ends by itself: what a dead node had claimed is counted by the next one that asks.
@@ -10,9 +10,7 @@ the other, are the epoch's sorted digests. So the sum of the shards is the count
  3. A result says which rounds it is of. One of other rounds, by a node that had not heard of all of them, is not
     believed: the driver counts that shard itself.
 
-Which capsules share a token is asked of the whole epoch each time: two of them may lie in two shards.
-
-    result = one line of JSON ‖ tallies, in the order of the rounds ‖ digests, ascending
+    result = one line of JSON ‖ tallies, in the order of the rounds
 """
 
 from __future__ import annotations
@@ -21,11 +19,8 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from secvm.coordinator.counting import Counted, KindCounts, RoundToCount, count_epoch
 from secvm.coordinator.store.port import CoordinatorStore
@@ -34,7 +29,6 @@ from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import decode_tally, encode_tally
 from secvm.protocol.documents import digest_of, is_integer
-from secvm.protocol.received import DIGEST_BYTES
 
 #: How long the driver waits before it asks again what others have counted.
 _NAP_S = 0.05
@@ -49,13 +43,11 @@ class ShardCount:
     received: int
     distinct: int
     refused: dict[str, int]
-    #: Ascending, n x 32.
-    digests: NDArray[np.uint8] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, counted: Counted) -> ShardCount:
-        """A count, with its digests taken out."""
-        return cls(counted.tallies, counted.kinds, counted.received, counted.distinct, counted.refused, counted.digests)
+        """A count, as the count of a shard."""
+        return cls(counted.tallies, counted.kinds, counted.received, counted.distinct, counted.refused)
 
     def to_bytes(self, rounds: Sequence[RoundToCount]) -> bytes:
         """As it is kept; ``rounds`` are those that were counted."""
@@ -70,7 +62,7 @@ class ShardCount:
             "refused": self.refused,
             "tallies": [len(data) for data in tallies],
         }
-        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + b"".join(tallies) + self.digests.tobytes()
+        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + b"".join(tallies)
 
     @classmethod
     def from_bytes(cls, data: bytes, rounds: Sequence[RoundToCount]) -> ShardCount:
@@ -85,9 +77,8 @@ class ShardCount:
                 one = rest[at : at + length]
                 tallies.append(decode_tally(one, digest=digest_of(one), experiment=told.experiment))
                 at += length
-            digests = np.frombuffer(rest, dtype=np.uint8, offset=at).reshape(-1, DIGEST_BYTES)
             kinds = [KindCounts(*row) for row in head["kinds"]]
-            found = cls(tallies, kinds, head["received"], head["distinct"], head["refused"], digests)
+            found = cls(tallies, kinds, head["received"], head["distinct"], head["refused"])
         except (ValueError, KeyError, TypeError, RecursionError):
             raise MalformedMessageError("these bytes are no count of a shard") from None
         told_refused: object = head["refused"]
@@ -96,7 +87,7 @@ class ShardCount:
         numbers = [found.received, found.distinct, *refused.values(), *(number for row in rows for number in row)]
         if not all(is_integer(number) and number >= 0 for number in numbers):
             raise MalformedMessageError("a shard counts what is no number")
-        if len(kinds) != len(rounds) or len(digests) != found.distinct:
+        if len(kinds) != len(rounds) or at != len(rest):
             raise MalformedMessageError("a shard whose parts do not fit together")
         return found
 
@@ -112,7 +103,6 @@ def add_shards(counts: Sequence[ShardCount]) -> ShardCount:
         received=sum(one.received for one in counts),
         distinct=sum(one.distinct for one in counts),
         refused=dict(refused),
-        digests=np.concatenate([one.digests for one in counts]),
     )
 
 
@@ -170,5 +160,4 @@ class ShardCounting:
         return add_shards(counts)
 
     def _count(self, epoch: int, shard: int, rounds: Sequence[RoundToCount]) -> ShardCount:
-        blocks, spent = self._store.opened(epoch, shard), self._store.spent(epoch)
-        return ShardCount.of(count_epoch(blocks, rounds, dice=self._dice, spent=spent))
+        return ShardCount.of(count_epoch(self._store.opened(epoch, shard), rounds, dice=self._dice))

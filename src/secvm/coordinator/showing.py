@@ -9,7 +9,6 @@ driver keeps what it signed, for nodes that show it and have no key.
 
 from __future__ import annotations
 
-import json
 from typing import Protocol
 
 from secvm.coordinator.books import Book, Books
@@ -63,11 +62,11 @@ def show(
         read = veil.lift(books, read)
     for book in read:
         _show_experiment(publisher, books, book, key)
-    listed = [
+    listed: list[dict[str, object]] = [
         {"digest": book.stored.digest, "title": book.document.title, "standing": book.stored.standing.value}
         for book in read
     ]
-    publisher.put_json("/v1/experiments", _json({"experiments": listed}))
+    publisher.put_listing("plain", listed)
     return read
 
 
@@ -134,7 +133,3 @@ def _status(books: Books, book: Book) -> bytes:
         for one, last in zip(book.rounds, ends, strict=True)
     ]
     return status(book.document, standing=book.stored.standing, rounds=rounds, watchers=book.watchers)
-
-
-def _json(content: dict[str, object]) -> bytes:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()

@@ -24,8 +24,10 @@ from secvm.learning.aggregate.convergence import Plateau, TwoCycle
 from secvm.learning.aggregate.scoring import Share
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
+from secvm.privacy.relayed_text import PLAIN, holds
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import LastRound
+from secvm.protocol.stating import relayed_terms_of
 
 
 @dataclass
@@ -90,7 +92,7 @@ def status(
         "test": document.test,
     }
     leakage = (watchers.leakage or LeakageMeter(document)).text(told=sum(one.last is not None for one in rounds))
-    notes = _notes(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds)
+    notes = notes_of(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds)
     pieces = ",".join(_piece(one, document, watchers.pieces) for one in rounds)
     return f'{as_text(content)[:-1]},"rounds":[{pieces}],"leakage":{leakage},"notes":{as_text(notes)}}}'.encode()
 
@@ -123,40 +125,38 @@ def _told(one: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
         return told
     found = experiment.score(counted)
     told["cells"] = [list(row) for row in one.last.cells]
-    told["accuracy"] = _share(found.accuracy)
+    told["accuracy"] = share_told(found.accuracy)
     for name in ("recall", "precision", "baseline"):
-        told[name] = {label: _share(share) for label, share in zip(labels, getattr(found, name), strict=True)}
+        told[name] = {label: share_told(share) for label, share in zip(labels, getattr(found, name), strict=True)}
     return told
 
 
 def privacy_told(document: ExperimentDocument) -> dict[str, Any]:
     """What is claimed, and what it rests on."""
-    terms, cover = document.privacy, document.experiment.cover
-    if terms is None or cover is None:
-        return {"kind": "plain", "note": "no formal guarantee"}
+    terms = document.privacy
+    if terms is None:
+        return {"kind": "plain", "note": PLAIN}
+    cover = document.relay_cover
     return {
-        "kind": "cover",
+        "kind": "relays",
         "epsilon": float(terms.epsilon),
         "delta": float(terms.delta),
-        "participants": terms.participants,
-        "gamma": float(terms.gamma),
-        "honest": terms.honest,
-        "cover_mean": float(cover.mean_packages),
-        "note": (
-            f"a guarantee only while {terms.honest} or more devices of a round are honest and deliver, and the relay"
-            " shuffles and does not work together with the coordinator"
-        ),
+        "parts": cover.parts,
+        "cover_packages": cover.packages,
+        "relays": [relay.operator for relay in document.relays],
+        "note": holds(relayed_terms_of(document).operators),
     }
 
 
-def _share(share: Share) -> dict[str, Any]:
-    """Null where nobody was counted: JSON has no NaN."""
+def share_told(share: Share) -> dict[str, Any]:
+    """A share with its interval. Null where nobody was counted: JSON has no NaN."""
     low, high = share.interval
     value = None if math.isnan(share.value) else share.value
     return {"value": value, "low": low, "high": high, "hits": share.hits, "of": share.of}
 
 
-def _notes(watchers: Watchers, *, early: bool) -> list[str]:
+def notes_of(watchers: Watchers, *, early: bool) -> list[str]:
+    """What whoever runs it should know of how it learns."""
     notes = [
         f"rounds {first} to {last} swing between two models: a larger lambda, a step cap or swift would help"
         for first, last in watchers.two_cycle.spells

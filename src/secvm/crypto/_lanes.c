@@ -1,4 +1,5 @@
-/* Capsules opened eight at a time: what secvm.crypto.hpke does with pyca, for X25519 / HKDF-SHA256 / AES-128-GCM.
+/* Capsules opened and sealed eight at a time: what secvm.crypto.hpke does with pyca, for X25519 / HKDF-SHA256 /
+ * AES-128-GCM.
  *
  * secvm.crypto.lanes calls this through ctypes; secvm.runtime.lanes compiles it where there is a compiler, and tries it
  * against the readable code before anything rests on it. X25519 is done for eight capsules at once, a lane each, with
@@ -191,11 +192,27 @@ static void number_out(const uint64_t limb[5], uint8_t out[POINT]) {
     wipe(words, sizeof words);
 }
 
-/* RFC 7748 §5 for one private key and eight points; a point of low order gives zero. */
-static void exchange(const uint8_t private_key[POINT], const uint8_t *const points[LANES],
-                     uint8_t shared[LANES][POINT]) {
-    uint64_t limbs[5][LANES] __attribute__((aligned(64)));
+/* A bit of each lane's private key, from bit 254 down: what the ladder looks at. */
+typedef struct {
+    uint8_t lanes[255];
+} ladder_bits;
+
+static void bits_of(const uint8_t *const private_keys[LANES], ladder_bits *bits) {
     uint8_t scalar[POINT];
+    memset(bits, 0, sizeof *bits);
+    for (int lane = 0; lane < LANES; lane++) {
+        memcpy(scalar, private_keys[lane], POINT);
+        scalar[0] &= 248;
+        scalar[31] = (uint8_t)((scalar[31] & 127) | 64);
+        for (int bit = 0; bit < 255; bit++)
+            bits->lanes[254 - bit] |= (uint8_t)(((scalar[bit >> 3] >> (bit & 7)) & 1) << lane);
+    }
+    wipe(scalar, sizeof scalar);
+}
+
+/* RFC 7748 §5 for eight private keys and eight points; a point of low order gives zero. */
+static void exchange(const ladder_bits *bits, const uint8_t *const points[LANES], uint8_t shared[LANES][POINT]) {
+    uint64_t limbs[5][LANES] __attribute__((aligned(64)));
     const uint64_t mask = (1ULL << 51) - 1;
     number x1, x2, z2, x3, z3;
     uint8_t before = 0;
@@ -208,17 +225,14 @@ static void exchange(const uint8_t private_key[POINT], const uint8_t *const poin
         limbs[3][lane] = (words[2] >> 25 | words[3] << 39) & mask;
         limbs[4][lane] = (words[3] >> 12) & mask; /* without bit 255, as the RFC says */
     }
-    memcpy(scalar, private_key, POINT);
-    scalar[0] &= 248;
-    scalar[31] = (uint8_t)((scalar[31] & 127) | 64);
     EACH_LIMB {
         x1.limb[i] = x3.limb[i] = _mm512_load_si512(limbs[i]);
         z2.limb[i] = _mm512_setzero_si512();
         x2.limb[i] = z3.limb[i] = i ? _mm512_setzero_si512() : all(1);
     }
-    for (int bit = 254; bit >= 0; bit--) {
-        uint8_t now = (scalar[bit >> 3] >> (bit & 7)) & 1;
-        __mmask8 swap = (__mmask8)(0 - (now ^ before));
+    for (int step = 0; step < 255; step++) {
+        uint8_t now = bits->lanes[step];
+        __mmask8 swap = (__mmask8)(now ^ before);
         number a, b, c, d, aa, bb, e, da, cb, t;
         before = now;
         swap_if(swap, &x2, &x3);
@@ -233,8 +247,8 @@ static void exchange(const uint8_t private_key[POINT], const uint8_t *const poin
         x2 = times(&aa, &bb);
         t = plus_times_a24(&aa, &e), z2 = times(&e, &t);
     }
-    swap_if((__mmask8)(0 - before), &x2, &x3);
-    swap_if((__mmask8)(0 - before), &z2, &z3);
+    swap_if((__mmask8)before, &x2, &x3);
+    swap_if((__mmask8)before, &z2, &z3);
     z2 = inverse(&z2);
     x2 = times(&x2, &z2);
     EACH_LIMB _mm512_store_si512(limbs[i], x2.limb[i]);
@@ -245,7 +259,6 @@ static void exchange(const uint8_t private_key[POINT], const uint8_t *const poin
         wipe(limb, sizeof limb);
     }
     wipe(limbs, sizeof limbs);
-    wipe(scalar, sizeof scalar);
     wipe(&x2, sizeof x2), wipe(&z2, sizeof z2), wipe(&x3, sizeof x3), wipe(&z3, sizeof z3);
 }
 
@@ -405,40 +418,63 @@ static inline __m128i some_bytes(const uint8_t *data, size_t size) {
     return _mm_loadu_si128((const __m128i *)block);
 }
 
-/* The tag first; nothing is written as long as it is not right. */
-static int gcm_open(const uint8_t key[16], const uint8_t nonce[12], const uint8_t *sealed, size_t size, uint8_t *out) {
-    aes_keys keys;
-    uint8_t counter[16];
-    __m128i factor, sum = _mm_setzero_si128(), tag, differs;
+/* The tag of a ciphertext, without additional data. */
+static inline __m128i gcm_tag(const aes_keys *keys, __m128i first, const uint8_t *sealed, size_t size) {
+    __m128i factor = turned(aes_block(keys, _mm_setzero_si128())), sum = _mm_setzero_si128();
     size_t at;
-    aes_begin(&keys, key);
-    factor = turned(aes_block(&keys, _mm_setzero_si128()));
     for (at = 0; at + 16 <= size; at += 16)
         sum = gf_times(_mm_xor_si128(sum, turned(_mm_loadu_si128((const __m128i *)(sealed + at)))), factor);
     if (at < size) sum = gf_times(_mm_xor_si128(sum, turned(some_bytes(sealed + at, size - at))), factor);
     sum = gf_times(_mm_xor_si128(sum, _mm_set_epi64x(0, (long long)(8 * (uint64_t)size))), factor);
-    memcpy(counter, nonce, 12);
-    memcpy(counter + 12, "\0\0\0\1", 4);
-    __m128i first = _mm_loadu_si128((const __m128i *)counter);
-    tag = _mm_xor_si128(turned(sum), aes_block(&keys, first));
-    differs = _mm_xor_si128(tag, _mm_loadu_si128((const __m128i *)(sealed + size)));
-    if (!_mm_testz_si128(differs, differs)) {
-        wipe(&keys, sizeof keys);
-        return WRONG_TAG;
-    }
-    for (at = 0; at < size; at += 16) {
+    return _mm_xor_si128(turned(sum), aes_block(keys, first));
+}
+
+/* From clear to sealed bytes, or back. */
+static inline void gcm_stream(const aes_keys *keys, __m128i first, const uint8_t *in, size_t size, uint8_t *out) {
+    for (size_t at = 0; at < size; at += 16) {
         uint32_t number = (uint32_t)(2 + at / 16);
-        __m128i stream = aes_block(&keys, _mm_insert_epi32(first, (int)__builtin_bswap32(number), 3));
+        __m128i stream = aes_block(keys, _mm_insert_epi32(first, (int)__builtin_bswap32(number), 3));
         if (at + 16 <= size) {
-            __m128i block = _mm_loadu_si128((const __m128i *)(sealed + at));
+            __m128i block = _mm_loadu_si128((const __m128i *)(in + at));
             _mm_storeu_si128((__m128i *)(out + at), _mm_xor_si128(block, stream));
         } else {
             uint8_t block[16];
-            _mm_storeu_si128((__m128i *)block, _mm_xor_si128(some_bytes(sealed + at, size - at), stream));
+            _mm_storeu_si128((__m128i *)block, _mm_xor_si128(some_bytes(in + at, size - at), stream));
             memcpy(out + at, block, size - at);
             wipe(block, sizeof block);
         }
     }
+}
+
+static inline __m128i gcm_first(const uint8_t nonce[12]) {
+    uint8_t counter[16];
+    memcpy(counter, nonce, 12);
+    memcpy(counter + 12, "\0\0\0\1", 4);
+    return _mm_loadu_si128((const __m128i *)counter);
+}
+
+/* `size` bytes become as many and a tag. */
+static void gcm_seal(const uint8_t key[16], const uint8_t nonce[12], const uint8_t *clear, size_t size, uint8_t *out) {
+    aes_keys keys;
+    __m128i first = gcm_first(nonce);
+    aes_begin(&keys, key);
+    gcm_stream(&keys, first, clear, size, out);
+    _mm_storeu_si128((__m128i *)(out + size), gcm_tag(&keys, first, out, size));
+    wipe(&keys, sizeof keys);
+}
+
+/* The tag first; nothing is written as long as it is not right. */
+static int gcm_open(const uint8_t key[16], const uint8_t nonce[12], const uint8_t *sealed, size_t size, uint8_t *out) {
+    aes_keys keys;
+    __m128i first = gcm_first(nonce), differs;
+    aes_begin(&keys, key);
+    differs = gcm_tag(&keys, first, sealed, size);
+    differs = _mm_xor_si128(differs, _mm_loadu_si128((const __m128i *)(sealed + size)));
+    if (!_mm_testz_si128(differs, differs)) {
+        wipe(&keys, sizeof keys);
+        return WRONG_TAG;
+    }
+    gcm_stream(&keys, first, sealed, size, out);
     wipe(&keys, sizeof keys);
     return OPENED;
 }
@@ -461,13 +497,13 @@ typedef struct {
     hmac_key mac;
 } scratch;
 
-/* RFC 9180 §4.1 and §5.1 for one shared point, then the AEAD. `kem_secret`, where wanted, is what answers hang on. */
-static int open_one(const lanes_key *key, const hmac_key *no_salt, const uint8_t *capsule, size_t size,
-                    const uint8_t shared[POINT], scratch *s, uint8_t *out, uint8_t *kem_secret) {
-    const uint8_t *enc = capsule + HEADER;
+/* RFC 9180 §4.1 and §5.1 for one shared point: the cipher's key and nonce are then in `s`. False where the point is
+ * zero. `kem_secret`, where wanted, is what answers hang on. */
+static int keys_of(const lanes_key *key, const hmac_key *no_salt, const uint8_t enc[POINT], const uint8_t shared[POINT],
+                   scratch *s, uint8_t *kem_secret) {
     uint8_t any = 0;
     for (int i = 0; i < POINT; i++) any |= shared[i];
-    if (!any) return LOW_ORDER;
+    if (!any) return 0;
     memcpy(s->message, key->extract, key->extract_size);
     memcpy(s->message + key->extract_size, shared, POINT);
     hmac_end(no_salt, s->message, key->extract_size + POINT, s->prk);
@@ -483,8 +519,22 @@ static int open_one(const lanes_key *key, const hmac_key *no_salt, const uint8_t
     hmac_begin(&s->mac, s->prk);
     hmac_end(&s->mac, key->key, key->key_size, s->key);
     hmac_end(&s->mac, key->nonce, key->nonce_size, s->nonce);
-    enc += POINT;
-    return gcm_open(s->key, s->nonce, enc, size - HEADER - POINT - TAG, out);
+    return 1;
+}
+
+/* `sealed`: enc, ciphertext and tag, `size` bytes in all. */
+static int open_one(const lanes_key *key, const hmac_key *no_salt, const uint8_t *sealed, size_t size,
+                    const uint8_t shared[POINT], scratch *s, uint8_t *out, uint8_t *kem_secret) {
+    if (!keys_of(key, no_salt, sealed, shared, s, kem_secret)) return LOW_ORDER;
+    return gcm_open(s->key, s->nonce, sealed + POINT, size - POINT - TAG, out);
+}
+
+static void begin(const lanes_key *key, hmac_key *no_salt, ladder_bits *bits) {
+    static const uint8_t zeros[HASH];
+    const uint8_t *private_keys[LANES];
+    for (int i = 0; i < LANES; i++) private_keys[i] = key->private_key;
+    hmac_begin(no_salt, zeros);
+    bits_of(private_keys, bits);
 }
 
 /* `capsules`: n of them side by side, `sizes` long, all with the header of this key and long enough to hold a tag.
@@ -495,10 +545,10 @@ __attribute__((visibility("default"))) void secvm_lanes_open(const lanes_key *ke
                                                              uint8_t *kem_secrets) {
     scratch s;
     hmac_key no_salt;
+    ladder_bits bits;
     const uint8_t *points[LANES];
-    static const uint8_t zeros[HASH];
     size_t at = 0, offsets[LANES];
-    hmac_begin(&no_salt, zeros);
+    begin(key, &no_salt, &bits);
     for (size_t start = 0; start < n; start += LANES) {
         size_t count = n - start < LANES ? n - start : LANES;
         for (size_t i = 0; i < LANES; i++) {
@@ -509,13 +559,67 @@ __attribute__((visibility("default"))) void secvm_lanes_open(const lanes_key *ke
             /* Lanes without a capsule do the first one's work again, and nobody looks. */
             points[i] = capsules + offsets[i < count ? i : 0] + HEADER;
         }
-        exchange(key->private_key, points, s.shared);
+        exchange(&bits, points, s.shared);
         for (size_t i = 0; i < count; i++) {
-            const uint8_t *capsule = capsules + offsets[i];
-            size_t size = sizes[start + i];
+            const uint8_t *capsule = capsules + offsets[i] + HEADER;
+            size_t size = sizes[start + i] - HEADER;
             fates[start + i] = (uint8_t)open_one(key, &no_salt, capsule, size, s.shared[i], &s, out + offsets[i],
                                                  kem_secrets ? kem_secrets + HASH * (start + i) : NULL);
         }
     }
     wipe(&s, sizeof s);
+    wipe(&bits, sizeof bits);
+}
+
+/* Capsules without a header, all of one `size` of at least enc and tag. Contents are written side by side; where a
+ * capsule does not open, `out` stays as it was. */
+__attribute__((visibility("default"))) void secvm_lanes_open_fixed(const lanes_key *key, size_t n,
+                                                                   const uint8_t *capsules, size_t size, uint8_t *out,
+                                                                   uint8_t *fates) {
+    scratch s;
+    hmac_key no_salt;
+    ladder_bits bits;
+    const uint8_t *points[LANES];
+    begin(key, &no_salt, &bits);
+    for (size_t start = 0; start < n; start += LANES) {
+        size_t count = n - start < LANES ? n - start : LANES;
+        for (size_t i = 0; i < LANES; i++) points[i] = capsules + size * (start + (i < count ? i : 0));
+        exchange(&bits, points, s.shared);
+        for (size_t i = 0; i < count; i++)
+            fates[start + i] = (uint8_t)open_one(key, &no_salt, points[i], size, s.shared[i], &s,
+                                                 out + (size - POINT - TAG) * (start + i), NULL);
+    }
+    wipe(&s, sizeof s);
+    wipe(&bits, sizeof bits);
+}
+
+/* `contents`: n of them side by side, `size` bytes each; `ephemerals`: a private key of 32 bytes for each. Capsules
+ * (enc, ciphertext, tag) are written side by side. `key` is the recipient's, whose public key is no point of low order;
+ * its private key is not looked at. */
+__attribute__((visibility("default"))) void secvm_lanes_seal(const lanes_key *key, size_t n, const uint8_t *ephemerals,
+                                                             const uint8_t *contents, size_t size, uint8_t *out) {
+    static const uint8_t zeros[HASH], base[POINT] = {9};
+    scratch s;
+    hmac_key no_salt;
+    ladder_bits bits;
+    uint8_t encs[LANES][POINT];
+    const uint8_t *secrets[LANES], *bases[LANES], *recipients[LANES];
+    const size_t whole = POINT + size + TAG;
+    hmac_begin(&no_salt, zeros);
+    for (int i = 0; i < LANES; i++) bases[i] = base, recipients[i] = key->public_key;
+    for (size_t start = 0; start < n; start += LANES) {
+        size_t count = n - start < LANES ? n - start : LANES;
+        for (size_t i = 0; i < LANES; i++) secrets[i] = ephemerals + POINT * (start + (i < count ? i : 0));
+        bits_of(secrets, &bits);
+        exchange(&bits, bases, encs);
+        exchange(&bits, recipients, s.shared);
+        for (size_t i = 0; i < count; i++) {
+            uint8_t *capsule = out + whole * (start + i);
+            keys_of(key, &no_salt, encs[i], s.shared[i], &s, NULL);
+            memcpy(capsule, encs[i], POINT);
+            gcm_seal(s.key, s.nonce, contents + size * (start + i), size, capsule + POINT);
+        }
+    }
+    wipe(&s, sizeof s);
+    wipe(&bits, sizeof bits);
 }

@@ -35,6 +35,8 @@ _X25519_BYTES = 32
 _MLKEM_PUBLIC_BYTES = 1184
 _MLKEM_ENC_BYTES = 1088
 _MLKEM_SEED_BYTES = 64
+#: How long a public key of each kind is: known also to a machine that lacks the kind.
+PUBLIC_KEY_BYTES = {X25519: _X25519_BYTES, MLKEM768_X25519: _MLKEM_PUBLIC_BYTES + _X25519_BYTES}
 DHKEM_SUITE_ID = b"KEM" + X25519.to_bytes(2, "big")
 #: What is the same in ``ExtractAndExpand`` (RFC 9180 §4.1) of every capsule, written once.
 EXTRACT_TEXT = labeled_ikm(DHKEM_SUITE_ID, b"eae_prk", b"")
@@ -88,8 +90,12 @@ def low_order() -> OpeningError:
     return OpeningError("the capsule's ephemeral key is none, or a point of low order")
 
 
+@functools.lru_cache(maxsize=1024)
 def _x25519_public(data: bytes) -> bytes:
-    """A public key that is not of low order: with those, and only with those, any private key gives zero."""
+    """A public key that is not of low order: with those, and only with those, any private key gives zero.
+
+    Kept: seeing that takes as long as a seal, and whoever seals is shown the same keys again and again.
+    """
     if _diffie_hellman(x25519.X25519PrivateKey.from_private_bytes(b"\1" * _X25519_BYTES), data) is None:
         raise MalformedMessageError("the public key is a point of low order")
     return data
@@ -280,9 +286,7 @@ class HybridPrivateKey:
 
 def public_key_bytes(kem_id: int) -> int | None:
     """How long a public key of this kind is; None for a kind that is not here."""
-    if kem_id == X25519:
-        return _X25519_BYTES
-    return _MLKEM_PUBLIC_BYTES + _X25519_BYTES if kem_id == MLKEM768_X25519 and hybrid_is_here() else None
+    return None if kem_id == MLKEM768_X25519 and not hybrid_is_here() else PUBLIC_KEY_BYTES.get(kem_id)
 
 
 def enc_bytes(kem_id: int) -> int:

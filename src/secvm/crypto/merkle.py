@@ -226,6 +226,27 @@ class Frontier:
             at >>= 1
         return Frontier(self.size + 1, (*hashes, leaf))
 
+    def reader(self, leaves: Sequence[bytes]) -> NodeReader:
+        """Hashes of the complete subtrees of this tree with these leaves after it, except those below its edge.
+
+        So whoever keeps the edge can prove to others what was added since.
+        """
+        edge, start = {}, 0
+        for found, level in zip(self.hashes, _bits(self.size), strict=True):
+            edge[level, start >> level] = found
+            start += 1 << level
+
+        def read(level: int, index: int) -> bytes:
+            if (level, index) in edge:
+                return edge[level, index]
+            if index << level < self.size and not level:
+                raise LocalProtocolError("below the edge of a tree nothing is known")
+            if not level:
+                return leaves[index - self.size]
+            return node_hash(read(level - 1, 2 * index), read(level - 1, 2 * index + 1))
+
+        return read
+
     @property
     def root(self) -> bytes:
         """The root of the tree."""
@@ -235,6 +256,11 @@ class Frontier:
         for left in reversed(others):
             found = node_hash(left, found)
         return found
+
+
+def _bits(size: int) -> list[int]:
+    """The levels of a tree's complete subtrees, the largest first."""
+    return [level for level in reversed(range(size.bit_length())) if size >> level & 1]
 
 
 # ── a tree in memory ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from typing import TypeVar
 from secvm.crypto import kdf
 from secvm.crypto.hpke import AEADS, AES_128_GCM, TAG_BYTES, Aead, RecipientContext, Schedule, SenderContext
 from secvm.crypto.kem import (
+    PUBLIC_KEY_BYTES,
     PrivateKey,
     PublicKey,
     RandomBytes,
@@ -43,8 +44,6 @@ from secvm.errors import (
 KEYS_MEDIA_TYPE = "application/ohttp-keys"
 REQUEST_MEDIA_TYPE = "message/ohttp-req"
 RESPONSE_MEDIA_TYPE = "message/ohttp-res"
-#: RFC 9457 problem type for a capsule whose key the gateway does not have (RFC 9458 §5.3); its status is 400.
-KEY_PROBLEM_TYPE = "https://iana.org/assignments/http-problem-types#ohttp-key"
 
 _REQUEST_LABEL = b"message/bhttp request"
 _RESPONSE_LABEL = b"message/bhttp response"
@@ -136,6 +135,22 @@ def decode_key_configurations(data: bytes) -> tuple[KeyConfiguration, ...]:
         if public_key_bytes(int.from_bytes(one[1:3], "big")) is not None:
             found.append(KeyConfiguration.from_bytes(one))
     return tuple(found)
+
+
+def leaves_no_choice(data: bytes, kem_id: int) -> bool:
+    """Whether a document of key configurations has exactly one, of this KEM and with our pair of algorithms alone.
+
+    The bytes alone decide, so that all machines say the same of one document, also those that lack the KEM. Whether the
+    key in it is a good one is seen where something is sealed for it.
+    """
+    pair = b"".join(number.to_bytes(2, "big") for number in OUR_ALGORITHMS)
+    length = 1 + 2 + PUBLIC_KEY_BYTES[kem_id] + 2 + len(pair)
+    return (
+        len(data) == 2 + length
+        and data[:2] == length.to_bytes(2, "big")
+        and data[3:5] == kem_id.to_bytes(2, "big")
+        and data[-6:] == len(pair).to_bytes(2, "big") + pair
+    )
 
 
 def _check_configuration(key_id: int, algorithms: Sequence[Algorithms]) -> None:

@@ -38,17 +38,37 @@ _MAGIC = b"secvm-envelope-v1\n"
 _SIGNED_TAG = b"secvm-v1-signed\n"
 _KEY_TAG = b"secvm-v1-key\n"
 _SLOT = KEY_ID_BYTES + SIGNATURE_BYTES
+_P = 2**255 - 19
+_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+#: The y of the eight points whose order divides 8: of order 1, 2, 4 and, the last two, 8. Those of 4 and 8 have two x.
+_SMALL_ORDER = frozenset({1, _P - 1, 0, _ORDER_8, _P - _ORDER_8})
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyKey:
-    """A public key."""
+    """A public key under which a signature binds somebody.
+
+    Under a key of small order anybody can write signatures that are right, without a private key. A key with y ≥ p is a
+    second spelling of another one, with an id of its own.
+
+    Raises
+    ------
+    MalformedMessageError
+        A key of either kind.
+    """
 
     data: bytes
 
     def __post_init__(self) -> None:
         if len(self.data) != PUBLIC_KEY_BYTES:
             raise LocalProtocolError(f"a public key has {PUBLIC_KEY_BYTES} bytes")
+        # The last bit is the sign of x.
+        y = int.from_bytes(self.data, "little") & (2**255 - 1)
+        if y >= _P or y in _SMALL_ORDER:
+            raise MalformedMessageError(
+                "a public key under which anybody can sign, or a second spelling of one, is refused",
+                next_step="Ask its owner for the key that their own program shows.",
+            )
 
     @property
     def key_id(self) -> bytes:

@@ -1,18 +1,18 @@
-"""Anonymous one-use tokens: a device is given so many for an epoch, and nobody can tell later which were whose.
+"""Anonymous one-use tokens: a client is given so many for a round, and nobody can tell later which were whose.
 
     batch = TokenBatch(seed, 100)                      # the device: 32 secret bytes, kept until the tokens are used
     answer = issue(key, batch.request(key.public), dice)      # the issuer, which knows who asks, and counts
     tokens = batch.tokens(answer, key.public)          # the device again; raises where the issuer cheats
-    nonce = redeem(key, tokens[0])                     # whoever counts packages, which sees no device
+    nonce = redeem(key, tokens[0])                     # the issuer again, of whoever brings it
 
-A token is a nonce and half of the VOPRF's output on it (``crypto.voprf``), 32 bytes each. Issuer and redeemer share one
-secret key for each epoch, derived from a seed that both have: a VOPRF can be verified only by whoever could mint as
-well. So tokens keep out those who have neither seed nor a token that was issued to them, and nobody else.
+A token is a nonce and half of the VOPRF's output on it (``crypto.voprf``), 32 bytes each. Issuer and redeemer
+are one party, which has a key for each round: a VOPRF can be verified only by whoever could mint as well. So tokens
+keep out those who were given none, and do not bind the issuer.
 
 Everything about a batch follows from its seed. A device that lost the answer asks again with the same bytes, and is
 given the same tokens: an issuer may answer them as often as it likes, and has issued no more for it.
 
-The issuer's and the redeemer's side runs in compiled, constant-time code where the package ``voprf`` is installed (the
+The issuer's side runs in compiled, constant-time code where the package ``voprf`` is installed (the
 extra ``tokens``), and in Python's integers where it is not: the same tokens, twenty times slower.
 """
 
@@ -42,16 +42,16 @@ MAX_TOKENS = voprf.MAX_BATCH
 REQUEST_MEDIA_TYPE = "application/vnd.secvm.token-request"
 ANSWER_MEDIA_TYPE = "application/vnd.secvm.tokens"
 
-_EPOCH_INFO = b"secvm-v1-token-epoch"
+_ROUND_INFO = b"secvm-v2-token-round"
 
 
 def has_compiled() -> bool:
-    """Whether the issuer's and the redeemer's side is compiled here."""
+    """Whether the issuer's side is compiled here."""
     return _quick is not None
 
 
 class TokenKey:
-    """The secret key of one epoch. Does not show itself when printed."""
+    """The secret key of one round. Does not show itself when printed."""
 
     def __init__(self, seed: bytes, info: bytes, *, quick: bool = _quick is not None) -> None:
         self._key = voprf.derive_key_pair(seed, info)
@@ -59,16 +59,16 @@ class TokenKey:
         self._evaluator: Any = _quick.Evaluator.from_seed(seed, info) if quick else None
 
     @classmethod
-    def of_epoch(cls, seed: bytes, epoch: int, *, quick: bool = _quick is not None) -> TokenKey:
-        """The key of this epoch: whoever has the seed has them all."""
-        return cls(seed, _EPOCH_INFO + epoch.to_bytes(8, "big"), quick=quick)
+    def of_round(cls, seed: bytes, *, quick: bool = _quick is not None) -> TokenKey:
+        """The key of the one round whose seed this is."""
+        return cls(seed, _ROUND_INFO, quick=quick)
 
     def __repr__(self) -> str:
         return "TokenKey(...)"
 
     @property
     def public(self) -> bytes:
-        """As it stands in the manifest."""
+        """As it stands in the commitment."""
         return self._key.public
 
     def output_of(self, nonce: bytes) -> bytes:

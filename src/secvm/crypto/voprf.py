@@ -10,7 +10,7 @@ The proof (a batched DLEQ of Chaum and Pedersen) says that all were multiplied b
 known: an owner that uses another key for somebody, to recognise them by it later, is found out before an output exists.
 What the owner sees of an input is a uniform element, independent of it: no computer, however large, gets more out.
 
-Names of functions are the RFC's where it has one. Its vectors are in ``vectors/v1/voprf.json``.
+Names of functions are the RFC's where it has one. Its vectors are in ``vectors/v2/tokens.json``.
 """
 
 from __future__ import annotations

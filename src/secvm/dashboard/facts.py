@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from secvm.privacy.statement import Assumption, state
-from secvm.privacy.statement_text import ASSUMPTIONS, COLLUDE, words
+from secvm.crypto.layers import OUTER_BYTES
+from secvm.privacy import relayed_text
+from secvm.privacy.guarantee import finite
+from secvm.privacy.relayed_statement import RelayedAssumption, state_relayed
+from secvm.privacy.statement import state
+from secvm.privacy.statement_text import words
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
 from secvm.protocol.learning_terms import write_learning
 from secvm.protocol.sealed_requests import REQUEST_BYTES
-from secvm.protocol.stating import terms_of
+from secvm.protocol.stating import relayed_terms_of, terms_of
 
 #: What a device counts for a package: header, ephemeral key and tag around a request, as devices seal it
 #: (docs/protocol.md §14), and the HTTP around all of it. Forms and experiments are told the same (a test compares).
@@ -50,7 +54,16 @@ def facts(document: ExperimentDocument) -> dict[str, Any]:
             "hours": [list(pair) for pair in windows.hours],
             "time_zone": windows.time_zone,
         },
-        "relays": [{"url": relay.url, "mode": relay.mode, "key": relay.key.data.hex()} for relay in document.relays],
+        "relays": [
+            {
+                "url": relay.url,
+                "mode": relay.mode,
+                "role": relay.role,
+                "operator": relay.operator,
+                "key": relay.key.data.hex(),
+            }
+            for relay in document.relays
+        ],
         "log": None
         if document.log is None
         else {
@@ -67,40 +80,45 @@ def facts(document: ExperimentDocument) -> dict[str, Any]:
         "thinning": learning["thinning"],
         "robust": learning["robust"],
         "class_weights": learning["class_weights"],
-        "tokens": document.tokens is not None,
+        "tokens": document.tokens,
         "test": document.test,
     }
 
 
 def has_guarantee(document: ExperimentDocument) -> bool:
     """Whether its document gives one, as a device judges it: whatever a status says."""
-    return terms_of(document).why_no_guarantee(Assumption()) is None
+    if document.experiment.cover is None:
+        return False
+    return relayed_terms_of(document).operators.why_no_guarantee(one_relay=False) is None
 
 
 def privacy(document: ExperimentDocument) -> dict[str, Any]:
     """What is guaranteed, in numbers and in plain sentences. May take seconds: in a thread."""
-    terms, cover = terms_of(document), document.experiment.cover
-    statement = state(terms, Assumption(), bytes_per_package=BYTES_PER_PACKAGE)
-    planned = statement.planned
-    finite = None if planned is None or planned.epsilon == float("inf") else planned.epsilon
-    assumed: list[str] = []
-    if planned is not None and finite is not None:
-        # Where nothing holds, it holds under no assumption.
-        assumed = [text.format(honest=planned.honest) for text in (ASSUMPTIONS, COLLUDE)]
+    if document.experiment.cover is not None:
+        return _by_relays(document)
+    statement = state(terms_of(document), bytes_per_package=BYTES_PER_PACKAGE)
     return {
-        "kind": "plain" if cover is None else "cover",
-        "epsilon": finite,
+        "kind": "plain",
+        "epsilon": None,
+        "delta": None,
+        "why_no_guarantee": "this experiment adds no noise",
+        "assumptions": [],
+        "statement": words(statement),
+        "bytes_per_round": statement.bytes_per_round,
+    }
+
+
+def _by_relays(document: ExperimentDocument) -> dict[str, Any]:
+    terms = relayed_terms_of(document)
+    delta = float(terms.claimed.delta)
+    statement = state_relayed(terms, RelayedAssumption(delta=delta), bytes_per_package=OUTER_BYTES)
+    planned = statement.planned
+    return {
+        "kind": "relays",
+        "epsilon": None if planned is None else finite(planned.epsilon),
         "delta": None if planned is None else planned.delta,
         "why_no_guarantee": statement.why_no_guarantee,
-        "assumptions": assumed,
-        "statement": words(statement),
-        "cover": None
-        if cover is None
-        else {
-            "mean_packages": float(cover.mean_packages),
-            "budget": document.budget,
-            "share": float(cover.mean_packages) / document.budget,
-            "bytes_per_round": statement.bytes_per_round,
-        },
+        "assumptions": [] if planned is None else relayed_text.rests_on(terms.operators, planned),
+        "statement": relayed_text.words(statement),
         "bytes_per_round": statement.bytes_per_round,
     }

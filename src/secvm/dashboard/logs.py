@@ -1,4 +1,4 @@
-"""What is known of a coordinator's logs and of those who cosign them: out of checkpoints, each checked first."""
+"""What is known of a coordinator's log and of those who cosign it: out of checkpoints, each checked first."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from secvm.protocol.checkpoints import SignedCheckpoint, read_checkpoint
 from secvm.protocol.log import LogTerms
 from secvm.protocol.version import LOG_ORIGIN
 
-DIRECTORY = "directory"
+#: The checkpoint that the coordinator's own witnesses cosigned.
+CHECKPOINT = f"/{LOG_ORIGIN}/checkpoint"
 #: A checkpoint with the cosignatures of many witnesses, and some.
 MOST_BYTES = 2**17
 
 
-def checkpoint_path(place: str) -> str:
-    """Where the checkpoint of an experiment's log is, or the directory's."""
-    return f"/{LOG_ORIGIN}/{place}/checkpoint"
+def checkpoint_path(digest: str) -> str:
+    """Where the newest checkpoint is that an experiment's witnesses cosigned."""
+    return f"/v1/experiment/{digest}/checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenLog:
-    """One log as its newest checkpoint has it."""
+    """The log as a checkpoint has it, and who of these terms' witnesses cosigned that."""
 
     signed: SignedCheckpoint
     terms: LogTerms
@@ -34,10 +35,9 @@ class SeenLog:
     wrong: tuple[str, ...]
 
     @classmethod
-    def read(cls, data: bytes, *, place: str, terms: LogTerms) -> SeenLog:
-        """The log at this place, if it has signed this."""
-        key = terms.directory_key if place == DIRECTORY else terms.log_key(place)
-        signed = read_checkpoint(data, log=key)
+    def read(cls, data: bytes, *, terms: LogTerms) -> SeenLog:
+        """The log, if it has signed this."""
+        signed = read_checkpoint(data, log=terms.log_key)
         times: dict[str, int] = {}
         wrong = []
         for witness in terms.witnesses:
@@ -64,8 +64,8 @@ class SeenLog:
 
 
 def witnesses(logs: Iterable[SeenLog]) -> list[dict[str, Any]]:
-    """Every witness that a log names. ``agrees``: true where it has cosigned all newest checkpoints, null where it has
-    not yet cosigned some, false where something stands in its name that it did not sign.
+    """Every witness that these terms name. ``agrees``: true where it has cosigned all newest checkpoints, null where it
+    has not yet cosigned some, false where something stands in its name that it did not sign.
     """
     found: dict[str, dict[str, Any]] = {}
     for log in logs:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from secvm.dashboard.app import Page, Plan, make_app
 from secvm.dashboard.events import Hub
@@ -36,6 +38,8 @@ from secvm.runtime.waits import any_of, end_all
 _GRACE_S = 2
 _CONNECTIONS = 1000
 _HEARTBEAT_MS = 15_000
+#: For a request, head and body, until its last byte; as the other servers' (``runtime.http_messages.Limits``).
+_REQUEST_S = 15.0
 
 #: An audit of the coordinator, which takes its time: what ``/api/now`` shows of it.
 AuditOnce = Callable[[Clock], dict[str, Any]]
@@ -62,10 +66,12 @@ class Dashboard:
         steady: Clock,
         audit: AuditOnce | None = None,
         plan: Plan | None = None,
+        request_s: float = _REQUEST_S,
     ) -> None:
+        """``request_s``: so long may a request take to come."""
         checked_url(settings.coordinator.url)
         self._settings, self._clock, self._steady = settings, clock, steady
-        self._audit, self._plan = audit, plan
+        self._audit, self._plan, self._request_s = audit, plan, request_s
         self._zone = time_zone(settings.page.time_zone)
         self._shell = Shell(Assets("secvm.pages", "secvm.dashboard"))
 
@@ -90,7 +96,8 @@ class Dashboard:
                 forwarding = Forwarding(reader, watcher.poke)
                 page = Page(watcher, hub, forwarding, shell=self._shell, steady=self._steady, plan=self._plan)
                 names = names_of(settings.listen.host, settings.page.public_hosts)
-                await self._serve(_Server(make_app(page, names=names)), watcher, hub, door, stop, listening)
+                server = _Server(make_app(page, names=names), request_s=self._request_s)
+                await self._serve(server, watcher, hub, door, stop, listening)
 
     async def _serve(
         self,
@@ -126,11 +133,11 @@ class Dashboard:
 class _Server(uvicorn.Server):
     """Signals are ``runtime.service``'s, the loop is there already, and nothing is logged."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, *, request_s: float) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=functools.partial(_TimedRequests, request_s=request_s),  # type: ignore[arg-type]  # it is only called
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -147,6 +154,45 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Somebody else has them."""
         yield
+
+
+class _TimedRequests(HttpToolsProtocol):
+    """Cuts off who does not finish a request in time: uvicorn itself waits for ever for the rest of one.
+
+    The time runs from the connection's beginning, and later from the first byte after an answer, whatever that byte is,
+    until a request is complete. Between requests uvicorn's own limit holds.
+    """
+
+    def __init__(self, *more: Any, request_s: float, **named: Any) -> None:
+        super().__init__(*more, **named)
+        self._request_s = request_s
+        self._cut_off: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._expect_request()
+
+    def data_received(self, data: bytes) -> None:
+        # Before the first request there is no cycle.
+        if self._cut_off is None and getattr(self.cycle, "response_complete", True):
+            self._expect_request()
+        super().data_received(data)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._expect_nothing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def _expect_request(self) -> None:
+        self._cut_off = self.loop.call_later(self._request_s, self.transport.abort)
+
+    def _expect_nothing(self) -> None:
+        if self._cut_off is not None:
+            self._cut_off.cancel()
+            self._cut_off = None
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """``POST /api/plan``: what an experiment would tell, cost and learn, while somebody still fills the form.
 
-Needs no key: it tells nothing of this coordinator. Quick parts are answered as they come. Plans with cover take seconds
-of a processor, so that one is made at a time, a few may wait, and whoever comes then is told to ask again; plans are
+Needs no key: it tells nothing of this coordinator. Quick parts are answered as they come. Guarantees take seconds of a
+processor to plan, so that one is made at a time, a few may wait, and whoever comes then is told to ask again; plans are
 kept, and asking for one again costs nothing.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 from starlette.exceptions import HTTPException
 
+from secvm.crypto.layers import OUTER_BYTES
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
@@ -26,7 +27,7 @@ from secvm.privacy.planner_remarks import Remark
 
 #: A form is some kilobytes; nobody reads more.
 MOST_BYTES = 2**16
-#: Those who wait for a plan with cover, the one that is made included.
+#: Those who wait for a guarantee's plan, the one that is made included.
 MOST_WAITING = 4
 #: Nobody waits for a plan any longer; what takes so long are numbers that nobody means.
 PATIENCE_S = 60.0
@@ -75,17 +76,18 @@ class Planner:
 
     def _planned(self, data: bytes) -> dict[str, Any]:
         wish, part = read_request(data)
-        if part == "quick" or wish.cover is None:
-            found = quick(wish, accuracy_table(), bytes_per_package=BYTES_PER_PACKAGE)
+        each = BYTES_PER_PACKAGE if wish.guarantee is None else OUTER_BYTES
+        if part == "quick" or wish.guarantee is None:
+            found = quick(wish, accuracy_table(), bytes_per_package=each)
         elif not self._places.acquire(blocking=False):
             raise HTTPException(503, "other plans are being made: ask again in a moment")
         else:
             try:
                 with self._one_at_a_time, patience(self._enough()):
-                    found = guaranteed(wish, accuracy_table(), bytes_per_package=BYTES_PER_PACKAGE)
+                    found = guaranteed(wish, accuracy_table(), bytes_per_package=each)
             finally:
                 self._places.release()
-        return {**found.content(bytes_per_package=BYTES_PER_PACKAGE), "caveat": CAVEAT}
+        return {**found.content(bytes_per_package=each), "caveat": CAVEAT}
 
     def _enough(self) -> Callable[[], bool]:
         return (lambda: False) if self._now is None else until(self._now, self._patience_s)
@@ -93,7 +95,7 @@ class Planner:
 
 def unfinished(remarks: tuple[Remark, ...]) -> dict[str, Any]:
     """The answer to a form that cannot be read yet: remarks, and no number."""
-    numbers = ("attacker", "packages", "accuracy", "hashing", "guarantee")
+    numbers = ("attacker", "packages", "accuracy", "hashing", "guarantee", "rests_on", "plan")
     return {
         "kind": None,
         "formal": False,
@@ -101,7 +103,6 @@ def unfinished(remarks: tuple[Remark, ...]) -> dict[str, Any]:
         "refusals": [one.content() for one in remarks],
         "warnings": [],
         **dict.fromkeys(numbers),
-        "suggested": {"floor": None},
         "statement": [],
         "curve": [],
         "caveat": CAVEAT,

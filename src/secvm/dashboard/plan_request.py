@@ -1,11 +1,10 @@
 """What the form sends to be planned: a specification as it would be posted, and what only the planner needs.
 
     {"specification": {…},            as ``POST /admin/experiments`` takes it; unfinished parts are told, not refused
-     "participants": 10000,           expected in a round; those of the guarantee, unless told
      "shares": {"owl": 0.3, …},       of the labels, where they are known
      "vocabulary": 20000,             different words, where their number is known
      "logged": true,                  whether the coordinator has a log
-     "part": "quick" | "guarantee"}   the second takes seconds where there is cover
+     "part": "quick" | "guarantee"}   the second takes seconds where there is a guarantee
 
 The specification is the coordinator's, which the page's server does not know: it is read here for its numbers alone,
 and a test holds both readings together. Everything that does not fit becomes a remark beside its field.
@@ -22,12 +21,14 @@ import pydantic
 from secvm.errors import BadInputError
 from secvm.learning.arithmetic import exact
 from secvm.learning.losses import Loss
-from secvm.learning.thinning import Thinning
 from secvm.privacy.budgets import DEFAULT_ROUNDS, thinning_of
-from secvm.privacy.planner_remarks import CoverWish, Limits, Remark, Wish
+from secvm.privacy.planner_remarks import GuaranteeWish, Limits, RelayWish, Remark, Wish
+from secvm.privacy.relay_plan import MOST_PACKAGES, PARTS
+from secvm.privacy.relay_times import SECONDS_PER_MILLION
 from secvm.protocol.codec import MAX_BINS
 from secvm.protocol.experiment_document import MAX_HASHES, RelayMode
 from secvm.protocol.learning_terms import MAX_BUDGET
+from secvm.protocol.relayed_terms import RelayRole
 from secvm.protocol.version import MAX_ROUND
 from secvm.runtime.settings import Settings
 
@@ -61,6 +62,7 @@ class _Binning(_Part):
 class _Descent(_Part):
     rule: Literal["swift", "pegasos"] = "swift"
     thinning: Number | None = None
+    step_size: Number | None = None
     floor: Number | None = None
 
 
@@ -71,19 +73,26 @@ class _Windows(_Part):
 
 
 class _Relay(_Part):
+    role: RelayRole | None = None
+    operator: Annotated[str, pydantic.Field(max_length=_LONGEST)] | None = None
+    seconds_per_million: Annotated[int, pydantic.Field(ge=1)] = SECONDS_PER_MILLION
     mode: RelayMode | None = None
 
 
 class _Privacy(_Part):
-    epsilon: Number
+    epsilon: Number = 1
     delta: Number = "1e-6"
-    participants: int
-    gamma: Number = "1/2"
-    shape: int | Literal["smallest"] = 30
+    parts: int = PARTS
+    most_packages: int = MOST_PACKAGES
+
+
+def _none(told: object) -> object:
+    return None if told == "none" else told
 
 
 class _Specification(_Part):
     labels: Annotated[tuple[str, ...], pydantic.Field(max_length=_MOST_LABELS)]
+    people: int | None = None
     floor: int
     features: _Features
     binning: _Binning
@@ -95,14 +104,14 @@ class _Specification(_Part):
     train_share: Number = "7/10"
     rounds: int | None = None
     relays: Annotated[tuple[_Relay, ...], pydantic.Field(max_length=64)] = ()
-    privacy: _Privacy | None = None
+    #: "none" is None.
+    privacy: Annotated[_Privacy | None, pydantic.BeforeValidator(_none)] = _Privacy()
 
 
 class PlanRequest(Settings):
     """The whole of it, as it is sent."""
 
     specification: _Specification
-    participants: int | None = None
     shares: dict[str, float] | None = None
     vocabulary: int | None = None
     logged: bool = True
@@ -133,7 +142,7 @@ def read_request(data: bytes) -> tuple[Wish, str]:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         found = [_remark(one["loc"], one["type"]) for one in faults]
         if not all(found):
-            raise BadInputError("a plan is asked for with a specification, participants and a part, as JSON") from None
+            raise BadInputError("a plan is asked for with a specification and a part, as JSON") from None
         raise UnfinishedError([one for one in found if one is not None]) from None
     return _wish(told), told.part
 
@@ -145,44 +154,45 @@ def _wish(told: PlanRequest) -> Wish:
         raise UnfinishedError([Remark("loss", "The planner knows labels that are names, not numbers.")])
     if len(set(labels)) != len(labels) or not all(label.strip() for label in labels):
         raise UnfinishedError([Remark("labels", "Every label needs a name of its own.")])
-    thinning: Thinning = _read("descent.thinning", lambda: thinning_of(asked.descent.thinning, rule=asked.descent.rule))
-    floor = asked.descent.floor
+    descent, private = asked.descent, asked.privacy is not None
+    chosen = private and descent.rule == "swift" and descent.thinning is None
+    thinning = None if chosen else _read("descent.thinning", lambda: thinning_of(descent.thinning, rule=descent.rule))
+    rounds = asked.rounds
+    if rounds is None and not private:
+        rounds = DEFAULT_ROUNDS[descent.rule]
     shares = told.shares
-    expected = told.participants
-    if expected is None:
-        expected = 0 if asked.privacy is None else asked.privacy.participants
     return Wish(
         labels=len(labels),
-        participants=expected,
+        people=0 if asked.people is None else asked.people,
         bins=asked.binning.bins,
         features=asked.features.per_participant,
-        rounds=DEFAULT_ROUNDS[asked.descent.rule] if asked.rounds is None else asked.rounds,
+        rounds=rounds,
         floor=asked.floor,
         hashes=asked.binning.hashes,
         thinning=thinning,
-        rule=asked.descent.rule,
+        rule=descent.rule,
         multiclass=asked.multiclass,
         presence=asked.features.presence,
         train_share=_number("train_share", asked.train_share),
-        popularity_floor=None if floor is None else _number("descent.floor", floor),
+        step_size=None if descent.step_size is None else _number("descent.step_size", descent.step_size),
+        popularity_floor=None if descent.floor is None else _number("descent.floor", descent.floor),
         budget=asked.budget,
-        cover=None if asked.privacy is None else _cover(asked.privacy),
+        guarantee=None if asked.privacy is None else _guarantee(asked.privacy),
         shares=None if shares is None else tuple(shares.get(label, 0.0) for label in labels),
         vocabulary=told.vocabulary,
-        relay_modes=tuple(relay.mode for relay in asked.relays),
+        relays=tuple(RelayWish(one.role, one.operator, one.mode, one.seconds_per_million) for one in asked.relays),
         logged=told.logged,
         rounds_per_day=None if asked.windows is None else _per_day(asked.windows),
         limits=LIMITS,
     )
 
 
-def _cover(told: _Privacy) -> CoverWish:
-    return CoverWish(
-        epsilon=float(_number("privacy.epsilon", told.epsilon)),
-        delta=float(_number("privacy.delta", told.delta)),
-        participants=told.participants,
-        gamma=_number("privacy.gamma", told.gamma),
-        shape=None if told.shape == "smallest" else told.shape,
+def _guarantee(told: _Privacy) -> GuaranteeWish:
+    return GuaranteeWish(
+        epsilon=_number("privacy.epsilon", told.epsilon),
+        delta=_number("privacy.delta", told.delta),
+        parts=told.parts,
+        most_packages=told.most_packages,
     )
 
 
@@ -213,7 +223,7 @@ def _remark(place: Sequence[int | str], kind: str) -> Remark | None:
     names = [part for part in place if isinstance(part, str) and part not in ("int", "float", "constrained-str")]
     if names[:1] == ["specification"] and len(names) > 1:
         return Remark(".".join(names[1:3]), _sentence(kind))
-    return Remark(names[0], _sentence(kind)) if names[:1] in (["participants"], ["vocabulary"], ["shares"]) else None
+    return Remark(names[0], _sentence(kind)) if names[:1] in (["vocabulary"], ["shares"]) else None
 
 
 def _sentence(kind: str) -> str:

@@ -16,11 +16,11 @@ from typing import Self
 import aiohttp
 
 from secvm.errors import BadInputError, UnreachableError
+from secvm.runtime.http_messages import is_loopback
 
 _PIECE_BYTES = 2**16
 #: A tag is a short text in quotation marks; anything else is not sent back.
 _MOST_TAG = 200
-_LOOPBACK = ("127.", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Reader:
             connector=aiohttp.TCPConnector(limit=self._connections),
             cookie_jar=aiohttp.DummyCookieJar(),
             # A proxy of the environment is for the world outside.
-            trust_env=not urllib.parse.urlsplit(self.url).netloc.startswith(_LOOPBACK),
+            trust_env=not is_loopback(urllib.parse.urlsplit(self.url).hostname or ""),
             headers={"user-agent": "secvm-dashboard"},
             timeout=aiohttp.ClientTimeout(total=self._answer_s, connect=min(5.0, self._answer_s)),
             raise_for_status=False,

@@ -2,7 +2,8 @@
 
 Nothing that is served is believed to be what it should be. It has the shape that is written down here, every number is
 finite and every text has a length, or a ``MalformedMessageError`` says in one sentence what is wrong. Keys that nobody
-knows are left out: a newer coordinator tells more. Texts stay as they are; whoever shows them takes them for text.
+knows are left out: a newer coordinator tells more. Whoever shows a text takes it for text; characters that would turn
+or hide what stands around it are gone (``protocol.printable``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pydantic
 import pydantic.dataclasses
 
 from secvm.errors import MalformedMessageError
+from secvm.protocol.printable import plain
 
 #: Instants, in milliseconds: up to the end of the year 9999, beyond which no calendar here goes, in any zone.
 _LAST_INSTANT = 253_402_214_400_000
@@ -38,12 +40,13 @@ Number = Annotated[float, pydantic.Field(ge=-1e18, le=1e18)]
 #: Where a negative one means nothing.
 Above = Annotated[float, pydantic.Field(ge=0, le=1e18)]
 Chance = Annotated[float, pydantic.Field(ge=0, le=1)]
-Text = Annotated[str, pydantic.Field(max_length=4000)]
+Text = Annotated[str, pydantic.Field(max_length=4000), pydantic.AfterValidator(plain)]
 Label = Annotated[str, pydantic.Field(min_length=1, max_length=200)]
 Digest = Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
 Standing = Literal["running", "paused", "stopped", "finished"]
 #: ``protocol.round_state``, as far as a public status names it.
-State = Literal["announced", "open", "closing", "tallied", "published", "abandoned"]
+#: The last two are of rounds with two relays.
+State = Literal["announced", "open", "closing", "tallied", "published", "abandoned", "opened", "unopened"]
 
 #: Of experiments that are over: nothing of them changes any more.
 OVER = ("stopped", "finished")
@@ -222,10 +225,11 @@ class Node(_Told):
 
 
 class LogHealth(_Told):
-    """How the logs are, all together."""
+    """How the log is."""
 
     name: Annotated[str, pydantic.Field(max_length=200)]
     key: Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
+    entries: Count
     cosigned: Count
     waiting: Count
     halted: Count

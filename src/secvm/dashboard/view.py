@@ -53,7 +53,7 @@ def summary(
             "labels": list(document.experiment.labels),
             "floor": document.floor,
             "budget": document.budget,
-            "privacy_kind": "plain" if document.privacy is None else "cover",
+            "privacy_kind": _kind(document),
             "formal_guarantee": has_guarantee(document),
             "test": document.test,
         }
@@ -70,6 +70,12 @@ def summary(
             "notes": list(status.notes),
         }
     return found
+
+
+def _kind(document: ExperimentDocument) -> str:
+    if document.privacy is None:
+        return "plain"
+    return "relays"
 
 
 def running_round(status: Status) -> ToldRound | None:

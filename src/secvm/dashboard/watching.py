@@ -90,7 +90,7 @@ class Watcher:
         self._reachable = False
         self._health: Health | None = None
         self._live = Live()
-        self._directory: logs.SeenLog | None = None
+        self._whole: logs.SeenLog | None = None
         self._audited: dict[str, Any] | None = None
         self._poked = asyncio.Event()
         #: What was told last, and when.
@@ -214,16 +214,16 @@ class Watcher:
         document = known.document
         if document is None or document.log is None:
             return
-        known.log = await self._checkpoint(known.listed.digest, document, known.log)
+        path = logs.checkpoint_path(known.listed.digest)
+        known.log = await self._checkpoint(path, document, known.log)
 
     async def _checkpoint(
-        self, place: str, document: ExperimentDocument, before: logs.SeenLog | None
+        self, path: str, document: ExperimentDocument, before: logs.SeenLog | None
     ) -> logs.SeenLog | None:
         assert document.log is not None
-        path = logs.checkpoint_path(place)
         try:
             data = await self._reader.changed(path, most=logs.MOST_BYTES)
-            return before if data is None else logs.SeenLog.read(data, place=place, terms=document.log)
+            return before if data is None else logs.SeenLog.read(data, terms=document.log)
         except FileNotFoundError:
             return None
         except RemoteProtocolError:
@@ -245,7 +245,7 @@ class Watcher:
         self._live.rounds(self._running())
         logged = next((known.document for known in self._known.values() if known.document and known.document.log), None)
         if logged is not None:
-            self._directory = await self._checkpoint(logs.DIRECTORY, logged, self._directory)
+            self._whole = await self._checkpoint(logs.CHECKPOINT, logged, self._whole)
 
     def _running(self) -> list[tuple[str, Any]]:
         found = [
@@ -296,13 +296,13 @@ class Watcher:
     def _server(self) -> dict[str, Any]:
         health = self._health
         seen = [known.log for known in self._known.values() if known.log is not None]
-        seen += [] if self._directory is None else [self._directory]
+        seen += [] if self._whole is None else [self._whole]
         return {
             **self._live.rates(),
             **totals(self._live.figures),
             "node": None if health is None or health.node is None else health.node.model_dump(),
             "logs": None if health is None or health.log is None else health.log.model_dump(),
-            "log": None if self._directory is None else self._directory.content(),
+            "log": None if self._whole is None else self._whole.content(),
             "witnesses": logs.witnesses(seen),
             "audit": self._audited,
         }

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from secvm.estimator.binner import FeatureBinner
     from secvm.estimator.classifier import SecVMClassifier
     from secvm.estimator.classifier_cv import SecVMClassifierCV
-    from secvm.estimator.privacy import Privacy
     from secvm.estimator.regressor import SecVMRegressor
+    from secvm.privacy.target import PrivacyTarget
 
-__all__ = ["FeatureBinner", "Privacy", "SecVMClassifier", "SecVMClassifierCV", "SecVMRegressor"]
+__all__ = ["FeatureBinner", "PrivacyTarget", "SecVMClassifier", "SecVMClassifierCV", "SecVMRegressor"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,10 +27,10 @@ def __getattr__(name: str) -> Any:
         from secvm.estimator.binner import FeatureBinner
 
         return FeatureBinner
-    if name == "Privacy":
-        from secvm.estimator.privacy import Privacy
+    if name == "PrivacyTarget":
+        from secvm.privacy.target import PrivacyTarget
 
-        return Privacy
+        return PrivacyTarget
     if name == "SecVMClassifier":
         from secvm.estimator.classifier import SecVMClassifier
 

@@ -17,12 +17,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
-from secvm.errors import BadInputError, BadModelFileError
+from secvm.errors import BadInputError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
 from secvm.estimator.engine.choice import training_for
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.model import Model
-from secvm.estimator.privacy import Privacy, PrivacyPlan
+from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
 from secvm.estimator.question import ask, has_negative_values, is_uneven
 from secvm.estimator.thinning import parse_thinning
 from secvm.estimator.training import Attendance, OfflineTraining, Population
@@ -38,6 +38,7 @@ from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
+from secvm.privacy.target import PrivacyTarget
 
 #: Sample weights that are not integers count in steps of the largest weight over this.
 _WEIGHT_STEPS = 2**20
@@ -68,9 +69,10 @@ PARAMETERS_DOC = """
         Share of people held out for ``stop="plateau"`` (unless ``fit`` is given cohorts).
     budget : int or None
         Packages per participant and round, as in a deployment.
-    privacy : Privacy or None
-        An (ε, δ) to train under, by cover packages. It decides values, features_per_person, descent, thinning and
-        rounds by itself, from public numbers; ``privacy_`` tells how. None: no formal guarantee.
+    privacy : PrivacyTarget or None
+        An (ε, δ) to train under, by the cover of two relays one of which is honest. The rule is swift then, values are
+        one per bin, and ``privacy_`` tells what it came to. ``rounds`` and ``thinning`` follow from public numbers
+        where they are left as they are; ``features_per_person`` is 300 where it is None. None: no formal guarantee.
     dice_seed : bytes or None
         Seed of the people's dice; None draws one from ``random_state``.
     random_state : int, RandomState or None
@@ -95,7 +97,7 @@ class SecVMBase(BaseEstimator):
         "stop": [StrOptions({"none", "plateau"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "budget": [Interval(Integral, 2, None, closed="left"), None],
-        "privacy": [Privacy, None],
+        "privacy": [PrivacyTarget, None],
         "dice_seed": [bytes, None],
         "random_state": ["random_state"],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
@@ -119,13 +121,13 @@ class SecVMBase(BaseEstimator):
     stop: str
     validation_fraction: float
     budget: int | None
-    privacy: Privacy | None
+    privacy: PrivacyTarget | None
     dice_seed: bytes | None
     random_state: Any
     n_jobs: int | None
     #: Seed of the people's dice, as given or drawn.
     seed_: bytes
-    #: What ``privacy`` came to: plan, budget, mean cover, achieved ε. Only there where it was asked for.
+    #: What ``privacy`` came to: plan, budget, relays' packages, achieved ε. Only there where it was asked for.
     privacy_: PrivacyPlan
 
     # -- what the parameters mean --------------------------------------------------------------------------------
@@ -174,15 +176,20 @@ class SecVMBase(BaseEstimator):
         )
 
     def _private_experiment(
-        self, privacy: Privacy, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss, **more: Any
+        self, target: PrivacyTarget, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss, **more: Any
     ) -> Experiment:
         """The experiment that a plan from public numbers asks for: the people's number, and nothing of their data."""
-        self.privacy_ = privacy.planned(
+        defaults = _defaults(type(self))
+        self.privacy_ = planned(
+            target,
             people=len(rows),
             bins=rows.n_bins,
             labels=len(labels),
+            features=self._contribution,
             n_hashes=self.n_hashes,
             multiclass=more.get("multiclass", "ovr"),
+            rounds=None if self.rounds == defaults["rounds"] else int(self.rounds),
+            rho=None if self.thinning == "auto" else float(parse_thinning(self.thinning, "swift").rho or 0),
         )
         settings = self.privacy_.settings
         return ask(
@@ -191,7 +198,7 @@ class SecVMBase(BaseEstimator):
             rule=settings.rule,
             loss=loss,
             thinning=settings.thinning,
-            features_per_person=int(privacy.contribution),
+            features_per_person=self._contribution,
             cover=self.privacy_.cover,
             **more,
         )
@@ -200,14 +207,21 @@ class SecVMBase(BaseEstimator):
         """Refuse what ``privacy`` decides by itself, and what would look at people outside its promise."""
         if self.privacy is None:
             return
-        defaults = {name: parameter.default for name, parameter in signature(type(self).__init__).parameters.items()}
-        for name in ("values", "features_per_person", "descent", "thinning", "rounds", "budget", "step_cap", "decay"):
+        defaults = _defaults(type(self))
+        for name in ("values", "descent", "budget", "step_cap", "decay"):
             if getattr(self, name) != defaults[name]:
-                raise BadInputError(f"{name} is decided by privacy; leave it as it is, or set it in Privacy(...)")
+                raise BadInputError(f"{name} is decided by privacy; leave it as it is")
+        if self.thinning is None:
+            raise BadInputError("with privacy updates are thinned: leave thinning as it is, or give ρ as a number")
         if self.stop != "none" or getattr(self, "class_weight", None) == "balanced":
             raise BadInputError("a plateau and balanced class weights look at people outside the promise of privacy")
         if sample_weight is not None or attendance is not None:
             raise BadInputError("privacy is planned for everybody, once: it goes with neither weights nor attendance")
+
+    @property
+    def _contribution(self) -> int:
+        """F with ``privacy``."""
+        return CONTRIBUTION if self.features_per_person is None else int(self.features_per_person)
 
     @property
     def _rounds(self) -> int:
@@ -231,7 +245,7 @@ class SecVMBase(BaseEstimator):
             n_hashes=self.n_hashes,
             salt=salt_of(self.seed_) if self.salt is None else self.salt,
             values=self.values if self.privacy is None else "one-per-bin",
-            features_per_person=self.features_per_person if self.privacy is None else self.privacy.contribution,
+            features_per_person=self.features_per_person if self.privacy is None else self._contribution,
             dice_seed=self.seed_,
         ).fit(X, sample_weight=sample_weight)
         if self.privacy is not None and self.n_bins is None and self.binner_.text_:
@@ -380,12 +394,7 @@ class SecVMBase(BaseEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """An estimator from a file of ``save`` or ``secvm train --out``, ready to predict."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            msg = f"cannot read the model file: {error.strerror}"
-            raise BadModelFileError(msg) from None
-        model = Model.from_bytes(data)
+        model = Model.read(Path(path))
         estimator = cls._of_model(model)
         estimator._load(model)
         return estimator
@@ -417,6 +426,11 @@ class SecVMBase(BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self.values != "counts" or self.privacy is not None
         return tags
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """Parameters of an estimator as they are where nobody says anything."""
+    return {name: parameter.default for name, parameter in signature(kind.__init__).parameters.items()}  # type: ignore[misc]
 
 
 def _parameters_of(experiment: Experiment) -> dict[str, Any]:

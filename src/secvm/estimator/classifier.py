@@ -17,12 +17,12 @@ from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator, real_scores
 from secvm.estimator.model import Model
-from secvm.estimator.privacy import Privacy
 from secvm.estimator.training import Population
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
+from secvm.privacy.target import PrivacyTarget
 
 #: From the text of a label in a model file back to what it was.
 _LABELS_FROM_TEXT: dict[str, Any] = {"text": str, "int": int, "float": float, "bool": "True".__eq__}
@@ -78,7 +78,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         stop: str = "none",
         validation_fraction: float = 0.1,
         budget: int | None = None,
-        privacy: Privacy | None = None,
+        privacy: PrivacyTarget | None = None,
         dice_seed: bytes | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,

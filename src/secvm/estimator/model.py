@@ -17,19 +17,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
-from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from secvm.errors import BadInputError, BadModelFileError, SecVMError
+from secvm.estimator.experiment_header import experiment_header, ratio, read_experiment
+from secvm.files import read_beginning_with
 from secvm.learning.aggregate.descent import State
-from secvm.learning.experiment import Experiment, rule_by_name
+from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning
-from secvm.learning.losses import Loss
-from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ if TYPE_CHECKING:
 
 _MAGIC = b"secvm-model-v1\n"
 _DIGEST = 32
-#: How the header writes rationals: as ``str`` of a Fraction. No exponents: 1e999999999 would keep a reader busy for
-#: hours.
-_RATIO = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
+#: Of a model file, read or written: millions of bins with hundreds of labels fit, or the most bins with their state.
+MAX_MODEL_BYTES = 2**31
 LABEL_KINDS = ("text", "int", "float", "bool")
 
 
@@ -87,7 +85,7 @@ class Model:
         header: dict[str, Any] = {
             "binning": self._binning_header(),
             "columns": self.columns if self.columns is None else list(self.columns),
-            "experiment": _experiment_header(self.experiment),
+            "experiment": experiment_header(self.experiment),
             "label_kind": self.label_kind,
             "presence": self.presence,
             "rounds": self.rounds,
@@ -102,6 +100,8 @@ class Model:
             header["one_per_bin"] = True
         line = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         body = _MAGIC + line + b"\n" + b"".join(data for _, _, data in sections)
+        if len(body) + _DIGEST > MAX_MODEL_BYTES:
+            raise BadInputError(f"the model is too large for a file: more than {MAX_MODEL_BYTES} bytes")
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
     def _binning_header(self) -> dict[str, Any]:
@@ -110,6 +110,15 @@ class Model:
                 return {"kind": "hash", "bins": n_bins, "salt": salt.hex(), "hashes": n_hashes}
             case VocabularyBinning():
                 return {"kind": "vocabulary", "digest": self.binning.digest}
+
+    @classmethod
+    def read(cls, path: Path) -> Model:
+        """The model of the file at this path. Of another kind of file no more is read than the first few bytes."""
+        try:
+            data = read_beginning_with(_MAGIC, path, most=MAX_MODEL_BYTES)
+        except BadInputError as fault:
+            raise BadModelFileError(str(fault)) from None
+        return cls.from_bytes(data)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Model:
@@ -128,7 +137,7 @@ class Model:
 
     @classmethod
     def _from_parts(cls, header: dict[str, Any], sections: dict[str, bytes]) -> Model:
-        experiment = _experiment(header["experiment"])
+        experiment = read_experiment(header["experiment"])
         kind = header["binning"]
         binning: Binning
         if kind["kind"] == "hash":
@@ -142,7 +151,7 @@ class Model:
         shape = (experiment.models.n_models, experiment.n_bins + 1)
         weights = Weights(
             mantissas=np.frombuffer(sections["mantissas"], dtype="<i4").astype(np.int32).reshape(shape),
-            unit=_ratio(header["weights"]["unit"]),
+            unit=ratio(header["weights"]["unit"]),
             normalised=bool(header["weights"]["normalised"]),
             first=bool(header["weights"]["first"]),
         )
@@ -189,12 +198,6 @@ def _sections(header: dict[str, Any], body: bytes) -> dict[str, bytes]:
     return found
 
 
-def _ratio(text: str) -> Fraction:
-    if not _RATIO.fullmatch(text):
-        raise BadInputError("a ratio is not written as one")
-    return Fraction(text)
-
-
 def _check_columns(quantiser: Quantiser | None, columns: list[str] | None, binning: Binning) -> None:
     """Centres, factors, names and unhashed bins of columns go together."""
     if quantiser is None:
@@ -212,45 +215,3 @@ def _check_state(data: bytes, experiment: Experiment) -> None:
     kinds = {name: (v.dtype, v.shape) for name, v in state.vectors.items()}
     if state.rule != start.rule or kinds != {name: (v.dtype, v.shape) for name, v in start.vectors.items()}:
         raise BadInputError("the state belongs to another experiment")
-
-
-def _experiment_header(experiment: Experiment) -> dict[str, Any]:
-    loss = experiment.loss
-    return {
-        "bins": experiment.n_bins,
-        "budget": experiment.budget,
-        "class_weights": [str(w) for w in experiment.class_weights],
-        "features_per_person": experiment.features_per_person,
-        "labels": list(experiment.labels),
-        "loss": {"name": loss.name, "parameter": None if loss.parameter is None else str(loss.parameter)},
-        "multiclass": experiment.multiclass,
-        "rule": {"name": experiment.rule.name, **experiment.rule.parameters()},
-        "target": [str(experiment.target_centre), str(experiment.target_spread)],
-        "weighted_updates": experiment.weighted_updates,
-        "thinning": {
-            "q": None if experiment.thinning.q is None else str(experiment.thinning.q),
-            "rho": None if experiment.thinning.rho is None else str(experiment.thinning.rho),
-        },
-    }
-
-
-def _experiment(header: dict[str, Any]) -> Experiment:
-    rule_header = dict(header["rule"])
-    rule = rule_by_name(rule_header.pop("name"), rule_header)
-    thinning = Thinning(**{k: None if v is None else _ratio(v) for k, v in header["thinning"].items()})
-    parameter = header["loss"]["parameter"]
-    return Experiment(
-        n_bins=header["bins"],
-        labels=tuple(header["labels"]),
-        rule=rule,
-        loss=Loss(header["loss"]["name"], None if parameter is None else _ratio(parameter)),
-        thinning=thinning,
-        class_weights=tuple(_ratio(w) for w in header["class_weights"]),
-        multiclass=header["multiclass"],
-        features_per_person=header["features_per_person"],
-        budget=header["budget"],
-        target_centre=_ratio(header["target"][0]),
-        target_spread=_ratio(header["target"][1]),
-        fixed_point_rows=rule.normalised and not thinning.active,
-        weighted_updates=bool(header["weighted_updates"]),
-    )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
-from secvm.estimator.privacy import Privacy, PrivacyPlan, contributed
+from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, contributed, planned
 from secvm.estimator.question import ask
 from secvm.estimator.targets import default_loss, fixed_targets, right_within, target_scale
 from secvm.estimator.training import OfflineTraining, Population
@@ -31,6 +31,7 @@ from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 from secvm.people.table import People
+from secvm.privacy.target import PrivacyTarget
 
 #: LABEL → weight, from the labels that train and how many people have each.
 ClassWeights = Callable[[Sequence[str], NDArray[np.int64]], tuple[Fraction, ...]]
@@ -62,22 +63,35 @@ def train_bins_only(folk: People, in_train: NDArray[np.bool_]) -> People:
 class PrivateRun:
     """A run under an (ε, δ)."""
 
-    privacy: Privacy
+    target: PrivacyTarget
     n_hashes: int
     #: Of people's dice.
     seed: bytes
+    #: At most so many of a person's features take part.
+    features: int = CONTRIBUTION
+    #: Where they do not follow from public numbers.
+    rounds: int | None = None
+    rho: float | None = None
     #: Whole rows without cover: for a server that is trusted with them, and adds noise of its own.
     trusted: bool = False
 
     @property
     def most_bins(self) -> int:
         """The most that a person's features fill."""
-        return self.privacy.contribution * self.n_hashes
+        return self.features * self.n_hashes
 
     def planned(self, rows: BinnedRows, labels: int, multiclass: str) -> PrivacyPlan:
         """The plan: from the number of people and bins, not from their rows."""
-        return self.privacy.planned(
-            people=len(rows), bins=rows.n_bins, labels=labels, n_hashes=self.n_hashes, multiclass=multiclass
+        return planned(
+            self.target,
+            people=len(rows),
+            bins=rows.n_bins,
+            labels=labels,
+            features=self.features,
+            n_hashes=self.n_hashes,
+            multiclass=multiclass,
+            rounds=self.rounds,
+            rho=self.rho,
         )
 
 
@@ -191,7 +205,7 @@ class Classes(OfflineRun):
             self.privacy_plan = private.planned(self.rows, len(labels), multiclass)
             rule = self.privacy_plan.settings.rule
             thinning = Thinning() if private.trusted else self.privacy_plan.settings.thinning
-            more["features_per_person"] = private.privacy.contribution
+            more["features_per_person"] = private.features
             more["cover"] = None if private.trusted else self.privacy_plan.cover
         self.experiment = ask(
             self.rows,

@@ -15,24 +15,26 @@ from secvm.errors import BadInputError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.model import Model
-from secvm.estimator.privacy import Privacy
 from secvm.estimator.targets import default_loss, fixed_targets, range_scale, right_within, target_scale
 from secvm.estimator.training import Population
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
+from secvm.privacy.target import PrivacyTarget
 
 
 class SecVMRegressor(RegressorMixin, SecVMBase):
     __doc__ = f"""A linear regression whose devices send only the sign of their residual, unit by unit.
 
     The label is centred at its median and scaled by half the distance of its 16 % and 84 % quantiles, both public; with
-    ``privacy``, where they would tell of people, both follow from its ``label_range``.
+    ``privacy``, where they would tell of people, both follow from ``label_range``.
 
     Parameters
     ----------{PARAMETERS_DOC}    loss : {{"epsilon-insensitive", "pinball"}}
     loss_parameter : float or None
         ε in units of the label (default: a tenth of the label's scale), or the quantile of pinball (default: ½).
+    label_range : (float, float) or None
+        Lowest and highest label, public; needed by ``privacy``. Labels beyond it count as its ends.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
     _parameter_constraints = {
         **SecVMBase._parameter_constraints,
         "loss": [StrOptions({"epsilon-insensitive", "pinball"})],
+        "label_range": [tuple, None],
     }
 
     def __init__(
@@ -67,7 +70,8 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         stop: str = "none",
         validation_fraction: float = 0.1,
         budget: int | None = None,
-        privacy: Privacy | None = None,
+        privacy: PrivacyTarget | None = None,
+        label_range: tuple[float, float] | None = None,
         dice_seed: bytes | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -90,6 +94,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         self.validation_fraction = validation_fraction
         self.budget = budget
         self.privacy = privacy
+        self.label_range = label_range
         self.dice_seed = dice_seed
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -142,7 +147,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         if self.privacy is None:
             centre, spread = target_scale(y[where], counted[where])
         else:
-            centre, spread = range_scale(self.privacy.label_range)
+            centre, spread = range_scale(self.label_range)
         # The default ε depends on the data; the parameter itself stays as it was given.
         loss = default_loss(self.loss, spread) if self.loss_parameter is None else self._loss()
         return self._experiment(
@@ -162,8 +167,8 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         weight: NDArray[np.int64] | None,
         train: NDArray[np.bool_] | None = None,
     ) -> Population:
-        if self.privacy is not None and self.privacy.label_range is not None:
-            y = np.clip(y, *self.privacy.label_range)
+        if self.privacy is not None and self.label_range is not None:
+            y = np.clip(y, *self.label_range)
         return Population(
             rows=rows,
             labels=np.zeros(len(y), dtype=np.int64),

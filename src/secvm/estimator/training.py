@@ -8,8 +8,9 @@ One round:
  1. Who is here? Train people who attend. Fewer than the floor: the round is abandoned, its number is spent.
  2. Training weights from the state; integer scores of all who are here.
  3. Bands from loss, labels, coins and norms; verdicts +1, 0, -1.
- 4. The tally: whole, thinned, or in fixed point; people above the budget package by package; cover on top.
- 5. The experiment's step. If cover hides that anybody was there, the round is abandoned.
+ 4. The tally: whole, thinned, or in fixed point; people above the budget package by package; cover on top. With two
+    relays' cover that is a *net* tally: the opened parts are off.
+ 5. The experiment's step. If cover hides that anybody was there, or does not explain a count, the round is abandoned.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.offline_cover import OfflineCover
+from secvm.estimator.round_cover import CoverOrigins, net_cover, simulated_origins
 from secvm.learning._kernels import vectorised
 from secvm.learning._kernels.dispatch import Kernels, Name, kernels
 from secvm.learning.aggregate.convergence import TwoCycle
@@ -65,7 +66,7 @@ class RoundReport:
 
     number: int
     abandoned: bool
-    #: Train packages sent by everybody together, cover included.
+    #: Train packages sent by all devices together: with their cover, where devices add it.
     packages: int
     participants: int
     #: Per model, how many people sent an update for the positive and for the negative side.
@@ -83,24 +84,35 @@ class OfflineTraining:
         threads: int = 1,
         kernel: Name | None = None,
         floor: int = 1,
+        origins: CoverOrigins | None = None,
     ) -> None:
+        """``origins``: where two relays' cover comes from; None: from the people's seed."""
         self.experiment = experiment
         self.state = experiment.start()
         #: Rounds begun so far, abandoned ones included.
         self.round_number = 0
         self.packages_sent = 0
         self.two_cycle = TwoCycle()
-        #: The last round's tally.
+        #: Of the last round that was counted; with two relays' cover also where nothing was learnt from it.
         self.tally: Tally | None = None
         self._seed = seed
         # More threads than processors only wait for each other.
         self._threads = min(threads, os.cpu_count() or 1)
         self._kernels: Kernels = kernels(kernel)
         self._floor = floor
+        self._origins = origins
+        if origins is None and experiment.cover is not None:
+            self._origins = simulated_origins(experiment, seed)
         self._prepared: PreparedPopulation | None = None
 
-    def advance(self, people: Population, attendance: Attendance | None = None) -> RoundReport:
-        """One round over these people."""
+    def advance(
+        self, people: Population, attendance: Attendance | None = None, *, devices: int | None = None
+    ) -> RoundReport:
+        """One round over these people.
+
+        ``devices``: M, where others than those who train send too; with two relays' cover it decides whether a round is
+        stepped (docs/protocol.md §31).
+        """
         self.round_number += 1
         prepared = self._prepare(people)
         here = np.ones(len(people), dtype=np.bool_) if people.train is None else people.train.copy()
@@ -109,23 +121,33 @@ class OfflineTraining:
         if people.multiplicity is not None:
             here &= people.multiplicity > 0
         n_here = int(here.sum())
-        if n_here < self._floor:  # (1)
+        devices = n_here if devices is None else devices
+        if self.experiment.cover is None and n_here < self._floor:  # (1)
             return RoundReport(self.round_number, abandoned=True, packages=0, participants=n_here)
         weights = self.experiment.rule.training_weights(self.state)  # (2)
         signs = prepared.verdicts(weights, self.round_number, here, threads=self._threads)  # (3)
         tally, packages = prepared.tally(weights, signs, self.round_number, here, threads=self._threads)  # (4)
-        tally = self.received(tally)
-        cover = self.experiment.cover
-        if cover is not None and not cover.uncovered(tally).participants.any():
+        if self.experiment.cover is not None and self._origins is not None:
+            tally = tally.merge(net_cover(self.experiment, self._origins(self.round_number), self._kernels))
+        self.tally = tally = self.received(tally)
+        if not self._can_step(tally, devices):
             return RoundReport(self.round_number, abandoned=True, packages=packages, participants=n_here)
         self.state = self.experiment.step(self.state, tally)  # (5)
-        self.tally = tally
         self.packages_sent += packages
         self.two_cycle.watch(tally, self.round_number)
         sides = zip((signs > 0).sum(axis=0).tolist(), (signs < 0).sum(axis=0).tolist(), strict=True)
         return RoundReport(
             self.round_number, abandoned=False, packages=packages, participants=n_here, violators=tuple(sides)
         )
+
+    def _can_step(self, tally: Tally, devices: int) -> bool:
+        """Whether enough devices sent, and cover leaves somebody to learn from and explains every count (§31)."""
+        cover = self.experiment.cover
+        if cover is None:
+            return True
+        if devices < self._floor or not cover.explains(tally, devices):
+            return False
+        return bool(cover.uncovered(tally).participants.any())
 
     def received(self, tally: Tally) -> Tally:
         """What reaches the coordinator, where these people sent this much. In a lab others send too."""
@@ -164,9 +186,6 @@ class PreparedPopulation:
         self._keep53 = experiment.thinning.keep53(people.rows.squared_norms.tolist())
         self._thin_keys = dice_keys(seed, self._ids, Purpose.THINNING) if experiment.thinning.active else None
         self._coin_keys = dice_keys(seed, self._ids, Purpose.COIN) if experiment.loss.tosses_coins else None
-        self._cover = None
-        if experiment.cover is not None:
-            self._cover = OfflineCover(experiment, experiment.cover, kernel, seed, self._ids)
         self._once = np.ones(n, dtype=np.int64) if people.multiplicity is None else people.multiplicity
         self._row_weights = self._once
         if experiment.fixed_point_rows:
@@ -223,10 +242,6 @@ class PreparedPopulation:
             )
             packages += len(sent)
             tally = tally.count(sent)
-        if self._cover is not None:
-            cover = self._cover.tally(round_number, here, threads=threads)
-            packages += int(cover.plus.sum() + cover.minus.sum())
-            tally = tally.merge(cover)
         return tally, packages
 
     def _weighted(self, coefficients: NDArray[np.int64]) -> NDArray[np.int64]:

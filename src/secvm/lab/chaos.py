@@ -3,7 +3,7 @@
     with chaos_run(folder, plan) as run: …
 
 The same people, dice and attendance give the same bytes, whatever is done to whoever counts them. A run plays all
-rounds under a storm of faults (``testing.chaos.storm``), then holds three records to each other
+rounds under a storm of faults (``testing.chaos.storm``), then holds two records to each other
 (``testing.chaos.accounting``), has an auditor look at everything from outside, and compares the last state with that of
 the undisturbed run: one that was played by the same processes, and the same rounds offline.
 """
@@ -22,27 +22,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError
 from secvm.lab.demo.crowd import made_up
 from secvm.lab.demo.plan import Plan
-from secvm.lab.disturbed import attendance, from_outside, offline, tally_of
-from secvm.protocol.ending import Ending
-from secvm.protocol.manifest import LastRound, RoundManifest
-from secvm.testing.chaos.accounting import RoundAccount, Verdict, read_received, settle
-from secvm.testing.chaos.deployment import Deployment, Part
+from secvm.lab.disturbed import attendance, from_outside, offline
+from secvm.lab.published import Published, origins_of, published
+from secvm.testing.chaos.accounting import RoundAccount, Verdict, settle
+from secvm.testing.chaos.deployment import Deployment
 from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Faults, Kind
 from secvm.testing.chaos.network import Network, why_no_network
+from secvm.testing.chaos.parts import Part
 from secvm.testing.chaos.passage import Instead
 from secvm.testing.chaos.small_disk import SmallDisk, why_no_disk
 from secvm.testing.chaos.storm import Storm, Wanted, draw
+from secvm.testing.federation_relays import ENTRY, MIX, ROLES
 from secvm.testing.federation_settings import COORDINATOR, RELAY, HostOf
 
 if TYPE_CHECKING:
     from secvm.testing.chaos.database import Database
 
 #: Faults that can be asked for.
-FAULTS = ("kill", "stop", "network", "disk")
+FAULTS = ("kill", "stop", "loss", "network", "disk", "restart")
+#: Experiments that can be played.
+EXPERIMENTS = ("plain", "covered")
 #: Of so many kills of nodes, driver and database, one fault of each other kind comes too.
 _KILLS_FOR_ONE = 40
 #: … and so many of relays, witnesses and hosts.
@@ -51,8 +53,11 @@ _OTHERS_SHARE = 5
 _DATABASE_MB, _FILE_MB = 320, 24
 #: Whom kills are for, by weight.
 _VICTIMS = {NODE: 4, DRIVER: 3, DATABASE: 3}
+_RELAYS = {ENTRY: 3, MIX: 3}
 _HOSTS = 2
 _BINS = 60
+#: With two relays: few bins and little noise, so that a round takes seconds.
+_COVERED_BINS, _EPSILON = 8, 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +72,11 @@ class ChaosPlan:
     faults: tuple[str, ...] = FAULTS
     seed: int = 0
     descent: str = "swift"
+    experiment: str = "plain"
 
     def __post_init__(self) -> None:
+        if self.experiment not in EXPERIMENTS:
+            raise BadInputError(f"--experiment is {' or '.join(EXPERIMENTS)}, not '{self.experiment}'")
         strange = [name for name in self.faults if name not in FAULTS]
         if strange or not self.faults:
             given = f"not '{strange[0]}'" if strange else "none is given"
@@ -87,8 +95,23 @@ class ChaosPlan:
             stops=some if "stop" in self.faults else 0,
             cuts=cuts,
             slows=cuts,
+            losses=some if "loss" in self.faults else 0,
+            delays=some if "loss" in self.faults else 0,
+            # Two unopened rounds of any ten end a device's participation, and one must be left to be counted.
+            restarts=int(self.covered and self.rounds > 1 and "restart" in self.faults),
             disks=max(2, some // 2) if "disk" in self.faults and disks else 0,
         )
+
+    @property
+    def covered(self) -> bool:
+        """Whether two relays add cover."""
+        return self.experiment == "covered"
+
+    @property
+    def victims(self) -> dict[str, int]:
+        """Whom kills are for, by weight."""
+        nodes = _VICTIMS if self.store == "postgres" else {NODE: 1}
+        return {**nodes, **(_RELAYS if self.covered else {})}
 
     @property
     def demo(self) -> Plan:
@@ -98,8 +121,9 @@ class ChaosPlan:
             rounds=self.rounds,
             hosts=_HOSTS,
             seed=self.seed,
-            bins=_BINS,
-            descent=self.descent,
+            bins=_COVERED_BINS if self.covered else _BINS,
+            descent="swift" if self.covered else self.descent,
+            epsilon=_EPSILON if self.covered else None,
         )
 
 
@@ -114,6 +138,10 @@ class Played:
     #: What an auditor found, and forks that witnesses have kept.
     audit: list[str]
     forks: int
+    #: Why devices have ended their participation: everybody here is honest.
+    accused: list[str] = field(default_factory=list)
+    #: Rounds that stayed unopened because a relay's machine was started again.
+    unopened: list[int] = field(default_factory=list)
     #: (kind, whom) of the faults that came.
     done: Counter[tuple[Kind, str]] = field(default_factory=Counter)
     taken_over: int = 0
@@ -141,7 +169,7 @@ class Played:
         return (
             self.state == self.offline
             and tallies
-            and not (verdict.lost or verdict.counted_twice or self.audit or self.forks)
+            and not (verdict.lost or verdict.counted_twice or self.audit or self.forks or self.accused)
         )
 
 
@@ -186,8 +214,8 @@ def _surroundings(folder: Path, plan: ChaosPlan, *, disturbed: bool) -> Iterator
         if disturbed and "disk" in plan.faults:
             around.no_disk = why_no_disk(folder)
             if around.no_disk is None:
-                names = {RELAY: _FILE_MB, **({COORDINATOR: _FILE_MB} if plan.store == "sqlite" else {})}
-                names |= {DATABASE: _DATABASE_MB} if plan.store == "postgres" else {}
+                store = {DATABASE: _DATABASE_MB} if plan.store == "postgres" else {COORDINATOR: _FILE_MB}
+                names = {ENTRY if plan.covered else RELAY: _FILE_MB, **store}
                 for name, megabytes in names.items():
                     disk = SmallDisk(open_place / name, megabytes=megabytes)
                     around.disks[name] = held.enter_context(disk)
@@ -212,14 +240,12 @@ def _play(
     demo = plan.demo
     crowd = made_up(plan.participants, seed=plan.seed, further=50)
     experiment = demo.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
-    assert experiment.budget is not None
     people = folder / "people.jsonl"
     crowd.write(people, range(plan.participants))
     hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in demo.hosted(plan.participants)]
     dice = random.Random(plan.seed)  # noqa: S311  (who dies is no secret)
-    ends: list[LastRound] = []
-    received: list[set[bytes] | None] = []
-    tallies = []
+    found: list[Published] = []
+    acknowledged: list[int] = []
     given_up = 0
     with Deployment(
         folder,
@@ -230,63 +256,69 @@ def _play(
         network=around.network,
         disks={name: disk.folder for name, disk in around.disks.items() if name != DATABASE},
         liar=liar,
+        covered=demo.covered,
     ) as deployment:
         deployment.start_servers()
         deployment.begin(demo.specification(experiment, plan.participants))
+        assert deployment.document is not None
+        # With a guarantee, the coordinator plans cover, and B.
+        experiment = deployment.document.experiment if demo.covered else experiment
+        assert experiment.budget is not None
         storm = faults = None
         if disturbed:
             wanted = plan.wanted(network=around.network is not None, disks=bool(around.disks))
-            victims = _VICTIMS if plan.store == "postgres" else {NODE: 1}
             faults = Faults(deployment, dice, disks=around.disks)
-            drawn = draw(dice, rounds=plan.rounds, wanted=wanted, kinds=victims, disks=sorted(around.disks))
+            drawn = draw(
+                dice,
+                rounds=plan.rounds,
+                wanted=wanted,
+                kinds=plan.victims,
+                disks=sorted(around.disks),
+                relays=ROLES if demo.covered else [RELAY],
+            )
             storm = Storm(deployment, dice, drawn, faults, say=say)
             deployment.clock.meanwhile = storm.strike
-        state = ""
         for number in range(1, plan.rounds + 1):
+            parts = deployment.parts(
+                number,
+                attending=plan.participants,
+                budget=experiment.budget,
+                spent=(lambda: True) if storm is None else storm.spent,
+            )
             for part in Part:
                 if storm is not None:
-                    closes_at = deployment.opens_at(number) + 1000 * deployment.pace.length_s
-                    storm.enter(number, part, closes_at=closes_at)
-                deployment.play_part(
-                    part,
-                    number,
-                    attending=plan.participants,
-                    budget=experiment.budget,
-                    spent=(lambda: True) if storm is None else storm.spent,
-                )
+                    storm.enter(number, part, closes_at=parts.closes_at)
+                parts.play(part)
                 if part is Part.WINDOW:
                     given_up += deployment.counts(number).lost
-            served = deployment.patiently(lambda number=number: deployment.following(number), "what follows")  # type: ignore[misc]
-            payload = Envelope.from_bytes(served).payload
-            told = Ending.from_bytes(payload) if number == plan.rounds else RoundManifest.from_bytes(payload)
-            assert told.last is not None
-            state = told.state
-            ends.append(told.last)
-            tallies.append(None if told.last.tally is None else tally_of(deployment, told.last.tally, experiment))
-            received.append(_received(deployment, number, told.last))
+            found.append(published(deployment, number))
+            acknowledged.append(parts.acknowledged())
             say(f"round {number} of {plan.rounds} is over")
         deployment.clock.meanwhile = None
         if storm is not None:
             storm.finish()
-        reached = deployment.patiently(lambda: deployment.public(f"/v1/blob/{state}"), "the last state")
+        if demo.covered:
+            deployment.settle()
         audit, forks = from_outside(deployment)
-        acknowledged = [deployment.acknowledged.of(deployment.epoch(number + 1)) for number in range(plan.rounds)]
         digest = deployment.digest
-    here = attendance(folder, digest, participants=plan.participants, rounds=plan.rounds)
-    replay = offline(demo, crowd, experiment)
-    expected = [replay.advance(row).tally for row in here]
-    accounts = [
-        RoundAccount(int(row.sum()) * experiment.budget, seen, under_the_root, tally, replayed)
-        for row, seen, under_the_root, tally, replayed in zip(
-            here, acknowledged, received, tallies, expected, strict=True
-        )
-    ]
+    here, accused = attendance(folder, digest, participants=plan.participants, rounds=plan.rounds)
+    # Nothing is learnt from a round that a relay has forgotten, and nobody counts it.
+    unopened = [number for number in deployment.forgotten if found[number - 1].tally is None]
+    replay = offline(demo, crowd, experiment, origins_of(found))
+    accounts = []
+    for number, (row, seen, one) in enumerate(zip(here, acknowledged, found, strict=True), 1):
+        lost = number in unopened
+        expected = replay.advance(np.zeros_like(row) if lost else row).tally
+        scheduled = int(row.sum()) * experiment.budget
+        accounts.append(RoundAccount(scheduled, seen, one.tally, None if lost else expected))
     return Played(
-        state=reached,
+        state=found[-1].state,
         offline=replay.state,
         accounts=accounts,
         audit=audit,
         forks=forks,
+        accused=accused,
+        unopened=unopened,
         done=Counter() if storm is None else storm.done,
         taken_over=0 if faults is None else faults.taken_over,
         disks_noticed=0 if faults is None else faults.noticed,
@@ -298,16 +330,6 @@ def _play(
         no_disk=around.no_disk,
         slowed_by=None if around.network is None else around.network.slowed_by,
     )
-
-
-def _received(deployment: Deployment, number: int, last: LastRound) -> set[bytes] | None:
-    """All digests under the root of a round, as everybody can read them; a node may just be coming up."""
-    if last.tally is None or last.received_root is None:
-        return None
-    root, place = bytes.fromhex(last.received_root), f"/v1/experiment/{deployment.digest}/received/{number}"
-    found = read_received(lambda path: deployment.patiently(lambda: deployment.public(path), path), place, root)
-    assert found is not None
-    return found
 
 
 __all__ = ["FAULTS", "ChaosPlan", "Played", "play"]

@@ -17,24 +17,26 @@ from numpy.typing import NDArray
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.web import WebFiles
-from secvm.crypto.signing import Envelope
 from secvm.estimator.fitting import Evaluator
+from secvm.estimator.round_cover import CoverOrigins
 from secvm.estimator.training import Population
 from secvm.lab.demo.crowd import Crowd, binned, made_up, sampled, who_trains
-from secvm.lab.demo.plan import TRAIN_SHARE, Plan
+from secvm.lab.demo.plan import WITNESSES, Plan
 from secvm.lab.demo.replay import Replay
+from secvm.lab.published import Published, origins_of, published
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
 from secvm.participant.state import DeviceState
-from secvm.protocol.blobs import decode_tally
-from secvm.protocol.ending import Ending
-from secvm.protocol.manifest import RoundManifest, read_relay_count
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation, HostOf, Pace
+from secvm.testing.relayed_play import Between
 
 #: A long lead: devices ask for a manifest again and again until somebody is there to answer.
 PACE = Pace(length_s=60, grace_s=8, lead_s=600, rate=40.0)
+#: With two relays it is shorter, and time goes slower: where a minute goes by while an answer is on its way, a device
+#: doubts its clock, and leaves the round out.
+COVERED_PACE = Pace(length_s=60, grace_s=8, lead_s=200, rate=10.0)
 #: Somebody who is told of the federation once it runs, before the first round.
 Disturb = Callable[[Federation], None]
 
@@ -45,7 +47,7 @@ class Outcome:
 
     state: bytes = field(repr=False)
     expected: bytes = field(repr=False)
-    #: Per round: packages that devices scheduled, saw acknowledged, and that the relay deposited.
+    #: Per round: packages that devices scheduled, saw acknowledged, and that a relay handed on.
     scheduled: list[int]
     acknowledged: list[int]
     counted: list[int]
@@ -67,11 +69,6 @@ class Outcome:
         same = self.state == self.expected and self.tallies == self.expected_tallies
         return same and self.counted == self.scheduled and not self.faults and not self.forks
 
-    @property
-    def unnoted(self) -> int:
-        """Packages that count and whose answer no device wrote down before it was killed."""
-        return sum(self.counted) - sum(self.acknowledged)
-
 
 def run_disturbed(
     folder: Path,
@@ -80,43 +77,47 @@ def run_disturbed(
     rounds: int = 4,
     seed: int = 0,
     descent: str = "swift",
+    bins: int = 60,
     epsilon: float | None = None,
     disturb: Disturb | None = None,
     wait_for_packages: bool = True,
     before_closing: Callable[[], None] | None = None,
     after_round: Callable[[], None] | None = None,
-    tokens: bool = False,
+    between: Between | None = None,
     nodes: int = 0,
     database: str | None = None,
 ) -> Outcome:
-    """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away. ``tokens``: every package needs
-    an anonymous token, which changes no tally. ``epsilon``: with cover. ``nodes`` on a ``database``: the coordinator is
-    so many processes.
+    """All rounds. Without ``wait_for_packages`` windows close on time, whoever is away. ``epsilon``: with two relays'
+    cover; ``between`` is told of each step of their rounds. ``nodes`` on a ``database``: the coordinator is so many
+    processes.
     """
-    plan = Plan(participants=participants, rounds=rounds, hosts=2, seed=seed, bins=60, descent=descent, epsilon=epsilon)
+    plan = Plan(
+        participants=participants, rounds=rounds, hosts=2, seed=seed, bins=bins, descent=descent, epsilon=epsilon
+    )
     crowd = made_up(participants, seed=seed, further=50)
     experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
     given_up: list[int] = []
     people = folder / "people.jsonl"
     crowd.write(people, range(participants))
     hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(participants)]
-    tallies, counted, state = [], [], ""
+    found: list[Published] = []
     # Longer than any process takes to come back, also on a busy machine.
     with Federation(
         folder,
         hosts=hosts,
         seed=plan.dice_seed.decode(),
-        pace=PACE,
+        pace=COVERED_PACE if plan.covered else PACE,
         patience_s=120,
-        tokens=experiment.budget if tokens else None,
         nodes=nodes,
         database=database,
+        covered=plan.covered,
+        witnesses=WITNESSES,
     ) as federation:
         federation.start_servers()
         federation.begin(plan.specification(experiment, participants))
         assert federation.document is not None
-        # With cover, the coordinator plans it, and B.
-        experiment = experiment if epsilon is None else federation.document.experiment
+        # With a guarantee, the coordinator plans cover, and B.
+        experiment = federation.document.experiment if plan.covered else experiment
         assert experiment.budget is not None
         if disturb is not None:
             disturb(federation)
@@ -127,25 +128,13 @@ def run_disturbed(
                 budget=experiment.budget,
                 wait_for_packages=wait_for_packages,
                 before_closing=before_closing,
+                between=between,
             )
             given_up.append(counts.lost)
             if after_round is not None:
                 after_round()
-            served = federation.following(number)
-            assert served is not None
-            payload = Envelope.from_bytes(served).payload
-            told = Ending.from_bytes(payload) if number == rounds else RoundManifest.from_bytes(payload)
-            state = told.state
-            assert told.last is not None
-            tally = None
-            if told.last.tally is not None:
-                tally = tally_of(federation, told.last.tally, experiment)
-            tallies.append(tally)
-            assert federation.document is not None
-            relay_count = told.last.relay_count
-            counted.append(0 if relay_count is None else read_relay_count(relay_count, federation.document).capsules)
+            found.append(published(federation, number))
         federation.clock.meanwhile = None
-        reached = federation.patiently(lambda: federation.public(f"/v1/blob/{state}"), "the last state")
         digest = federation.digest
         faults, forks = from_outside(federation)
     scheduled, acknowledged = [0] * rounds, [0] * rounds
@@ -157,13 +146,23 @@ def run_disturbed(
             scheduled[one.round_number - 1] += experiment.budget
             acknowledged[one.round_number - 1] += one.acknowledged
         device.close()
-    replay = offline(plan, crowd, experiment)
-    expected = [replay.advance(row).tally for row in here]
-    return Outcome(reached, replay.state, scheduled, acknowledged, counted, given_up, tallies, expected, faults, forks)
+    replay = offline(plan, crowd, experiment, origins_of(found))
+    return Outcome(
+        state=found[-1].state,
+        scheduled=scheduled,
+        acknowledged=acknowledged,
+        counted=[one.packages for one in found],
+        given_up=given_up,
+        tallies=[one.tally for one in found],
+        expected_tallies=[replay.advance(row).tally for row in here],
+        expected=replay.state,
+        faults=faults,
+        forks=forks,
+    )
 
 
-def offline(plan: Plan, crowd: Crowd, experiment: Experiment) -> Replay:
-    """The same people's rounds, offline."""
+def offline(plan: Plan, crowd: Crowd, experiment: Experiment, origins: CoverOrigins | None = None) -> Replay:
+    """The same people's rounds, offline; ``origins``: where two relays' cover came from."""
     binning = HashBinning(n_bins=plan.bins, salt=plan.salt)
     return Replay(
         experiment,
@@ -171,27 +170,30 @@ def offline(plan: Plan, crowd: Crowd, experiment: Experiment) -> Replay:
             rows=binned(
                 sampled(crowd.features, plan.features_per_person, dice_seed=plan.dice_seed),
                 binning,
-                one_per_bin=plan.epsilon is not None,
+                one_per_bin=plan.covered,
             ),
             labels=crowd.codes,
-            train=who_trains(plan.participants, share=TRAIN_SHARE, dice_seed=plan.dice_seed),
+            train=who_trains(plan.participants, share=plan.train_share, dice_seed=plan.dice_seed),
         ),
         dice_seed=plan.dice_seed,
         floor=plan.floor(len(crowd.labels)),
         further=Evaluator(experiment, binned(crowd.further_features, binning)),
         further_codes=crowd.further_codes,
+        origins=origins,
     )
 
 
-def attendance(folder: Path, digest: str, *, participants: int, rounds: int) -> NDArray[np.bool_]:
-    """Who took part in which round, by the devices' own history."""
-    here = np.zeros((rounds, participants), dtype=np.bool_)
+def attendance(folder: Path, digest: str, *, participants: int, rounds: int) -> tuple[NDArray[np.bool_], list[str]]:
+    """Who took part in which round, by the devices' own history; and why devices have ended their participation."""
+    here, accused = np.zeros((rounds, participants), dtype=np.bool_), list[str]()
     for number in range(participants):
         device = DeviceState(folder / "devices" / f"{number:06d}")
         for one in device.history(digest):
             here[one.round_number - 1, number] = True
+        distrust = device.trust.distrust(digest)
+        accused += [] if distrust is None else [distrust]
         device.close()
-    return here
+    return here, accused
 
 
 def from_outside(federation: Federation) -> tuple[list[str], int]:
@@ -204,9 +206,3 @@ def from_outside(federation: Federation) -> tuple[list[str], int]:
         WebFiles(federation.coordinator_url, SystemClock()), now=federation.clock.now, experiment=federation.digest
     )
     return [fault.sentence for fault in report.faults], sum(len(one["forks"]) for one in seen)
-
-
-def tally_of(federation: Federation, digest: str, experiment: Experiment) -> Tally:
-    """A published tally."""
-    blob = federation.patiently(lambda: federation.public(f"/v1/blob/{digest}"), "a tally")
-    return decode_tally(blob, digest=digest, experiment=experiment)

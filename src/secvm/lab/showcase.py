@@ -52,7 +52,6 @@ class Showcase:
             hosts=[HostOf(people, 0, participants)],
             seed=self._plan.dice_seed.decode(),
             pace=Pace(rate=_RATE),
-            floor=self._plan.floor(len(crowd.labels)),
             dashboard=True,
         )
         #: The last round that is over.

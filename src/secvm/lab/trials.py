@@ -1,9 +1,9 @@
 """Trials: every lie told many times, and as many honest histories. Who catches which, and who refuses in vain.
 
 A trial is an honest past at random, a lie at random, and a device, twice: its pure part, which reads the experiment,
-computes the salt, checks what it is served, looks at the checkpoint again and asks for receipts; and a whole one, in a
-folder, that lives up to the end of the window, and of which no capsule may leave. All is seeded: a number of a trial is
-a trial that can be had again.
+computes the salt, checks what it is served and looks at the checkpoint again; and a whole one, in a folder, that lives
+up to the end of the window, and of which no capsule may leave. All is seeded: a number of a trial is a trial that can
+be had again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ from pathlib import Path
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
-from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
+from secvm.errors import CheatingError, RemoteProtocolError
 from secvm.protocol.documents import digest_of
 from secvm.protocol.evidence import examine
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
-from secvm.protocol.receipts import decode_bits, decode_receipt
-from secvm.protocol.received import bucket_of, check_receipt
 from secvm.protocol.salt import salt_of
 from secvm.protocol.trusted_rounds import Checked, TrustedRounds
 from secvm.testing.honest_run import honest_run
 from secvm.testing.lied_to import lied_to, told_the_truth
 from secvm.testing.malicious import LIES, Lie, Scene, Told
-from secvm.testing.public_history import served_from
+from secvm.testing.public_history import lines_from, served_from
 
 #: The name under which honest runs are counted.
 HONEST = "honest"
@@ -130,10 +128,7 @@ def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
     scene, told = lie.told(dice)
     seen = judge(scene, told)
     audit = audited(lie, told)
-    if lie.after_the_round:
-        lived = lied_to(lie, Scene.drawn(dice, **lie.needs), None, folder)
-    else:
-        lived = lied_to(lie, scene, told, folder)
+    lived = lied_to(scene, told, folder)
     unharmed = lived.no_effect or (lived.caught_by is not None and lived.sent == 0)
     device = NO_EFFECT if lived.no_effect else (lived.caught_by or SENDS)
     if lie.detected and not unharmed:
@@ -179,30 +174,13 @@ def look(scene: Scene, told: Told) -> Checked | None:
         _salt(document, told)
     device = TrustedRounds(document, envelope, scene.kept)
     if told.refetched is not None:
-        device.compare(told.refetched)
+        since = device.trusted.log.frontier.size
+        device.compare(told.refetched, lines_from(told.files, since, since + device.missing_lines(told.refetched)))
         return None
     latest = told.files.get(f"/v1/experiment/{digest}/manifest/latest")
     if latest is not None:
         device.look(latest)
-    checked = device.check(served_from(told.files, digest, device), now=told.now)
-    if told.acknowledged is not None:
-        check_receipts(document, checked, told)
-    return checked
-
-
-def check_receipts(document: ExperimentDocument, checked: Checked, told: Told) -> None:
-    """That the device's own capsules are under the root that the next manifest tells."""
-    assert told.acknowledged is not None
-    assert checked.accepted is not None
-    number, digests = told.acknowledged
-    last = checked.accepted.manifest.last
-    if last is None or last.received_root is None:
-        raise MalformedMessageError("no root of received capsules was published")
-    place = f"/v1/experiment/{document.digest}/received/{number}"
-    bits = decode_bits(told.files.get(place, b""))
-    for digest in digests:
-        found = decode_receipt(told.files.get(f"{place}/{bucket_of(digest, bits)}", b""))
-        check_receipt(bytes.fromhex(last.received_root), digest, found.bucket, found.path)
+    return device.check(served_from(told.files, digest, device), now=told.now)
 
 
 def _salt(document: ExperimentDocument, told: Told) -> None:

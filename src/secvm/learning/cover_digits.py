@@ -1,6 +1,6 @@
 """The first base-2^64 digits of all that the cover's sampler compares words with: what a quick twin needs of a law.
 
-``individual/cover.py`` is the sampler, and the specification. It compares words with the digits of rationals, for as
+``cover_sampler`` is the sampler, and the specification. It compares words with the digits of rationals, for as
 long as they are equal. A word equals a first digit with chance 2^-64; who has only first digits knows every outcome but
 those, and hands the rest back. Exact integers throughout, as there.
 """
@@ -12,8 +12,6 @@ from fractions import Fraction
 from functools import lru_cache
 from math import factorial
 
-from secvm.learning.cover_noise import CoverNoise
-
 _BITS = 64
 #: A run of ones in one word is shorter than this, or the word is handed back.
 _RUNS = 64
@@ -23,7 +21,7 @@ _TABLE_BITS = 4
 
 @dataclass(frozen=True, slots=True)
 class CoverDigits:
-    """A device's share of the cover, as first digits. A chance of one takes no word and has no digit."""
+    """One law of cover, as first digits. A chance of one takes no word and has no digit."""
 
     #: Poisson(1) so many times, and each of their points stays with a chance.
     units: int
@@ -32,23 +30,16 @@ class CoverDigits:
     accept: tuple[int | None, ...]
     #: p^n … p^1, ascending.
     powers: tuple[int, ...]
-    cells: int
-    #: Only the first so many packages count.
-    cap: int
 
 
-@lru_cache(maxsize=16)
-def digits_of(noise: CoverNoise) -> CoverDigits:
-    """The digits of one device's share."""
-    mean = noise.mean_packages
+def first_digits(*, mean: Fraction, p: Fraction) -> CoverDigits:
+    """The digits of so many packages on average, in clusters of geometric sizes."""
     units = -(-mean.numerator // mean.denominator)
     return CoverDigits(
         units=units,
         stay=_digit(mean.numerator, mean.denominator * units),
         accept=tuple(_digit(1 << k, 2 * factorial(k)) for k in range(_RUNS)),
-        powers=power_digits(noise.p),
-        cells=noise.cells,
-        cap=noise.cap,
+        powers=power_digits(p),
     )
 
 

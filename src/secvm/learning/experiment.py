@@ -6,7 +6,6 @@ loss, thinning and normalisers from here, so that they cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +17,7 @@ from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.scoring import Score, score
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import common_integers, exact
-from secvm.learning.cover import COHORTS, Cover
+from secvm.learning.cover_law import COHORTS, RelayCover, check_relay_budget
 from secvm.learning.label_models import LabelModels
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
@@ -51,8 +50,8 @@ class Experiment:
     #: Class weights and the loss's factors multiply people's updates instead of counts. Offline only, for features with
     #: negative values: there a package's sign no longer tells which side it comes from.
     weighted_updates: bool = False
-    #: Cover packages, and with them a guarantee; None: plain.
-    cover: Cover | None = None
+    #: The cover that each of two relays adds, and with it a guarantee; None: plain.
+    cover: RelayCover | None = None
     #: What is done against devices that lie; None: every count is taken as it is.
     robust: Robust | None = None
 
@@ -99,7 +98,7 @@ class Experiment:
         if self.budget is not None and self.budget < 2:
             raise BadExperimentError("the budget must be at least 2: one participation package and one other")
 
-    def _check_cover(self, cover: Cover) -> None:
+    def _check_cover(self, cover: RelayCover) -> None:
         labels = len(self.labels)
         fits = (
             cover.train.cells == 2 * self.models.n_models * (self.n_bins + 1)
@@ -113,8 +112,8 @@ class Experiment:
             raise BadExperimentError("cover needs rows that packages can carry: thin swift by rho, or use pegasos")
         if self.features_per_person is None:
             raise BadExperimentError("cover needs a bound on the features per person")
-        if self.budget is not None and self.budget < cover.budget:
-            raise BadExperimentError(f"cover and a person's own units need a budget of {cover.budget}")
+        if self.budget is not None:
+            check_relay_budget(self.budget, violable=self.models.most_per_person, features=self.features_per_person)
 
     @cached_property
     def models(self) -> LabelModels:
@@ -123,10 +122,11 @@ class Experiment:
 
     @property
     def train_budget(self) -> int | None:
-        """Packages left for an update once participation is told; with cover, what the guarantee was made for."""
-        if self.cover is not None:
-            return self.cover.real_cap
-        return None if self.budget is None else self.budget - 1
+        """Packages left for an update once participation is told; None: nothing is ever cut.
+
+        With relays' cover the budget holds every unit.
+        """
+        return None if self.budget is None or self.cover is not None else self.budget - 1
 
     def start(self) -> State:
         """The state before round 1."""
@@ -143,16 +143,12 @@ class Experiment:
         """The counts without the known mean of cover, where there is cover."""
         return tally if self.cover is None else self.cover.uncovered(tally)
 
-    def train_people(self, participants: Sequence[int]) -> Fraction:
-        """How many people trained, by the counts of train participants per label; with cover, about how many."""
-        return Fraction(sum(participants)) if self.cover is None else self.cover.people(participants)
-
     def step(self, state: State, tally: Tally) -> State:
         """State t = rule(state t-1, tally): the one place where a round becomes a model."""
         check_participants(tally)
         variance = Fraction(0)
         if self.cover is not None:
-            variance = self.cover.train.variance_per_cell(self.cover.devices(tally))
+            variance = self.cover.train_variance
             tally = self.uncovered(tally)
             check_participants(tally)
         weights = self.class_weights or (Fraction(1),) * len(self.labels)
@@ -179,7 +175,7 @@ class Experiment:
         """What a round's test cells say; cover is taken off, and is part of the intervals."""
         if self.cover is None:
             return score(tally.cells)
-        return score(self.cover.uncovered(tally).cells, variance=self.cover.test_variance(tally))
+        return score(self.cover.uncovered(tally).cells, variance=self.cover.test_variance)
 
     @property
     def update_weights(self) -> tuple[tuple[int, ...], tuple[int, int]]:

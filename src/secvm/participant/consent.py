@@ -5,8 +5,9 @@ is for tests and demos, and says so in its name wherever it is used. Nothing her
 tells nothing of it: only public documents count, and what the person has decided. For one experiment they may accept
 more than their device does by itself (``Accepted``).
 
-``Consent`` is all that a person decides about this: the policy, what the device counts on (its own number of honest
-participants, never the experiment's claim of ε), and how much may be told in all experiments together (``ledger``).
+``Consent`` is all that a person decides about this: the policy, who runs what as far as they know, the chance that a
+guarantee may leave aside, and how much may be told in all experiments together (``ledger``). An experiment's own claim
+of ε is never believed.
 """
 
 from __future__ import annotations
@@ -16,20 +17,32 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from secvm.errors import BadInputError, ConsentRefusedError
-from secvm.participant.sealing import CAPSULE_BYTES
+from secvm.participant.sealing import capsule_bytes
 from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.privacy.guarantee import delta_at
 from secvm.privacy.label_leakage import d_squared_of
-from secvm.privacy.statement import Assumption, PrivacyStatement, state
+from secvm.privacy.relayed_statement import RelayedAssumption, RelayedStatement, state_relayed
+from secvm.privacy.statement import PrivacyStatement, state
+from secvm.privacy.statement_text import CHOSEN_WEIGHTS
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.stating import terms_of
+from secvm.protocol.relays.label import OUTER_BYTES
+from secvm.protocol.stating import relayed_terms_of, terms_of
 
-#: The AUC above which a device refuses, and the ε.
-MOST_AUC, MOST_EPSILON = 0.55, 4.0
+#: What a policy looks at.
+Statement = PrivacyStatement | RelayedStatement
+
+#: The AUC above which a device refuses an experiment without a guarantee, and the ε. 0.5 refuses all of them: the law
+#: that gives an experiment its AUC is one of honest weights, and bounds no coordinator that chooses them.
+MOST_AUC, MOST_EPSILON = 0.5, 4.0
 #: A guarantee was made for a number of rounds; nobody plans with more.
 MOST_ROUNDS = 1000
-#: A round of fewer hides nobody.
-LEAST_FLOOR = 20
-#: δ of everything that a device ever tells under a guarantee; each experiment has ``Assumption.delta`` of it.
+#: The AUC of everything that a device ever tells without a guarantee, where its person lets it join such experiments.
+TOTAL_AUC = 0.55
+#: Of a δ: documents are planned with the same accountant, on another machine.
+_ROUNDING = 1e-9
+#: δ of one experiment's guarantee.
+DELTA = 1e-6
+#: δ of everything that a device ever tells under a guarantee; each experiment has ``Consent.delta`` of it.
 TOTAL_DELTA = 1e-5
 
 
@@ -54,55 +67,62 @@ NOTHING = Accepted()
 class ConsentPolicy(Protocol):
     """Looks at what an experiment tells about a person."""
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
         """Return, or raise ``ConsentRefusedError`` with one sentence and what the person can do."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MostLeakage:
-    """Without a formal guarantee: who knows a person's features may tell the label with at most this AUC."""
+    """Without a formal guarantee: the largest AUC with which whoever knows a person's features and reads an
+    honest run's tallies may tell the label. 0.5 refuses every such experiment.
+    """
 
     auc: float = MOST_AUC
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
         limit = max(self.auc, accepted.auc or 0.0)
-        if statement.formal or limit >= 1:
+        if (isinstance(statement, RelayedStatement) and statement.formal) or limit >= 1:
             return
         if statement.leak is None:
             raise ConsentRefusedError(
                 "this experiment has no formal guarantee, and for a label that is a number nobody knows the risk",
                 next_step=_how("--accept-leakage", "auc", "1"),
             )
-        if statement.leak.auc > limit:
-            needed = _rounded_up(statement.leak.auc, 1000)
-            raise ConsentRefusedError(
-                "this experiment has no formal guarantee, and would let whoever knows your features tell your label"
-                f" with an AUC of {needed:.3f}; this device agrees to {limit:g} at most",
-                next_step=_how("--accept-leakage", "auc", f"{needed:.3f}"),
-            )
+        if statement.leak.auc <= limit:
+            return
+        needed = _rounded_up(statement.leak.auc, 1000)
+        own = f"to {limit:g} of the second at most" if limit > MOST_AUC else "to neither by itself"
+        raise ConsentRefusedError(
+            f"this experiment has no formal guarantee: {CHOSEN_WEIGHTS}, and whoever knows your features and reads the"
+            f" tallies, with one of {needed:.3f}; this device agrees {own}",
+            next_step=_how("--accept-leakage", "auc", f"{needed:.3f}"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class MostEpsilon:
-    """With a formal guarantee: ε over all rounds, by what this device counts on, may be at most this."""
+    """With a formal guarantee: ε over all rounds may be at most this."""
 
     epsilon: float = MOST_EPSILON
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
-        own, limit = statement.own, max(self.epsilon, accepted.epsilon or 0.0)
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
+        own = statement.own if isinstance(statement, RelayedStatement) else None
+        limit = max(self.epsilon, accepted.epsilon or 0.0)
         if own is None or own.epsilon <= limit:
             return
         if math.isinf(own.epsilon):
             raise ConsentRefusedError(
-                f"this experiment guarantees nothing if only {own.honest:,} devices are honest, as this device assumes",
-                next_step="What it assumes: honest_share and participants under [consent] in the settings.",
+                "this experiment guarantees nothing: the noise of one relay is not enough",
+                next_step="Its operator has to plan it with more noise; nothing on this device helps.",
             )
         needed = _rounded_up(own.epsilon, 100)
         raise ConsentRefusedError(
-            f"this experiment's guarantee is ε = {needed:.2f} if {own.honest:,} devices are honest, as this device"
-            f" assumes; it agrees to {limit:g} at most",
-            next_step=_how("--accept-epsilon", "epsilon", f"{needed:.2f}"),
+            f"this experiment's guarantee is ε = {needed:.2f} if one of its two relays is honest; this device agrees to"
+            f" {limit:g} at most",
+            next_step=_how(
+                "--accept-epsilon", "epsilon", f"{needed:.2f}", total=f"{_rounded_up(own.charged, 100):.2f}"
+            ),
         )
 
 
@@ -112,26 +132,11 @@ class MostRounds:
 
     rounds: int = MOST_ROUNDS
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:  # noqa: ARG002
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:  # noqa: ARG002
         if statement.terms.rounds > self.rounds:
             raise ConsentRefusedError(
                 f"this experiment has {statement.terms.rounds} rounds, and this device agrees to {self.rounds} at most",
                 next_step="The limit is most_rounds under [consent] in the settings.",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class LeastFloor:
-    """No experiment whose rounds count with fewer people than this."""
-
-    floor: int = LEAST_FLOOR
-
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:  # noqa: ARG002
-        if statement.terms.floor < self.floor:
-            raise ConsentRefusedError(
-                f"a round of this experiment counts with {statement.terms.floor} people, and this device wants"
-                f" {self.floor} at least",
-                next_step="The limit is least_floor under [consent] in the settings.",
             )
 
 
@@ -141,7 +146,7 @@ class AllOf:
 
     policies: tuple[ConsentPolicy, ...]
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
         for policy in self.policies:
             policy.check(statement, accepted)
 
@@ -152,7 +157,7 @@ class AnyOf:
 
     policies: tuple[ConsentPolicy, ...]
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
         refusal = ConsentRefusedError("no policy of this device agrees to anything")
         for policy in self.policies:
             try:
@@ -168,14 +173,14 @@ class AnyOf:
 class UnsafeAcceptAnything:
     """Agrees to everything, whatever it tells. For made-up people in tests and demos."""
 
-    def check(self, statement: PrivacyStatement, accepted: Accepted = NOTHING) -> None:
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
         pass
 
 
-def needed_for(statement: PrivacyStatement) -> Accepted | None:
+def needed_for(statement: Statement) -> Accepted | None:
     """What the person would have to accept for this experiment; None: no number helps."""
-    if statement.own is not None:
-        own = statement.own.epsilon
+    if isinstance(statement, RelayedStatement) and statement.own is not None:
+        own = statement.own.charged
         return None if math.isinf(own) else Accepted(epsilon=_rounded_up(own, 100))
     return Accepted(auc=1.0 if statement.leak is None else _rounded_up(statement.leak.auc, 1000))
 
@@ -190,21 +195,20 @@ def default_policy(
     auc: float = MOST_AUC,
     epsilon: float = MOST_EPSILON,
     rounds: int = MOST_ROUNDS,
-    floor: int = LEAST_FLOOR,
 ) -> ConsentPolicy:
     """What protects a person who has decided nothing."""
-    return AllOf((MostRounds(rounds), LeastFloor(floor), MostLeakage(auc), MostEpsilon(epsilon)))
+    return AllOf((MostRounds(rounds), MostLeakage(auc), MostEpsilon(epsilon)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """How much a device may tell in its life, in all experiments together."""
 
-    #: Under formal guarantees: the sum of ε, and of δ.
+    #: Under formal guarantees: the sum of ε, each that of another label (``ledger``), and of δ.
     epsilon: float = MOST_EPSILON
     delta: float = TOTAL_DELTA
     #: Without: the AUC that Σ d'² comes to.
-    auc: float = MOST_AUC
+    auc: float = TOTAL_AUC
 
     @property
     def d_squared(self) -> float:
@@ -221,8 +225,13 @@ class Consent:
     """All that a person has decided about what is told of them."""
 
     policy: ConsentPolicy = field(default_factory=default_policy)
-    assumption: Assumption = field(default_factory=Assumption)
+    #: The chance that each experiment's guarantee may leave aside.
+    delta: float = DELTA
     budget: Budget = field(default_factory=Budget)
+    #: Who runs the coordinators; None: the person has not said.
+    coordinator: str | None = None
+    #: That one relay is enough, where the coordinator's operator runs the other.
+    one_relay: bool = False
 
     @classmethod
     def unsafe_accept_anything(cls) -> Consent:
@@ -233,20 +242,50 @@ class Consent:
     def unsafe(self) -> bool:
         return isinstance(self.policy, UnsafeAcceptAnything)
 
-    def statement(self, document: ExperimentDocument, *, curve: bool = False) -> PrivacyStatement:
-        """What this experiment tells about a person, by what this device counts on."""
-        each = CAPSULE_BYTES + OVERHEAD_BYTES
-        return state(terms_of(document), self.assumption, bytes_per_package=each, curve=curve)
+    def statement(self, document: ExperimentDocument, *, curve: bool = False) -> Statement:
+        """What this experiment tells about a person."""
+        if document.experiment.cover is not None:
+            return self.relayed_statement(document, curve=curve)
+        each = capsule_bytes(document.kem) + OVERHEAD_BYTES
+        return state(terms_of(document), bytes_per_package=each)
+
+    def relayed_statement(self, document: ExperimentDocument, *, curve: bool = False) -> RelayedStatement:
+        """The same about an experiment with two relays."""
+        assumption = RelayedAssumption(delta=self.delta, one_relay=self.one_relay)
+        terms = relayed_terms_of(document, coordinator=self.coordinator)
+        return state_relayed(terms, assumption, bytes_per_package=OUTER_BYTES, curve=curve)
 
     def check(self, document: ExperimentDocument, accepted: Accepted = NOTHING) -> None:
         """Return if this device agrees to the experiment; else raise ``ConsentRefusedError``."""
-        if not self.unsafe:
-            self.policy.check(self.statement(document), accepted)
+        if self.unsafe:
+            return
+        statement = self.statement(document)
+        if isinstance(statement, RelayedStatement):
+            check_kept(statement)
+        self.policy.check(statement, accepted)
 
 
-def _how(option: str, what: str, needed: str) -> str:
+def check_kept(statement: RelayedStatement) -> None:
+    """Raise ``ConsentRefusedError`` where relays' cover is no guarantee, or is worth less than the document says."""
+    if statement.why_no_guarantee is not None or statement.planned is None:
+        raise ConsentRefusedError(
+            f"this experiment has no guarantee: {statement.why_no_guarantee}",
+            next_step="Who runs what is under [trust] in the settings.",
+        )
+    claimed, mechanism = statement.terms.claimed, statement.terms.mechanism
+    epsilon, delta = float(claimed.epsilon), float(claimed.delta)
+    # δ at the claimed ε decides: a search for the smallest ε may step over the one that was planned.
+    if mechanism is None or delta_at(mechanism, epsilon) > delta * (1 + _ROUNDING):
+        raise ConsentRefusedError(
+            f"this experiment claims {claimed}, and its noise is worth less: ε = {statement.planned.epsilon:.3g} at"
+            " that δ",
+            next_step="Its operator has to plan it with more noise; nothing on this device helps.",
+        )
+
+
+def _how(option: str, what: str, needed: str, *, total: str | None = None) -> str:
     # Both settings: with the first alone the device would join, and its life's budget would refuse every round.
     return (
         f"Who wants to take part all the same joins with {option} {needed} (this experiment only), or puts"
-        f" most_{what} = {needed} and a total_{what} of as much or more under [consent] in the settings."
+        f" most_{what} = {needed} and a total_{what} of {total or needed} or more under [consent] in the settings."
     )

@@ -16,6 +16,7 @@ from secvm.errors import BadInputError, LocalProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.consent import NOTHING, Accepted, Consent
 from secvm.participant.dice import DiceFor
+from secvm.participant.evidence import convicts
 from secvm.participant.joining import pin_person
 from secvm.participant.ledger import check_room
 from secvm.participant.state import DeviceState, Status
@@ -64,6 +65,9 @@ def check_way(document: ExperimentDocument, transport: Transport, *, only_tests:
     transport.check(document)
     if only_tests and not document.test:
         raise LocalProtocolError("with a clock for tests, only experiments that are marked as a test can be joined")
+    if document.test and not only_tests and document.experiment.cover is not None:
+        # Relays that were started for tests draw noise that everybody knows, and serve such experiments alone.
+        raise LocalProtocolError("this experiment is marked as a test: its relays' noise may be known to everybody")
 
 
 def decline(state: DeviceState, digest: str, envelope: bytes) -> None:
@@ -79,7 +83,7 @@ def pause(state: DeviceState, digest: str) -> None:
 def resume(state: DeviceState, digest: str) -> bool:
     """Go on; whether it does: a device that holds evidence against the server sends nothing all the same."""
     state.set_status(digest, Status.JOINED)
-    return not state.evidence(digest)
+    return not convicts(state, digest)
 
 
 def forget(state: DeviceState, digest: str, open_vault: Callable[[], Vault]) -> None:

@@ -5,30 +5,22 @@ Asked before every round, with nothing of the person at hand: only documents, co
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from secvm.crypto.ristretto255 import ELEMENT_BYTES
+from secvm.crypto.kem import public_key_bytes
 from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.errors import ConsentRefusedError
-from secvm.participant.consent import Consent
-from secvm.participant.ledger import entries, spend
-from secvm.participant.sealing import CAPSULE_BYTES
+from secvm.participant.sealing import capsule_bytes
 from secvm.participant.surroundings import Now, Surroundings
 from secvm.participant.traffic import Traffic
-from secvm.participant.transport import OVERHEAD_BYTES, RelayTerms
-from secvm.privacy.statement import SHUFFLER
+from secvm.participant.transport import OVERHEAD_BYTES
 from secvm.protocol.experiment_document import ExperimentDocument, Windows
-from secvm.protocol.manifest import RoundManifest, read_relay_count
-from secvm.protocol.stating import terms_of
-
-#: Many devices of one process want the same numbers: one computes, the others find them.
-_ONE_AT_A_TIME = threading.Lock()
+from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.relays.label import OUTER_BYTES
 
 
-async def agree(around: Surroundings, document: ExperimentDocument, manifest: RoundManifest, now: Now) -> None:
+def agree(around: Surroundings, document: ExperimentDocument, manifest: RoundManifest, now: Now) -> None:
     """Return if this device may take part in the round, as far as can be said before it is entered in the ledger.
 
     Raises
@@ -36,64 +28,22 @@ async def agree(around: Surroundings, document: ExperimentDocument, manifest: Ro
     ConsentRefusedError
         Why not, in one sentence.
     """
-    consent, ledger = around.consent, around.state.ledger
-    why = why_not(document, manifest, around.traffic, now()) or too_few(document, manifest, consent)
-    if why is None and not consent.unsafe and document.experiment.cover is not None:
-        why = promises_too_little(document, manifest, consent, await around.transport.relay_terms(document.relays[0]))
+    why = (
+        # Asked again, because the settings may be others than when the person joined.
+        around.policy.unknown_relay(document) or why_not(document, manifest, around.traffic, now())
+    )
     if why is not None:
         raise ConsentRefusedError(why)
-    if consent.unsafe:
-        return
-    accepted, told = ledger.accepted(document.digest), entries(around.state, also=document.digest)
-
-    def think() -> None:
-        with _ONE_AT_A_TIME:
-            consent.check(document, accepted)
-            # Looked at again when the round is entered; by then the numbers are there.
-            spend(told, consent)
-
-    # A guarantee's numbers take seconds, in which capsules of other experiments may be due.
-    await asyncio.to_thread(think) if document.experiment.cover is not None else think()
-
-
-def promises_too_little(
-    document: ExperimentDocument, manifest: RoundManifest, consent: Consent, terms: RelayTerms | None
-) -> str | None:
-    """Why not: the relay would hand on a round of fewer devices than the guarantee was reckoned with, or in parts.
-
-    An experiment can plan with any number of participants. Who keeps it to that is the relay, which is believed anyway.
-    And a manifest can have any window. Where the relay deposits in the middle of one, most of the others' cover is in
-    another batch, or in none, while all packages of a device that began late (weights that were kept from it) are in
-    the last one.
-    """
-    if terms is None:
-        return "the relay does not say in which mode it works and how many devices a round needs"
-    if terms.mode != SHUFFLER or terms.floor is None:
-        return f"the relay works in mode {ascii(terms.mode)[:40]}, and a guarantee needs mode round"
-    if terms.deposits is None:
-        return "the relay works in mode 'round', and it does not say when it deposits"
-    if not terms.deposits.together(manifest.window):
-        return "the relay would hand on the packages of the round's window in parts, and a guarantee needs all at once"
-    wanted = consent.assumption.counted(terms_of(document).planned_participants)
-    if terms.floor >= wanted:
-        return None
-    return f"the relay hands on rounds of {terms.floor} devices or more, and the guarantee needs {wanted} in each"
-
-
-def too_few(document: ExperimentDocument, manifest: RoundManifest, consent: Consent) -> str | None:
-    """Why not: the relay has signed that fewer devices were there than a guarantee needs, as this one reckons."""
-    last = manifest.last
-    if consent.unsafe or document.experiment.cover is None or last is None or last.relay_count is None:
-        return None
-    clients = read_relay_count(last.relay_count, document).clients
-    wanted = consent.assumption.counted(terms_of(document).planned_participants)
-    if clients >= wanted:
-        return None
-    return f"the relay counted {clients} devices in the last round, and the guarantee needs {wanted} in each"
+    around.consent.check(document, around.state.ledger.accepted(document.digest))
 
 
 def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traffic, now: int) -> str | None:
     """In one sentence; None: it takes part."""
+    if public_key_bytes(document.kem) is None:
+        return (
+            f"the experiment's gateway has keys of KEM {document.kem:#06x}, which the cryptography package of this"
+            " machine lacks; a newer one has it"
+        )
     if not opens_in_hours(document.windows, manifest.opens_at):
         return "the window opens outside the experiment's hours of the day"
     if not traffic.allows(bytes_of_a_round(document), now):
@@ -103,11 +53,11 @@ def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traf
 
 def bytes_of_a_round(document: ExperimentDocument) -> int:
     """What sending all packages of a round takes, cover and nulls included: estimated, and the same for everybody."""
-    needed = document.budget * (CAPSULE_BYTES + OVERHEAD_BYTES)
-    if document.tokens is not None:
-        # Each is asked for by an element, given by another, and travels in a capsule.
-        needed += document.budget * (2 * ELEMENT_BYTES + TOKEN_BYTES) + OVERHEAD_BYTES
-    return needed
+    if document.experiment.cover is not None:
+        # Asked for by an element, given by another, and in the request.
+        token = 3 * TOKEN_BYTES + OVERHEAD_BYTES if document.tokens else 0
+        return document.budget * OUTER_BYTES + OVERHEAD_BYTES + token
+    return document.budget * (capsule_bytes(document.kem) + OVERHEAD_BYTES)
 
 
 def opens_in_hours(windows: Windows, opens_at: int) -> bool:

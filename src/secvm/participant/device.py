@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant import deciding
 from secvm.participant.consent import NOTHING, Accepted, Consent
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
-from secvm.participant.membership import Due, Membership
 from secvm.participant.models import ModelShelf
+from secvm.participant.plain.membership import Membership
+from secvm.participant.plain.turns import Due
+from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.shared_checks import SharedChecks
 from secvm.participant.state import DeviceState, Record, Status
@@ -28,6 +31,7 @@ from secvm.participant.traffic import Traffic
 from secvm.participant.transport import OVERHEAD_BYTES, Transport, relay_for
 from secvm.participant.vault import Vault
 from secvm.protocol.experiment_document import read_published
+from secvm.protocol.relays.session_events import SendRequest
 from secvm.protocol.session_memory import NEVER
 
 #: About a hundred rounds of a hundred packages.
@@ -54,13 +58,21 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Submit:
+    """Send a round's request to the entry relay of an experiment with two relays."""
+
+    membership: RelayedMembership
+    due: SendRequest
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """Fetch or compute for one experiment."""
 
-    membership: Membership
+    membership: Membership | RelayedMembership
 
 
-Job = Send | Work
+Job = Send | Submit | Work
 
 
 class Device:
@@ -76,6 +88,7 @@ class Device:
         dice_for: DiceFor | None = None,
         shelf: ModelShelf | None = None,
         checks: SharedChecks | None = None,
+        sealer: BulkSealer | None = None,
         policy: TrustPolicy | None = None,
         consent: Consent | None = None,
         limits: Limits | None = None,
@@ -83,6 +96,8 @@ class Device:
     ) -> None:
         self.state = state
         self.memberships: dict[str, Membership] = {}
+        #: Of experiments with two relays.
+        self.relayed: dict[str, RelayedMembership] = {}
         self._transport = transport
         self._now = now
         self._dice_for = dice_for or safe_dice(random_bytes)
@@ -102,6 +117,7 @@ class Device:
             words=system_words(random_bytes),
             seal=gateway_seal(random_bytes),
             random_bytes=random_bytes,
+            sealer=sealer or BulkSealer(),
         )
         self._under_way = 0
         self._look()
@@ -145,9 +161,13 @@ class Device:
     @property
     def wake_at(self) -> int:
         """When there is something to do next, if nothing happens before; 0: at once."""
-        if self._under_way < self._limits.parallel_sends and any(one.has_due for one in self.memberships.values()):
+        if self._under_way < self._limits.parallel_sends and any(one.has_due for one in self.everything()):
             return 0
-        return min((membership.wake_at for membership in self.memberships.values()), default=NEVER)
+        return min((membership.wake_at for membership in self.everything()), default=NEVER)
+
+    def everything(self) -> list[Membership | RelayedMembership]:
+        """All experiments that it takes part in."""
+        return [*self.memberships.values(), *self.relayed.values()]
 
     def wake(self) -> list[Job]:
         """What is to be done now. Each job wants ``carry_out``, once."""
@@ -160,6 +180,14 @@ class Device:
             while self._under_way < self._limits.parallel_sends and (due := membership.next_send(now)) is not None:
                 self._under_way += 1
                 jobs.append(Send(membership, due))
+        for relayed in list(self.relayed.values()):
+            relayed.tick(now)
+            if relayed.wants_work(now):
+                relayed.begin_work()
+                jobs.append(Work(relayed))
+            while self._under_way < self._limits.parallel_sends and (request := relayed.next_send()) is not None:
+                self._under_way += 1
+                jobs.append(Submit(relayed, request))
         return jobs
 
     async def carry_out(self, job: Job) -> None:
@@ -170,6 +198,9 @@ class Device:
             await job.membership.work(self._now)
             return
         try:
+            if isinstance(job, Submit):
+                await job.membership.send(job.due, self._now)
+                return
             if not job.membership.may_send(job.due, self._now()):
                 return
             relay = relay_for(job.due.capsule, job.membership.document.relays)
@@ -186,7 +217,7 @@ class Device:
 
     def flush(self, *, durable: bool = False) -> None:
         """Write what has changed since the last time, in one transaction."""
-        unwritten = [membership for membership in self.memberships.values() if membership.unwritten]
+        unwritten = [membership for membership in self.everything() if membership.unwritten]
         if unwritten or self._traffic.unwritten:
             with self.state.writing(durable=durable):
                 for membership in unwritten:
@@ -202,12 +233,15 @@ class Device:
     def _look(self) -> None:
         now = self._now()
         records = {record.digest: record for record in self.state.records()}
-        for digest in list(self.memberships):
+        known: dict[str, Membership | RelayedMembership] = {**self.memberships, **self.relayed}
+        for digest, membership in known.items():
             if records[digest].status not in (Status.JOINED, Status.PAUSED):
-                self.memberships.pop(digest).leave()
+                membership.leave()
+                self.memberships.pop(digest, None)
+                self.relayed.pop(digest, None)
         for digest, record in records.items():
-            if digest in self.memberships:
-                self.memberships[digest].set_status(record.status, now)
+            if digest in self.memberships or digest in self.relayed:
+                known[digest].set_status(record.status, now)
             elif record.status in (Status.JOINED, Status.PAUSED):
                 self._take_up(record, now)
 
@@ -215,4 +249,7 @@ class Device:
         document = read_published(record.envelope, digest=record.digest)
         deciding.check_way(document, self._transport, only_tests=self._only_tests)
         dice = self._dice_for(document)
+        if document.experiment.cover is not None:
+            self.relayed[record.digest] = RelayedMembership(self._around, record, document, dice, now=now)
+            return
         self.memberships[record.digest] = Membership(self._around, record, document, dice, now=now)

@@ -2,7 +2,7 @@
 
 Locked are the vault (features and labels), the label and vector that were pinned when the person joined, and the
 relay's credential. Not locked are that this device takes part and in what, its counts, its ledger, sealed capsules that
-wait, seeds of tokens until they are used, the few receipts that are looked for, and models, which are public.
+wait, seeds of tokens until they are used, canaries that are looked for, and models, which are public.
 
 ``device.key`` in the device's folder holds 32 random bytes under the passphrase; everything else is locked with them.
 So another passphrase changes one small file. Where ``device.key`` is, the device is locked: what is still plain there

@@ -12,6 +12,7 @@ from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.participant.state import DeviceState, Record
 from secvm.protocol.events import Abstain, Reason
 from secvm.protocol.evidence import Evidence, Kind, examine
+from secvm.protocol.relays.missing_canary import BEGINS, examine_canary
 
 WATERMARK = (
     "A server can put a mark into what it serves to one device: other signatures, another order. Whoever reads the file"
@@ -49,11 +50,23 @@ def as_file(abstain: Abstain, experiment: bytes) -> Abstain:
     return replace(abstain, evidence=(file,))
 
 
+def convicts(state: DeviceState, digest: str) -> bool:
+    """Whether this device holds evidence against the coordinator or its log: then it sends nothing more, for good.
+
+    That a relay left a canary out is for the person to weigh: who resumes goes on.
+    """
+    return any(not data.startswith(BEGINS) for data in state.evidence(digest))
+
+
 def evidence_of(state: DeviceState, records: list[Record]) -> list[Held]:
     """All evidence of these experiments that verifies."""
     found = []
     for record in records:
         for data in state.evidence(record.digest):
+            if data.startswith(BEGINS):
+                held = _of_canary(data)
+                found += [] if held is None else [held]
+                continue
             try:
                 finding = examine(data)
             except RemoteProtocolError:
@@ -61,6 +74,15 @@ def evidence_of(state: DeviceState, records: list[Record]) -> list[Held]:
                 continue
             found.append(Held(finding.experiment, finding.title, finding.sentence, finding.kind.value, data))
     return found
+
+
+def _of_canary(data: bytes) -> Held | None:
+    try:
+        finding = examine_canary(data)
+    except RemoteProtocolError:
+        return None
+    document = finding.document
+    return Held(document.digest, document.title, finding.sentence, "missing-canary", data)
 
 
 def choose_one(held: list[Held], number: int | None) -> Held:

@@ -29,7 +29,7 @@ PARALLEL_JOBS = 256
 _DRAIN_S = 5.0
 #: After so many askings in a row that brought no manifest the log says so.
 _UNANSWERED = 5
-_COUNTED = ("devices", "ended", "abstaining", "distrusting", "waiting", "acknowledged", "lost")
+_COUNTED = ("devices", "ended", "abstaining", "distrusting", "waiting", "acknowledged", "lost", "canaries")
 _COUNTED_PER_ROUND = ("joined", "done", "waiting", "acknowledged", "lost")
 
 
@@ -82,10 +82,13 @@ class Host:
             raise self._fault
 
     def status(self) -> dict[str, Any]:
-        """Counts, by experiment: who takes part, and per round who joined and what is still waiting."""
+        """Counts, by experiment: who takes part, canaries that are still to be looked for, and per round who joined and
+        what is still waiting.
+        """
         found: dict[str, Any] = {}
         for device in self._devices:
-            for digest, membership in device.memberships.items():
+            for membership in device.everything():
+                digest = membership.document.digest
                 one = found.setdefault(digest, {**dict.fromkeys(_COUNTED, 0), "rounds": {}})
                 one["devices"] += 1
                 one["ended"] += membership.ended
@@ -98,6 +101,8 @@ class Host:
                     for name in ("waiting", "acknowledged", "lost"):
                         row[name] += getattr(counts, name)
                         one[name] += getattr(counts, name)
+            for digest, relayed in device.relayed.items():
+                found[digest]["canaries"] += relayed.canaries
         return found
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,7 +185,7 @@ class Host:
 
     def _tell_of_manifests(self) -> None:
         """Once when none can be had, once when that is over: nobody would see otherwise that a relay is away."""
-        failed = max((one.unanswered for device in self._devices for one in device.memberships.values()), default=0)
+        failed = max((one.unanswered for device in self._devices for one in device.everything()), default=0)
         if (failed >= _UNANSWERED) != self._unanswered and (failed == 0 or not self._unanswered):
             self._unanswered = not self._unanswered
             if self._log is not None:

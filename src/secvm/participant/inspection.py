@@ -10,6 +10,7 @@ cover, its guarantee is stated instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
@@ -17,16 +18,20 @@ from typing import Any
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
-from secvm.participant.consent import Consent
+from secvm.participant.consent import Consent, Statement
 from secvm.participant.declining import bytes_of_a_round
+from secvm.participant.relayed.telling import claim, leaves
 from secvm.participant.sealing import gateway_seal
 from secvm.participant.state import DeviceState, Record, Status
+from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.trust_report import trust_report
 from secvm.privacy.label_leakage import auc_of
-from secvm.privacy.statement import PrivacyStatement
+from secvm.privacy.relayed_statement import RelayedStatement
 from secvm.privacy.statement_text import words
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.relays.session import RelayedSession
+from secvm.protocol.relays.session_memory import Phase
+from secvm.protocol.schedule import Window
 from secvm.protocol.session import ParticipantSession
 
 NO_GUARANTEE = (
@@ -38,28 +43,22 @@ CANNOT_BE_TAKEN_BACK = "What was told stays told, and the ledger keeps it."
 
 
 def inspect(
-    state: DeviceState, *, now: int, consent: Consent | None = None, records: Iterable[Record] | None = None
+    state: DeviceState,
+    *,
+    now: int,
+    consent: Consent | None = None,
+    policy: TrustPolicy | None = None,
+    records: Iterable[Record] | None = None,
 ) -> dict[str, Any]:
     """Everything about every experiment that the device knows, or about these, as values."""
-    agreed = consent or Consent()
+    agreed, trusts = consent or Consent(), policy or TrustPolicy()
     looked_at = state.records() if records is None else records
-    return {record.digest: _inspect_one(state, record, now, agreed) for record in looked_at}
+    return {record.digest: _inspect_one(state, record, now, agreed, trusts) for record in looked_at}
 
 
 def guarantee(document: ExperimentDocument) -> str:
-    """What is promised about the packages themselves, in words: nothing, or what the experiment's cover is made for."""
-    terms, cover = document.privacy, document.experiment.cover
-    if terms is None or cover is None:
-        return NO_GUARANTEE
-    return (
-        f"Every device adds cover: about {float(cover.mean_packages):.0f} packages a round that name random bins and"
-        f" labels, and hide which are yours; of your own at most {cover.real_cap + 1} are sent. The experiment claims a"
-        f" formal guarantee for all its {document.rounds} rounds together: epsilon {float(terms.epsilon):g} at delta"
-        f" {float(terms.delta):.1g}, whatever the coordinator does and whatever anybody knows. It assumes that in every"
-        f" round {terms.honest} or more devices are honest and deliver (planned: {float(terms.gamma):.0%} of"
-        f" {terms.participants}), and that the relay shuffles, delivers, and does not work together with the"
-        " coordinator. With fewer honest devices it is worth less, or nothing. From epsilon 8 on it protects nobody."
-    )
+    """What is promised about the packages themselves, in words: nothing, or what two relays' cover is made for."""
+    return NO_GUARANTEE if document.experiment.cover is None else claim(document)
 
 
 def leakage(document: ExperimentDocument, participants: Sequence[float], *, keep: float) -> dict[str, float] | None:
@@ -81,8 +80,16 @@ def leakage_at_floor(document: ExperimentDocument, *, keep: float) -> dict[str, 
     return leakage(document, [document.floor / labels] * labels, keep=keep)
 
 
-def what_leaves(document: ExperimentDocument, statement: PrivacyStatement | None = None) -> list[str]:
-    """In sentences: what taking part means, and what it tells, by default assumptions unless a statement says."""
+def what_leaves(
+    document: ExperimentDocument, statement: Statement | None = None, policy: TrustPolicy | None = None
+) -> list[str]:
+    """In sentences: what taking part means, and what it tells, by default assumptions unless a statement says.
+
+    ``policy`` knows who runs the relays, as far as the person has said.
+    """
+    statement = statement or Consent().statement(document)
+    if isinstance(statement, RelayedStatement):
+        return leaves(document, statement, policy or TrustPolicy())
     windows, experiment = document.windows, document.experiment
     sample = experiment.features_per_person
     looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
@@ -99,26 +106,18 @@ def what_leaves(document: ExperimentDocument, statement: PrivacyStatement | None
             " a sign), else it tests (a package names your label and the predicted one). The rest say nothing."
         ),
         (
-            "A relay knows that you take part, and not what you send. The coordinator knows what was sent, and not"
-            " by whom. If both work together, this does not hold."
+            f"{_relays(document, policy or TrustPolicy())} that you take part, and not what you send. The coordinator"
+            " knows what was sent, and not by whom. If both work together, this does not hold."
         ),
-        *_of_tokens(document),
-        # What is claimed stands beside what this device computes.
-        *([] if experiment.cover is None else [guarantee(document)]),
-        *words(statement or Consent().statement(document)),
+        *words(statement),
     ]
 
 
-def _of_tokens(document: ExperimentDocument) -> list[str]:
-    if document.tokens is None:
-        return []
-    return [
-        (
-            f"Before every round your device asks {document.tokens.issuer} for {document.budget} anonymous tokens, and"
-            " puts one beside each package. The issuer learns that you take part; nobody can tell later which tokens"
-            " were yours."
-        )
-    ]
+def _relays(document: ExperimentDocument, policy: TrustPolicy) -> str:
+    if not document.relays:
+        return "A relay knows"
+    several = len(document.relays) > 1
+    return f"The relay{'s' * several} {policy.relays_in_words(document)} know{'s' * (not several)}"
 
 
 def as_text(found: dict[str, Any]) -> str:
@@ -151,11 +150,11 @@ _MEANS = {
 _OVER = "the experiment is over. Nothing more is fetched or sent."
 
 
-def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent) -> dict[str, Any]:
+def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent, policy: TrustPolicy) -> dict[str, Any]:
     document = read_published(record.envelope, digest=record.digest)
     statement = consent.statement(document)
-    session = _session(state, record, document)
-    accepted = None if session is None else session.accepted
+    relayed = document.experiment.cover is not None
+    standing = _relayed_standing(state, record, document) if relayed else _standing(state, record, document)
     rounds = {
         one.round_number: {
             "round": one.round_number,
@@ -165,12 +164,10 @@ def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent)
         }
         for one in state.history(record.digest)
     }
-    waiting = 0
-    if session is not None and accepted is not None and session.progress.waiting:
-        waiting = session.progress.waiting
-        running = rounds.get(accepted.manifest.round_number)
-        if running is not None:
-            running.update(acknowledged=session.progress.acknowledged, lost=session.progress.lost)
+    waiting = standing.waiting
+    running = rounds.get(standing.round_number) if waiting else None
+    if running is not None:
+        running.update(acknowledged=standing.acknowledged, lost=standing.lost)
     acknowledged = sum(one["acknowledged"] for one in rounds.values())
     lost = sum(one["lost"] for one in rounds.values())
     told = [
@@ -180,24 +177,26 @@ def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent)
         ),
         _waiting(waiting, record.status),
     ]
-    newest = None if accepted is None else accepted.manifest
+    newest = None if standing.window is None else standing
     if record.status is Status.JOINED and record.ending is None:
         told.append(_newest(newest, now))
     if record.cohort is not None:
         told.append(f"Your device was drawn to {record.cohort.name.lower()}, once and for all rounds.")
     over = record.ending is not None and record.status in (Status.JOINED, Status.PAUSED)
     keep = _keep(document, record.person)
-    risk, numbers = _risk(
-        document, accepted.manifest.last.participants if accepted and accepted.manifest.last else (), record, keep
-    )
+    risk, numbers = _risk(document, standing.participants, record, keep)
     return {
         "title": document.title,
         "status": record.status.value,
         "means": _OVER if over else _MEANS[record.status],
         "rounds": list(rounds.values()),
         "newest": None
-        if newest is None
-        else {"round": newest.round_number, "opens_at": newest.opens_at, "closes_at": newest.closes_at},
+        if standing.window is None
+        else {
+            "round": standing.round_number,
+            "opens_at": standing.window.opens_at,
+            "closes_at": standing.window.closes_at,
+        },
         "waiting": waiting,
         "acknowledged": acknowledged,
         "lost": lost,
@@ -208,7 +207,7 @@ def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent)
         "leakage": numbers,
         "leakage_at_floor": leakage_at_floor(document, keep=keep),
         "statement": statement.content(),
-        "leaves": what_leaves(document, statement),
+        "leaves": what_leaves(document, statement, policy),
         "guarantee": guarantee(document),
         "budget": document.budget,
         "bytes_a_round": bytes_of_a_round(document),
@@ -225,15 +224,29 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _newest(newest: RoundManifest | None, now: int) -> str:
-    if newest is None:
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Where a device stands: the newest round that it knows, and what of it is still to be sent."""
+
+    round_number: int = 0
+    window: Window | None = None
+    waiting: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    #: Train participants of the last published round, per label.
+    participants: tuple[int, ...] = ()
+
+
+def _newest(newest: _Standing | None, now: int) -> str:
+    if newest is None or newest.window is None:
         return (
             "Your device has heard of no round yet. If that stays so while it runs, none is announced, or no relay of"
             " the settings answers."
         )
-    if now < newest.closes_at:
+    if now < newest.window.closes_at:
         opens, closes = (
-            datetime.fromtimestamp(at / 1000, UTC).strftime("%H:%M:%S") for at in (newest.opens_at, newest.closes_at)
+            datetime.fromtimestamp(at / 1000, UTC).strftime("%H:%M:%S")
+            for at in (newest.window.opens_at, newest.window.closes_at)
         )
         return f"The newest round it knows is {newest.round_number}: its window lasts from {opens} to {closes} UTC."
     return (
@@ -251,12 +264,25 @@ def _waiting(waiting: int, status: Status) -> str:
     return f"{_count(waiting, 'sealed package')} of the running round: still to be sent, within its window."
 
 
-def _session(state: DeviceState, record: Record, document: ExperimentDocument) -> ParticipantSession | None:
+def _standing(state: DeviceState, record: Record, document: ExperimentDocument) -> _Standing:
     parts = state.session_parts(record.digest)
-    if parts is None:
-        return None
     # Only looked at: it is told nothing, so its seal is never used.
-    return ParticipantSession.from_parts(*parts, document, seal=gateway_seal(bytes))
+    session = None if parts is None else ParticipantSession.from_parts(*parts, document, seal=gateway_seal(bytes))
+    if session is None or session.accepted is None:
+        return _Standing()
+    manifest, progress = session.accepted.manifest, session.progress
+    participants = manifest.last.participants if manifest.last else ()
+    counts = (progress.waiting, progress.acknowledged, progress.lost)
+    return _Standing(manifest.round_number, manifest.window, *counts, participants)
+
+
+def _relayed_standing(state: DeviceState, record: Record, document: ExperimentDocument) -> _Standing:
+    parts = state.relayed_session(record.digest)
+    session = None if parts is None else RelayedSession.from_parts(*parts, document)
+    if session is None or session.manifest is None:
+        return _Standing()
+    waiting = document.budget if session.phase is Phase.SENDING else 0
+    return _Standing(session.manifest.round_number, session.manifest.window, waiting)
 
 
 def _risk(

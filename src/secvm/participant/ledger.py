@@ -7,11 +7,12 @@
  3. **Looks at public values only**: documents, and which rounds were joined. A refusal tells nothing of the person.
  4. **Is never forgotten**, with ``forget`` neither. Who wipes the device has a new one, and nobody could know.
 
-How it adds up. Within an experiment with cover: privacy losses over the rounds really joined, by what this device
-counts on (``Assumption``). Over experiments: the sum of their ε, each at a δ fixed in advance, and the sum of those δ.
-That is the only rule here which holds also where whoever writes the next experiment has seen the tallies of the last
-(``privacy.over_experiments`` says why). Experiments without a guarantee have no ε; their d'² is summed apart, at the
-floor, under a budget of its own.
+How it adds up. Within an experiment with cover: privacy losses over the rounds really joined. Over experiments: the sum
+of their ε, each at a δ fixed in advance, and the sum of those δ. That is the only rule here which holds also where
+whoever writes the next experiment has seen the tallies of the last (``privacy.over_experiments`` says why). Experiments
+without a guarantee have no ε; their d'² is summed apart, at the floor, under a budget of its own. ε means zero-out here
+as everywhere. What the budget is **charged** with is ε of another label, about 1.4 times that, because the label is
+what is asked for.
 
 An experiment for which the person has accepted more than the device would is counted, but against what was accepted.
 """
@@ -20,17 +21,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from secvm.errors import ConsentRefusedError
 from secvm.participant.consent import Accepted, Consent, allowance
 from secvm.participant.state import DeviceState
 from secvm.privacy.experiment_leak import planned_leak
+from secvm.privacy.guarantee import charged_after, epsilon_after
 from secvm.privacy.label_leakage import auc_of
-from secvm.privacy.statement import epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.stating import terms_of
+from secvm.protocol.stating import relayed_terms_of, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,9 @@ class Spending:
     digest: str
     title: str
     rounds: int
-    #: Under the guarantee: ε at δ. Without one: None.
+    #: Under the guarantee: ε at δ, and what the budget is charged with, ε of another label. Without one: None.
     epsilon: float | None
+    charged: float | None
     delta: float
     #: Without a guarantee: d'² by the law, at the floor. With one: None.
     d_squared: float | None
@@ -66,6 +67,11 @@ class Ledger:
         return math.fsum(one.epsilon for one in self.spendings if one.epsilon is not None)
 
     @property
+    def charged(self) -> float:
+        """What they come to for another label: this is held to the budget."""
+        return math.fsum(one.charged for one in self.spendings if one.charged is not None)
+
+    @property
     def delta(self) -> float:
         return math.fsum(one.delta for one in self.spendings)
 
@@ -84,8 +90,8 @@ class Ledger:
         if last.epsilon is None:
             if common.d_squared > budget.d_squared:
                 return _spent(f"an AUC of {budget.auc:g} without a guarantee", f"{auc_of(common.d_squared):.3f}")
-        elif common.epsilon > budget.epsilon:
-            return _spent(f"ε = {budget.epsilon:g}", f"{common.epsilon:.2f}")
+        elif common.charged > budget.epsilon:
+            return _spent(f"ε = {budget.epsilon:g} for your label", f"{common.charged:.2f}")
         elif common.delta > budget.delta:
             return _spent(f"δ = {budget.delta:g}", f"{common.delta:g}")
         return None
@@ -95,6 +101,7 @@ class Ledger:
         budget = consent.budget
         return {
             "epsilon": _finite(self.epsilon),
+            "epsilon_charged": _finite(self.charged),
             "delta": self.delta,
             "epsilon_budget": _finite(budget.epsilon),
             "delta_budget": _finite(budget.delta),
@@ -107,6 +114,7 @@ class Ledger:
                     "title": one.title,
                     "rounds": one.rounds,
                     "epsilon": None if one.epsilon is None else _finite(one.epsilon),
+                    "epsilon_charged": None if one.charged is None else _finite(one.charged),
                     "delta": one.delta,
                     "d_squared": None if one.d_squared is None else _finite(one.d_squared),
                     "accepted_auc": one.accepted.auc,
@@ -132,7 +140,11 @@ def entries(state: DeviceState, *, also: str | None = None) -> list[Entry]:
     if also is not None:
         rounds[also] = rounds.get(also, 0) + 1
     return [
-        (_document(record.envelope, record.digest), rounds[record.digest], state.ledger.accepted(record.digest))
+        (
+            read_published(record.envelope, digest=record.digest),
+            rounds[record.digest],
+            state.ledger.accepted(record.digest),
+        )
         for record in state.records()
         if record.digest in rounds
     ]
@@ -169,23 +181,40 @@ def check_room(state: DeviceState, document: ExperimentDocument, consent: Consen
 
 def spending(document: ExperimentDocument, rounds: int, consent: Consent, accepted: Accepted) -> Spending:
     """What so many rounds of an experiment tell."""
+    if document.experiment.cover is not None:
+        return _relayed_spending(document, rounds, consent, accepted)
     terms = terms_of(document)
-    mechanism = terms.mechanism
-    epsilon = d_squared = None
-    assumption = consent.assumption
-    if terms.why_no_guarantee(assumption) is None and mechanism is not None:
-        epsilon = epsilon_after(mechanism, rounds, assumption.honest(terms.planned_participants), assumption.delta)
-    else:
-        leak = planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
+    leak = planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
+    return Spending(
+        digest=document.digest,
+        title=document.title,
+        rounds=rounds,
+        epsilon=None,
+        charged=None,
+        delta=0.0,
         # Where no law is known, no number is small enough.
-        d_squared = math.inf if leak is None else rounds * leak.d_squared_round
+        d_squared=math.inf if leak is None else rounds * leak.d_squared_round,
+        accepted=accepted,
+    )
+
+
+def _relayed_spending(document: ExperimentDocument, rounds: int, consent: Consent, accepted: Accepted) -> Spending:
+    """With two relays the label's ε is charged: it holds against anything else that the person might have sent."""
+    terms, delta = relayed_terms_of(document, coordinator=consent.coordinator), consent.delta
+    why_not = terms.operators.why_no_guarantee(one_relay=consent.one_relay)
+    mechanism = terms.mechanism
+    epsilon = charged = math.inf
+    if mechanism is not None and not why_not:
+        epsilon = epsilon_after(mechanism, rounds, delta)
+        charged = charged_after(mechanism, rounds, delta)
     return Spending(
         digest=document.digest,
         title=document.title,
         rounds=rounds,
         epsilon=epsilon,
-        delta=0.0 if epsilon is None else consent.assumption.delta,
-        d_squared=d_squared,
+        charged=charged,
+        delta=delta,
+        d_squared=None,
         accepted=accepted,
     )
 
@@ -200,7 +229,8 @@ def in_words(ledger: Ledger, consent: Consent) -> list[str]:
     if with_guarantee:
         of = "" if math.isinf(budget.epsilon) else f" of {budget.epsilon:g}"
         told.append(
-            f"Under guarantees your device has spent ε = {ledger.epsilon:.2f}{of}, at δ = {ledger.delta:.0e}, in"
+            f"Under guarantees your device has spent ε = {ledger.charged:.2f}{of} for your label"
+            f" ({ledger.epsilon:.2f} for sending anything at all), at δ = {ledger.delta:.0e}, in"
             f" {_rounds(with_guarantee)}."
         )
     if without:
@@ -239,9 +269,3 @@ def _spent(budget: str, would_be: str) -> str:
 
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
-
-
-@lru_cache(maxsize=64)
-def _document(envelope: bytes, digest: str) -> ExperimentDocument:
-    """Read once: signatures of what this device has accepted need no second look."""
-    return read_published(envelope, digest=digest)

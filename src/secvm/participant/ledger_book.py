@@ -6,11 +6,9 @@ import sqlite3
 
 from secvm.participant.consent import Accepted
 
-#: What version 4 of the state has more than version 3. Rounds of before are counted too.
 TABLES = """
 -- A round that this device has joined, written before its packages are made. Stays, with forget too.
 CREATE TABLE ledger (experiment TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY KEY (experiment, round)) WITHOUT ROWID;
-INSERT INTO ledger SELECT experiment, round FROM history;
 -- What the person has agreed to for one experiment, beyond the settings. Stays.
 CREATE TABLE accepted (experiment TEXT PRIMARY KEY, auc REAL, epsilon REAL) WITHOUT ROWID
 """

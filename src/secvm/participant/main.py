@@ -13,6 +13,7 @@ import os
 import sys
 from pathlib import Path
 
+from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant import deciding
@@ -30,9 +31,11 @@ from secvm.participant.status_page import serve_status
 from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.transport import RelayTransport, Transport, UnsafeDirectTransport, http_session
 from secvm.participant.vault import Vault
+from secvm.people.reader import read_vocabulary
 from secvm.people.reference import iter_people
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
+from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
@@ -131,6 +134,7 @@ def open_device(
     number: int = 0,
     shelf: ModelShelf | None = None,
     checks: SharedChecks | None = None,
+    sealer: BulkSealer | None = None,
     passphrase: Passphrase | None = None,
 ) -> Device:
     """The device in the settings' folder, or that of one test person."""
@@ -146,8 +150,9 @@ def open_device(
         dice_for=_dice(testing, number),
         shelf=shelf,
         checks=checks,
+        sealer=sealer,
         policy=settings.policy(),
-        consent=settings.consent.consent(without_log=settings.trust.without_log),
+        consent=settings.agreed(),
         limits=Limits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
         only_tests=testing is not None,
     )
@@ -189,7 +194,7 @@ def join(
                 transport=transport,
                 dice_for=dice_of(settings),
                 policy=settings.policy(),
-                consent=settings.consent.consent(without_log=settings.trust.without_log),
+                consent=settings.agreed(),
                 only_tests=settings.testing is not None,
                 source=source,
                 vocabulary=vocabulary,
@@ -218,8 +223,11 @@ async def open_devices(
     wanted = [await _experiment(digest, first, settings.policy(), clock, stop) for digest in testing.join]
     if None in wanted:
         return []
-    shelf, checks = ModelShelf(settings.device.folder / "models"), SharedChecks()
+    shelf, checks = ModelShelf(settings.device.folder / "models"), SharedChecks(devices=testing.count)
+    # Hundreds of requests to seal: with this machine's lanes, where somebody has built them.
+    sealer = BulkSealer(find_lanes().lanes)
     credential = _credential(settings, passphrase)
+    vocabulary = None if testing.vocabulary is None else read_vocabulary(testing.vocabulary)
     devices = []
     people = itertools.islice(enumerate(iter_people(testing.people)), testing.first, testing.first + testing.count)
     for number, person in people:
@@ -228,7 +236,9 @@ async def open_devices(
         own = transport
         if isinstance(transport, RelayTransport) and (credential is not None or testing.credentials):
             own = transport.for_client(f"{credential or 'test-person'}-{number}")
-        device = open_device(settings, own, clock, folder=folder, number=number, shelf=shelf, checks=checks)
+        device = open_device(
+            settings, own, clock, folder=folder, number=number, shelf=shelf, checks=checks, sealer=sealer
+        )
         devices.append(device)
         for found in wanted:
             assert found is not None
@@ -237,7 +247,7 @@ async def open_devices(
                 with Vault(folder, unsafe_unsynced=testing.unsafe_unsynced) as vault:
                     vault.put(document.features.source, person.features)
                     vault.set_label(document.digest, person.label)
-                    device.join(document.digest, envelope, vault, salt=salt)
+                    device.join(document.digest, envelope, vault, salt=salt, vocabulary=vocabulary)
     return devices
 
 

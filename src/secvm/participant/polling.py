@@ -13,10 +13,18 @@ from collections.abc import Iterator
 
 from secvm.protocol.experiment_document import Windows
 from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.schedule import below
+from secvm.protocol.schedule import Window, below
 
 #: Where an experiment takes nothing late, askings spread over this.
 _SHORTEST_MS = 1000
+#: A timer is never exact, and nothing may leave after the window: its last moment is a tenth of a second, or a
+#: two-hundredth of a short window.
+_LAST_MOMENT_MS, _LAST_PART = 100, 200
+
+
+def last_moment(window: Window) -> int:
+    """When the last moment of a window begins: what is due within it is sent then."""
+    return window.closes_at - min(_LAST_MOMENT_MS, (window.closes_at - window.opens_at) // _LAST_PART)
 
 
 class Polling:

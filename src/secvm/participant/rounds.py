@@ -24,7 +24,8 @@ class News:
 
     #: Envelope of the newest manifest, as it was served; None: it was over before its first round.
     manifest: bytes | None = field(repr=False)
-    server_time: int | None
+    #: By so much at least the server's clock is ahead; None: it did not say.
+    ahead: int | None
     #: The experiment is over, and that is stored.
     ending: Ending | None = None
 
@@ -75,7 +76,7 @@ class UnloggedRounds:
 
     async def ask(self, now: Now) -> News | None:
         fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
-        return None if fetched is None else News(fetched.content, fetched.server_time)
+        return None if fetched is None else News(fetched.content, fetched.ahead)
 
     async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:
         around = self._around

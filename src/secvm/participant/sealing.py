@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from secvm.crypto.kem import X25519, enc_bytes
 from secvm.crypto.oblivious import RequestSealer, decode_key_configurations
 from secvm.errors import UnknownKeyError
 from secvm.participant.dice import RandomBytes
 from secvm.protocol.sealed_requests import REQUEST_BYTES, package_request
 from secvm.protocol.session_memory import Seal
 
-#: Header, ephemeral key and tag around a request; a hybrid key would add a kilobyte.
-CAPSULE_BYTES = 7 + 32 + REQUEST_BYTES + 16
+
+def capsule_bytes(kem_id: int) -> int:
+    """How long a capsule is: header, encapsulated key and tag around a request."""
+    return 7 + enc_bytes(kem_id) + REQUEST_BYTES + 16
+
+
+#: Of the KEM that experiments have unless they name another.
+CAPSULE_BYTES = capsule_bytes(X25519)
 
 
 def gateway_seal(random_bytes: RandomBytes) -> Seal:
-    """Seal for the first of the manifest's keys that is known here; raises ``RemoteProtocolError`` where none is."""
+    """Seal for the manifest's one key; raises ``RemoteProtocolError`` where this machine lacks its kind."""
     known: dict[bytes, RequestSealer] = {}
 
     def seal(plaintext: bytes, gateway_keys: bytes) -> bytes:
         sealer = known.get(gateway_keys)
         if sealer is None:
             configurations = decode_key_configurations(gateway_keys)
-            if not configurations:
-                raise UnknownKeyError("the manifest has no gateway key of a kind that is known here")
+            # Never the first of several: which one a machine has would tell machines apart.
+            if len(configurations) != 1:
+                raise UnknownKeyError("the manifest has not one gateway key of a kind that is known here")
             # One epoch's keys at a time: all packages of a round go to the same.
             known.clear()
             sealer = known[gateway_keys] = RequestSealer(configurations[0])

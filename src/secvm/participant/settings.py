@@ -11,21 +11,22 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.crypto.signing import VerifyKey
 from secvm.errors import MalformedMessageError
-from secvm.learning.arithmetic import exact
 from secvm.participant.consent import (
-    LEAST_FLOOR,
+    DELTA,
     MOST_AUC,
     MOST_EPSILON,
     MOST_ROUNDS,
+    TOTAL_AUC,
     TOTAL_DELTA,
     Budget,
     Consent,
     default_policy,
 )
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
-from secvm.participant.surroundings import RECEIPTS, REFETCHES, TrustPolicy
-from secvm.privacy.statement import Assumption
+from secvm.participant.surroundings import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
+from secvm.privacy.operators import ONE_RELAY
 from secvm.protocol.recompute import Caps
 from secvm.runtime.settings import Settings
 
@@ -42,10 +43,11 @@ class DeviceSettings(Settings):
 class RelaySettings(Settings):
     """[relay]"""
 
-    #: The relays through which public files are fetched. Packages take those that the experiment names.
+    #: The relays through which public files are fetched. Packages take those that the experiment names, if [trust]
+    #: relays, or this list where there is none, has them.
     urls: tuple[str, ...] = Field(min_length=1)
-    #: A file with the credential that the relay knows this device by, where it wants one. Test person n has that text,
-    #: a hyphen and n.
+    #: A file with the credential that the relay knows this device by, where it wants one. It is sent to the origins of
+    #: ``urls`` and to no others. Test person n has that text, a hyphen and n.
     credential_file: Path | None = None
 
     @field_validator("urls")
@@ -71,9 +73,35 @@ class TrafficSettings(Settings):
     parallel_sends: int = Field(default=PARALLEL_SENDS, ge=1, le=1000)
 
 
+class TrustedRelaySettings(Settings):
+    """[[trust.relays]]: a relay that packages may take, and who runs it."""
+
+    #: In the person's own words.
+    operator: str = Field(min_length=1, max_length=200)
+    #: As experiments name it.
+    url: str = Field(pattern=r"^https?://[!-~]{1,500}$")
+    #: As its operator hands it out, in hexadecimal.
+    key: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+    def relay(self) -> TrustedRelay:
+        """As a value. Raises ``ValueError`` in a sentence for the settings."""
+        try:
+            key = VerifyKey(bytes.fromhex(self.key))
+        except MalformedMessageError as fault:
+            raise ValueError(str(fault)) from None
+        return TrustedRelay(url=self.url, key=key, operator=self.operator)
+
+
 class TrustSettings(Settings):
     """[trust]: what this device demands of a server."""
 
+    #: The only relays that packages may take. Else those at the URLs of [relay].
+    relays: tuple[TrustedRelaySettings, ...] | None = Field(default=None, min_length=1)
+    #: Who runs the coordinator, in the same words as ``operator`` of a relay.
+    coordinator: str | None = Field(default=None, min_length=1, max_length=200)
+    #: "one relay": join also where the coordinator's operator runs one of an experiment's two relays, so that all rests
+    #: on the other.
+    profile: Literal["two relays", "one relay"] = "two relays"
     #: Keys of the only witnesses that count, each as its operator hands it out: name+id+key. Else those count that an
     #: experiment names.
     witnesses: tuple[str, ...] | None = Field(default=None, min_length=1)
@@ -82,10 +110,17 @@ class TrustSettings(Settings):
     bias_cap: str | None = Field(default=None, pattern=f"^{_NUMBER}$")
     #: So often in each window the log is looked at again.
     refetches: int = Field(default=REFETCHES, ge=0, le=16)
-    #: So many capsules of each round are looked for under the received root.
-    receipts: int = Field(default=RECEIPTS, ge=0, le=16)
+    #: So many rounds in a row in which no look was answered end this device's part, until its person resumes.
+    most_unseen: int = Field(default=MOST_UNSEEN, ge=1, le=16)
     #: Join experiments without a log too: nobody can tell then whether everybody is told the same.
     without_log: bool = False
+
+    @field_validator("relays")
+    @classmethod
+    def _are_relays(cls, relays: tuple[TrustedRelaySettings, ...] | None) -> tuple[TrustedRelaySettings, ...] | None:
+        if relays is not None and len({relay.relay().url for relay in relays}) < len(relays):
+            raise ValueError("must not name a URL twice")
+        return relays
 
     @field_validator("witnesses")
     @classmethod
@@ -111,40 +146,30 @@ class ConsentSettings(Settings):
 
     #: "unsafe-accept-anything" agrees to everything, for made-up people in tests and demos.
     policy: Literal["default", "unsafe-accept-anything"] = "default"
-    #: Without a formal guarantee: the largest AUC with which whoever knows the features may tell the label.
+    #: Without a formal guarantee: the largest AUC with which whoever knows the features and reads the tallies of an
+    #: honest run may tell the label. 0.5: no such experiment is joined without a yes to it alone.
     most_auc: float = Field(default=MOST_AUC, ge=0.5, le=1)
-    #: With one: the largest ε of an experiment over all its rounds, by what this device counts on.
+    #: With one: the largest ε of an experiment over all its rounds.
     most_epsilon: float = Field(default=MOST_EPSILON, gt=0)
     most_rounds: int = Field(default=MOST_ROUNDS, ge=1)
-    #: Fewest people with which a round may count.
-    least_floor: int = Field(default=LEAST_FLOOR, ge=1)
-    #: γ: this device counts on so many of the participants being honest and delivering.
-    honest_share: float = Field(default=0.5, gt=0, le=1)
-    #: It never counts on more participants than this; without, on as many as an experiment plans with.
-    participants: int | None = Field(default=None, ge=1)
     #: The chance that each experiment's guarantee leaves aside.
-    delta: float = Field(default=1e-6, gt=0, lt=1)
+    delta: float = Field(default=DELTA, gt=0, lt=1)
     #: The budget over all experiments, for the device's life.
-    total_auc: float = Field(default=MOST_AUC, ge=0.5, le=1)
+    total_auc: float = Field(default=TOTAL_AUC, ge=0.5, le=1)
     total_epsilon: float = Field(default=MOST_EPSILON, gt=0)
     total_delta: float = Field(default=TOTAL_DELTA, gt=0, lt=1)
 
-    def consent(self, *, without_log: bool = False) -> Consent:
-        """As a value; ``without_log`` is what [trust] says."""
-        assumption = Assumption(
-            gamma=exact(self.honest_share),
-            participants=self.participants,
-            delta=self.delta,
-            without_log=without_log,
-        )
+    def consent(self, *, coordinator: str | None = None, one_relay: bool = False) -> Consent:
+        """As a value; the arguments are what [trust] says."""
         if self.policy == "unsafe-accept-anything":
-            return replace(Consent.unsafe_accept_anything(), assumption=assumption)
+            anything = Consent.unsafe_accept_anything()
+            return replace(anything, delta=self.delta, coordinator=coordinator, one_relay=one_relay)
         return Consent(
-            policy=default_policy(
-                auc=self.most_auc, epsilon=self.most_epsilon, rounds=self.most_rounds, floor=self.least_floor
-            ),
-            assumption=assumption,
+            policy=default_policy(auc=self.most_auc, epsilon=self.most_epsilon, rounds=self.most_rounds),
+            delta=self.delta,
             budget=Budget(epsilon=self.total_epsilon, delta=self.total_delta, auc=self.total_auc),
+            coordinator=coordinator,
+            one_relay=one_relay,
         )
 
 
@@ -171,6 +196,8 @@ class TestingSettings(Settings):
     unsafe_unsynced: bool = False
     #: Digests of experiments that these people join by themselves.
     join: tuple[str, ...] = ()
+    #: The list of words of these experiments, where they have one.
+    vocabulary: Path | None = None
     #: Each of them tells relays a credential of its own: its number.
     credentials: bool = False
     #: Take salts from the development beacon, whose outputs everybody knows.
@@ -178,8 +205,8 @@ class TestingSettings(Settings):
 
     @model_validator(mode="after")
     def _people_are_named(self) -> Self:
-        if self.people is None and (self.join or self.first or self.count != 1):
-            raise ValueError("first, count and join belong to people")
+        if self.people is None and (self.join or self.first or self.count != 1 or self.vocabulary is not None):
+            raise ValueError("first, count, join and vocabulary belong to people")
         return self
 
 
@@ -201,18 +228,32 @@ class ParticipantSettings(Settings):
             raise ValueError("needs either [relay] or [coordinator]")
         return self
 
+    def agreed(self) -> Consent:
+        """What this device agrees to tell."""
+        trust = self.trust
+        return self.consent.consent(coordinator=trust.coordinator, one_relay=trust.profile == ONE_RELAY)
+
     def policy(self) -> TrustPolicy:
         """What this device demands of a server."""
         trust = self.trust
         keys = None if trust.witnesses is None else frozenset(key.key for key in read_witnesses(trust.witnesses))
         return TrustPolicy(
+            relays=self._relays(),
             witnesses=keys,
             caps=Caps(
                 norm=None if trust.norm_cap is None else Fraction(trust.norm_cap),
                 bias=None if trust.bias_cap is None else Fraction(trust.bias_cap),
             ),
             refetches=trust.refetches,
-            receipts=trust.receipts,
+            most_unseen=trust.most_unseen,
+            coordinator=trust.coordinator,
+            one_relay=trust.profile == ONE_RELAY,
             without_log=trust.without_log,
             unsafe_beacons=self.testing is not None and self.testing.unsafe_beacons,
         )
+
+    def _relays(self) -> tuple[TrustedRelay, ...] | None:
+        """Those that packages may take; None where they take none at all, but go straight to a coordinator."""
+        if self.trust.relays is not None:
+            return tuple(relay.relay() for relay in self.trust.relays)
+        return None if self.relay is None else tuple(TrustedRelay(url=url) for url in self.relay.urls)

@@ -6,29 +6,42 @@ state and the tally from which a step was taken. Other bytes have another name, 
 lied to does not see what others were told, and nothing about a person is in here. What was refused is not remembered:
 the error and its evidence are made for whoever asks.
 
-Tallies are fetched once for all, like weights (``models``): a digest names the same for everybody.
+What is bound to be the same for everybody is fetched once for all: weights (``models``) and tallies by their digests,
+openings that a manifest names, lines that lead to a signed root of the log, runs of digests under the mixing relay's
+root, and terms that a relay signed, once a round. What may change is fetched by each device: manifests and checkpoints,
+by which it sees whether it is told the same as all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from secvm.crypto.notes import NoteKey
 from secvm.learning.aggregate.tally import Tally
 from secvm.participant.transport import Transport
 from secvm.protocol.blobs import encode_tally
-from secvm.protocol.checking import Checking
 from secvm.protocol.checkpoints import SignedCheckpoint
 from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.experiment_document import ExperimentDocument, Relay
 from secvm.protocol.manifest import AcceptedManifest
 from secvm.protocol.recompute import Model
+from secvm.protocol.relays.opened_checking import OpenedChecking
+from secvm.protocol.relays.shard_runs import ShardRun
+from secvm.protocol.relays.stepping import After
+from secvm.protocol.relays.terms import RelayedTerms
 
 #: Signatures are small; models and tallies may have a million bins. Those of a few rounds of a few experiments.
 _SMALL, _LARGE = 1024, 8
+#: So many answers of ``once``, by their kind: what rounds come to has a model.
+_ANSWERS = {"manifest": _SMALL, "rounds": _LARGE}
+#: So many of what is known by what it must be, see ``known``; lines of a log may be many.
+_KNOWN = {"terms": 64, "opening": 64, "lines": _LARGE}
+#: At most so many shards' runs of digests, of 131 kB each, and no more than there are devices to look for canaries.
+_RUNS = 64
 Value = TypeVar("Value")
 
 
@@ -41,6 +54,9 @@ class _Remembered(Generic[Value]):
         #: Long replays run in threads of their own.
         self._lock = threading.Lock()
 
+    def find(self, key: tuple[object, ...]) -> Value | None:
+        return self._found.get(key)
+
     def get(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
         known = self._found.get(key)
         if known is None:
@@ -52,17 +68,21 @@ class _Remembered(Generic[Value]):
         return known
 
 
-class SharedChecks(Checking):
+class SharedChecks(OpenedChecking):
     """Judges what is new, and remembers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, devices: int = 1) -> None:
         self._accepted = _Remembered[AcceptedManifest](_SMALL)
         self._checkpoints = _Remembered[SignedCheckpoint](_SMALL)
         self._times = _Remembered[dict[NoteKey, int]](_SMALL)
         self._tallies = _Remembered[Tally](_LARGE)
         self._models = _Remembered[Model](_LARGE)
+        self._afters = _Remembered[After](_LARGE)
+        self._answers = {kind: _Remembered[object](most) for kind, most in _ANSWERS.items()}
         #: Digests of tallies that this has read itself, by the tally.
         self._read = _Remembered[tuple[Tally, str]](_LARGE)
+        self._runs: deque[tuple[bytes, ShardRun]] = deque(maxlen=min(devices, _RUNS))
+        self._known = {kind: _Remembered[Any](most) for kind, most in _KNOWN.items()}
         self._blobs: dict[str, bytes] = {}
         self._on_the_way: dict[str, asyncio.Future[bytes | None]] = {}
 
@@ -103,12 +123,52 @@ class SharedChecks(Checking):
     def following(self, document: ExperimentDocument, model: Model, tally: Tally | None) -> Model:
         if tally is None:
             return super().following(document, model, None)
-        found, digest = self._read.get((id(tally),), lambda: (tally, digest_of(encode_tally(tally))))
-        assert found is tally
-        key = (document.digest, "after", model.names[0], digest)
+        key = (document.digest, "after", model.names[0], self._digest(tally))
         return self._models.get(key, lambda: super(SharedChecks, self).following(document, model, tally))
 
-    async def fetch_tally(self, digest: str, transport: Transport, *, most: int) -> bytes | None:
+    def after_opened(self, document: ExperimentDocument, model: Model, net: Tally, *, clients: int) -> After:
+        key = (document.digest, model.names[0], self._digest(net), clients)
+        judge = super().after_opened
+        return self._afters.get(key, lambda: judge(document, model, net, clients=clients))
+
+    def _digest(self, tally: Tally) -> str:
+        found, digest = self._read.get((id(tally),), lambda: (tally, digest_of(encode_tally(tally))))
+        assert found is tally
+        return digest
+
+    def once(self, kind: str, asked: tuple[object, ...], judge: Callable[[], Value]) -> Value:
+        return cast("Value", self._answers[kind].get(asked, judge))
+
+    def runs(self, root: bytes) -> list[ShardRun]:
+        """Shards' runs of digests that were checked under this root."""
+        return [run for of, run in self._runs if of == root]
+
+    def keep_run(self, root: bytes, run: ShardRun) -> None:
+        """Remember a run that **was checked** under this root: nobody can show another for the same place."""
+        self._runs.append((root, run))
+
+    def known(self, kind: str, name: tuple[object, ...]) -> Any:
+        """What was fetched for another device, and is what its name says; None: it has to be fetched."""
+        return self._known[kind].find(name)
+
+    def keep(self, kind: str, name: tuple[object, ...], what: object | None) -> None:
+        """Remember something that **was checked**. ``name`` binds it: nobody can show another under the same name."""
+        if what is not None:
+            self._known[kind].get(name, lambda: what)
+
+    async def relay_terms(self, relay: Relay, label: bytes, transport: Transport) -> RelayedTerms | None:
+        """What a relay has signed that it takes on, asked once for a round of this label.
+
+        Raises ``UnreachableError`` where it does not answer.
+        """
+        name = (relay.url, relay.key.data, label)
+        terms: RelayedTerms | None = self.known("terms", name) or await transport.relayed_terms(relay)
+        self.keep("terms", name, terms)
+        return terms
+
+    async def fetch_tally(
+        self, digest: str, transport: Transport, *, most: int, gateway_keys: bytes | None = None
+    ) -> bytes | None:
         """The bytes of this digest; None where they cannot be had now, or others were served."""
         known = self._blobs.get(digest)
         if known is not None:
@@ -120,7 +180,7 @@ class SharedChecks(Checking):
         asked = self._on_the_way[digest] = asyncio.get_running_loop().create_future()
         data = None
         try:
-            fetched = await transport.fetch(f"/v1/blob/{digest}", most=most)
+            fetched = await transport.fetch(f"/v1/blob/{digest}", most=most, gateway_keys=gateway_keys)
             if fetched is not None and digest_of(fetched.content) == digest:
                 data = fetched.content
                 while len(self._blobs) >= _LARGE:

@@ -43,22 +43,22 @@ from secvm.participant.consent import NOTHING, Accepted
 from secvm.participant.device_lock import DeviceLock, refuse_locked
 from secvm.participant.ledger_book import TABLES as LEDGER_TABLES
 from secvm.participant.ledger_book import LedgerBook
+from secvm.participant.relayed_book import TABLES as RELAYED_TABLES
+from secvm.participant.relayed_book import RelayedBook
 from secvm.participant.token_seeds import TABLES as TOKEN_TABLES
 from secvm.participant.token_seeds import TokenSeeds
 from secvm.participant.trust_book import TABLES as TRUST_TABLES
-from secvm.participant.trust_book import TAKES_PART, TrustBook
+from secvm.participant.trust_book import TAKES_PART, UNSEEN_TABLES, TrustBook
 from secvm.protocol.events import Abstain, Finished
+from secvm.protocol.relays.session_memory import RelayedChanges, RequestRow
 from secvm.protocol.session import Changes, WaitingRow
 
 FILE = "state.sqlite"
 #: What SQLite makes of a damaged file: its message may quote bytes that are no text, or it says it has no memory.
 _DAMAGED = (sqlite3.Error, UnicodeDecodeError, MemoryError)
-#: "SecS", in the file's header.
-_APPLICATION = 0x53656353
-_FIRST_VERSION = 1
-#: What brings a state from one version to the next, in order. A new state goes through all of them.
-_MIGRATIONS = (TRUST_TABLES, TOKEN_TABLES, LEDGER_TABLES)
-_VERSION = _FIRST_VERSION + len(_MIGRATIONS)
+#: "SeS2", in the file's header; "SecS" is a state of version 1 of the protocol.
+_APPLICATION, _FIRST_APPLICATION = 0x53655332, 0x53656353
+_VERSION = 1
 #: How long to wait for the other process, which writes for milliseconds.
 _PATIENCE_S = 10.0
 #: Days of traffic that are kept.
@@ -94,8 +94,10 @@ CREATE TABLE evidence (experiment TEXT NOT NULL, envelope BLOB NOT NULL, UNIQUE 
 -- Bytes sent and fetched, by day. Goes after a week.
 CREATE TABLE traffic (day INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
 PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_FIRST_VERSION};
+PRAGMA user_version = {_VERSION};
 """
+#: All tables of a state.
+_TABLES = (_SCHEMA, TRUST_TABLES, TOKEN_TABLES, LEDGER_TABLES, UNSEEN_TABLES, RELAYED_TABLES)
 
 
 class Status(StrEnum):
@@ -178,6 +180,8 @@ class DeviceState:
         self.ledger = LedgerBook(self._db)
         #: From which anonymous tokens follow, until they are used.
         self.tokens = TokenSeeds(self._db)
+        #: What it keeps of experiments with two relays.
+        self.relayed = RelayedBook(self._db)
         self._version = self._data_version()
 
     def __repr__(self) -> str:
@@ -268,6 +272,7 @@ class DeviceState:
         with self.writing(durable=True):
             if status is Status.JOINED:
                 self.trust.clear_distrust(digest)
+                self.relayed.clear_unopened(digest)
             changed = self._db.execute(
                 "UPDATE experiment SET status = ? WHERE digest = ? AND status IN (?, ?)",
                 (status, digest, Status.JOINED, Status.PAUSED),
@@ -293,14 +298,18 @@ class DeviceState:
             for table in ("session", "capsule", "model"):
                 self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (digest,))  # noqa: S608  (our own names)
             self.trust.forget(digest)
+            self.relayed.forget(digest)
             self.tokens.drop(digest)
-        # The log may still hold the pages as they were.
-        busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
+        if not self.empty_log():
             raise BadInputError(
                 "forgotten, but another process reads the state, so its log still holds what was there before",
                 next_step="Run the command again when the other process is done.",
             )
+
+    def empty_log(self) -> bool:
+        """Cut SQLite's log, which may still hold pages as they were; False: another process reads, and it stays."""
+        busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def unlock_for_good(self) -> None:
         """Keep label and vector plain again; the person wants no passphrase any more."""
@@ -316,6 +325,25 @@ class DeviceState:
             return None
         rows = self._db.execute("SELECT id, at, attempts, capsule FROM capsule WHERE experiment = ?", (digest,))
         return found[0], [WaitingRow(*row) for row in rows.fetchall()]
+
+    def relayed_session(self, digest: str) -> tuple[bytes, RequestRow | None] | None:
+        """Header and request of a session in an experiment with two relays, if it was ever stored."""
+        found = self._db.execute("SELECT header FROM session WHERE experiment = ?", (digest,)).fetchone()
+        return None if found is None else (found[0], self.relayed.request(digest))
+
+    def put_relayed_session(self, digest: str, changes: RelayedChanges, manifest: bytes) -> None:
+        """The same for changes of such a session; ``manifest`` is the payload of its round."""
+        found = self._db.execute("SELECT status FROM experiment WHERE digest = ?", (digest,)).fetchone()
+        if found is None or found[0] not in (Status.JOINED, Status.PAUSED):
+            return
+        if changes.header is not None:
+            self._db.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (digest, changes.header))
+        if changes.forget:
+            self.relayed.drop_request(digest)
+        if changes.sealed is not None:
+            self.relayed.put_request(digest, *changes.sealed)
+        if changes.taken is not None:
+            self.relayed.put_canary(digest, changes.taken, manifest)
 
     def put_session(self, digest: str, changes: Changes) -> None:
         """Apply changes, unless another process has forgotten the experiment meanwhile."""
@@ -467,26 +495,23 @@ def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
         with _transaction(db):
             # Looked at again: of two that open a new state at once, one makes it.
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-                _run(db, _SCHEMA)
-    if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
+                for script in _TABLES:
+                    _run(db, script)
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    if application == _FIRST_APPLICATION:
+        raise BadInputError(
+            f"{path}: this state is of version 1 of the protocol, whose experiments do not run any more",
+            next_step="Take a new folder; keep the old one if you want to know what it has told.",
+        )
+    if application != _APPLICATION:
         raise BadInputError(f"{path}: this is no state of a device")
-    if _user_version(db) < _VERSION:
-        with _transaction(db):
-            # Looked at again, for the same reason.
-            for version in range(max(_user_version(db), _FIRST_VERSION), _VERSION):
-                _run(db, _MIGRATIONS[version - _FIRST_VERSION])
-                db.execute(f"PRAGMA user_version = {version + 1}")
-    if _user_version(db) != _VERSION:
+    if db.execute("PRAGMA user_version").fetchone() != (_VERSION,):
         raise BadInputError(f"{path}: the state was made by another version of this program")
 
 
 def _run(db: sqlite3.Connection, script: str) -> None:
     for statement in filter(str.strip, script.split(";")):
         db.execute(statement)
-
-
-def _user_version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 @contextmanager

@@ -32,6 +32,7 @@ _HELP = {
     "waiting": "Packages that are scheduled and not acknowledged.",
     "acknowledged": "Packages that were acknowledged, of rounds that are still remembered.",
     "lost": "Packages whose window ended before they were acknowledged, of the same rounds.",
+    "canaries": "Canaries of rounds with two relays that are still to be looked for.",
 }
 
 

@@ -7,34 +7,40 @@ who asks, the gateway what is asked for. Rules of the way:
  2. No redirect is followed. No answer is read beyond what it may have. Everything has a time limit.
  3. Which relay a package takes is decided by the digest of its capsule: uniform, and the same when it is sent again, so
     that a relay can tell a re-send for what it is and no second relay hears of it.
- 4. Which relay a fetch takes is thrown with the device's dice. A *fresh* fetch, by which a device checks what it was
-    told before, takes a connection of its own, and another relay than the fetch before it where there are several.
+ 4. Every fetch takes a connection of its own, and another relay than the fetch before it where there are several,
+    thrown with the device's dice. Fresh looks, by which a device checks what it was told, look like all
+    others: by their shape a relay cannot answer the rest and drop just these.
+ 5. The gateway's key is asked for before every fetch, over the same connection, and not kept for the next one. While a
+    round of the log is believed, fetches are sealed to the key that the log names, and never to another instead.
 
 ``send`` and ``fetch`` never raise because of what the network or a server does.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Protocol
 
 import aiohttp
 import yarl
 
-from secvm.crypto.oblivious import RequestSealer, decode_key_configurations
+from secvm.crypto.oblivious import decode_key_configurations, seal_request
 from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
-from secvm.errors import LocalProtocolError, RemoteProtocolError
+from secvm.errors import LocalProtocolError, RemoteProtocolError, UnreachableError
 from secvm.participant.dice import RandomBytes
-from secvm.protocol.documents import is_integer
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
-from secvm.protocol.schedule import Window
-from secvm.protocol.sealed_requests import fetch_request, read_answer
+from secvm.protocol.relays.canary import MAX_RECEIPT_BYTES
+from secvm.protocol.relays.statements import ENVELOPE_BYTES
+from secvm.protocol.relays.submission import MEDIA_TYPE as SUBMISSION
+from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.sealed_requests import FETCH_ANSWER_STEP, fetch_request, read_answer
+from secvm.runtime.http_messages import is_loopback
 
 SEALED_REQUEST = "message/ohttp-req"
 SEALED_RESPONSE = "message/ohttp-res"
@@ -42,10 +48,14 @@ SEALED_RESPONSE = "message/ohttp-res"
 MOST_DOCUMENT_BYTES = 2**20 + 2**14
 #: Keys of a gateway, see ``manifest.MAX_KEY_BYTES``.
 _MOST_KEY_BYTES = 2**13
-_MOST_TERMS_BYTES = 2**10
+_MOST_TERMS_BYTES = RelayedTerms.longest + ENVELOPE_BYTES
+#: A file's answer is padded to the next multiple of a step, and has fields and a seal, all in less than another step.
+_AROUND_A_FILE_BYTES = 2 * FETCH_ANSWER_STEP
 _TIMEOUT_S = 30.0
 #: Asked to wait longer than this, a device does as if it were this.
 _LONGEST_WAIT_MS = 86_400_000
+#: Each has a connection of its own, and a process has only so many.
+_FETCHES_AT_ONCE = 64
 #: What aiohttp would say about itself.
 _UNSAID = ("User-Agent", "Accept", "Accept-Encoding")
 _SEALED_HEADERS = {"Content-Type": SEALED_REQUEST}
@@ -66,45 +76,43 @@ class SendResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Submitted:
+    """What became of a request to the entry relay."""
+
+    #: What may be a receipt; None: there was none.
+    receipt: bytes | None = field(default=None, repr=False)
+    #: The relay asked to wait so long.
+    retry_after_ms: int = 0
+    #: Sending it again will not help.
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """A public file, and what the server's clock said."""
 
     content: bytes = field(repr=False)
     server_time: int | None = None
+    #: By so many milliseconds at least the server's clock is ahead of this device's, or behind where it is negative.
+    #: None: it said nothing, or nobody has held it to this device's clock.
+    ahead: int | None = None
+
+    def held_to(self, sent: int, received: int) -> Fetched:
+        """The same beside this device's clock. The server's was read somewhere in between: whatever time went by on the
+        way says nothing against either clock.
+        """
+        told = self.server_time
+        return self if told is None else replace(self, ahead=told - min(max(told, sent), received))
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """What an issuer of tokens said."""
+    """What an entry relay said that was asked for a token."""
 
     #: None: it gave none, or nobody answered.
     answer: bytes | None = field(default=None, repr=False)
     #: Asking again will not help.
     final: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Deposits:
-    """When a relay in mode round hands on what it has: from one such moment to the next is one batch. Milliseconds."""
-
-    #: One of these moments.
-    at: int
-    period: int
-
-    def together(self, window: Window) -> bool:
-        """Whether all that is sent in the window is one batch."""
-        return (window.opens_at - self.at) // self.period == (window.closes_at - 1 - self.at) // self.period
-
-
-@dataclass(frozen=True, slots=True)
-class RelayTerms:
-    """What a relay says that it does, to everybody alike."""
-
-    mode: str
-    #: Mode round: with fewer distinct clients it hands nothing on.
-    floor: int | None
-    #: Mode round: when it does so.
-    deposits: Deposits | None = None
 
 
 class Transport(Protocol):
@@ -118,16 +126,28 @@ class Transport(Protocol):
         """Send one capsule."""
         ...
 
-    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES, fresh: bool = False) -> Fetched | None:
-        """A public file of at most so many bytes; None where it could not be had. ``fresh``: over a path of its own."""
+    async def fetch(
+        self, path: str, *, most: int = MOST_DOCUMENT_BYTES, gateway_keys: bytes | None = None
+    ) -> Fetched | None:
+        """A public file of at most so many bytes; None where it could not be had.
+
+        ``gateway_keys``: what the log names for now; the request is sealed to these and to no others.
+        """
         ...
 
-    async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
-        """Ask for anonymous tokens, as the client that this device is to relays."""
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
+        """Ask the entry relay for a round's token, as the client that this device is to it."""
         ...
 
-    async def relay_terms(self, relay: Relay) -> RelayTerms | None:
-        """What a relay promises; None where it does not say."""
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
+        """Send a round's request to the entry relay. ``anonymous``: without a name, which a token stands for."""
+        ...
+
+    async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
+        """What one of two relays has signed that it takes on; None where there is no such thing.
+
+        Raises ``UnreachableError`` where it does not answer, or cannot just now.
+        """
         ...
 
     async def close(self) -> None:
@@ -167,22 +187,25 @@ class RelayTransport:
     ) -> None:
         if not relays:
             raise LocalProtocolError("fetches need at least one relay")
-        #: Where a relay knows its clients by credential, this is said to it, and to nobody behind it.
-        self._headers = _SEALED_HEADERS if credential is None else {**_SEALED_HEADERS, _CREDENTIAL: credential}
+        #: Where a relay knows its clients by credential, this is said to it, and to nobody else: an experiment may name
+        #: other relays, and whoever runs one would know this person again in every experiment.
+        self._credential = credential
         self._session = session
         self._relays = [_Urls.of(url) for url in relays]
         self._random_bytes = random_bytes
         self._urls: dict[str, yarl.URL] = {}
         #: Which relay the last fetch took.
         self._took = 0
-        #: Sealers by relay: keys are asked for once, and again when the gateway does not know them any more.
-        self._sealers: dict[yarl.URL, RequestSealer] = {}
+        #: Devices of one process share this.
+        self._fetching = asyncio.Semaphore(_FETCHES_AT_ONCE)
 
     def check(self, document: ExperimentDocument) -> None:
         if not document.relays:
             raise LocalProtocolError("this experiment has no relay to send packages to")
-        # The gateway's key for fetches comes from there: whoever may change it on the way reads what is asked for.
-        if not document.test and not all(urls.keys.scheme == "https" or _is_here(urls.keys) for urls in self._relays):
+        # The gateway's key for fetches comes from there: whoever may change it on the way reads what is asked for. A
+        # relay on this machine is a Tor client or another tunnel.
+        keys = [urls.keys for urls in self._relays]
+        if not document.test and not all(url.scheme == "https" or is_loopback(url.host or "") for url in keys):
             raise LocalProtocolError(
                 "the relays in the settings must begin with https, for this experiment is not marked as a test"
             )
@@ -193,82 +216,70 @@ class RelayTransport:
         url = self._urls.get(relay.url)
         if url is None:
             url = self._urls[relay.url] = yarl.URL(relay.url)
-        return await _post_capsule(self._session, url, capsule, self._headers)
+        return await _post_capsule(self._session, url, capsule, _SEALED_HEADERS | self._credential_for(url))
 
     def for_client(self, credential: str) -> RelayTransport:
         """The same connections and keys, for another client of the relay."""
         other = copy.copy(self)
-        other._headers = {**_SEALED_HEADERS, _CREDENTIAL: credential}  # noqa: SLF001  (its own kind)
+        other._credential = credential  # noqa: SLF001  (its own kind)
         return other
 
-    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES, fresh: bool = False) -> Fetched | None:
-        self._took = self._next_relay(other=fresh)
+    def _credential_for(self, url: yarl.URL) -> dict[str, str]:
+        """The header field with the credential, for the origins of the settings' relays; no field for any other."""
+        known = any(url.origin() == urls.fetch.origin() for urls in self._relays)
+        return {_CREDENTIAL: self._credential} if known and self._credential is not None else {}
+
+    async def fetch(
+        self, path: str, *, most: int = MOST_DOCUMENT_BYTES, gateway_keys: bytes | None = None
+    ) -> Fetched | None:
+        self._took = self._next_relay()
         urls = self._relays[self._took]
-        if not fresh:
-            return await self._fetch(self._session, urls, path, most)
+        async with self._fetching, http_session(1) as session:
+            return await self._fetch(session, urls, path, most, gateway_keys)
+
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
         async with http_session(1) as session:
-            return await self._fetch(session, urls, path, most)
+            return await _ask_token(session, relay, label, request, self._credential_for(yarl.URL(relay.url)))
 
-    async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
-        return await _ask_issuer(self._session, issuer, request, self._headers)
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
+        headers = {} if anonymous else self._credential_for(yarl.URL(relay.url))
+        # On a connection of its own, as every fetch: none of them tells another by it.
+        async with http_session(1) as session:
+            return await _submit(session, relay, label, body, headers)
 
-    async def relay_terms(self, relay: Relay) -> RelayTerms | None:
-        return await _relay_terms(self._session, relay)
+    async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
+        async with http_session(1) as session:
+            return await _relayed_terms(session, relay)
 
-    def _next_relay(self, *, other: bool) -> int:
-        """Thrown; with ``other``, among those that the fetch before did not take."""
+    def _next_relay(self) -> int:
+        """Thrown among those that the fetch before did not take."""
         word, count = int.from_bytes(self._random_bytes(8), "big"), len(self._relays)
-        if not other or count == 1:
-            return word % count
-        return (self._took + 1 + word % (count - 1)) % count
+        return 0 if count == 1 else (self._took + 1 + word % (count - 1)) % count
 
-    async def _fetch(self, session: aiohttp.ClientSession, urls: _Urls, path: str, most: int) -> Fetched | None:
-        for _ in range(2):
-            new = urls.keys not in self._sealers
-            sealer = await self._sealer(session, urls)
-            if sealer is None:
-                return None
-            status, fetched = await self._fetch_sealed(session, urls, sealer, path, most)
-            if status != 400 or new:
-                return fetched
-            # The key of another epoch, most likely: ask once more.
-            self._sealers.pop(urls.keys, None)
-        return None
-
-    async def _fetch_sealed(
-        self, session: aiohttp.ClientSession, urls: _Urls, sealer: RequestSealer, path: str, most: int
-    ) -> tuple[int, Fetched | None]:
-        sealed = sealer.seal(fetch_request(path), self._random_bytes)
+    async def _fetch(
+        self, session: aiohttp.ClientSession, urls: _Urls, path: str, most: int, gateway_keys: bytes | None
+    ) -> Fetched | None:
         try:
+            # Asked for every time: a key that is kept is a name by which the gateway would know this device again. Also
+            # where the log names another key: a relay sees the same requests for every fetch.
+            async with session.get(urls.keys, allow_redirects=False) as response:
+                served = await _read(response, _MOST_KEY_BYTES) if response.status == 200 else b""
+            configurations = decode_key_configurations(served if gateway_keys is None else gateway_keys)
+            if not served or not configurations:
+                return None
+            sealed = seal_request(configurations[0], fetch_request(path), self._random_bytes)
+            headers = _SEALED_HEADERS | self._credential_for(urls.fetch)
             async with session.post(
-                urls.fetch, data=sealed.capsule, headers=self._headers, allow_redirects=False
+                urls.fetch, data=sealed.capsule, headers=headers, allow_redirects=False
             ) as response:
                 if response.status != 200 or response.content_type != SEALED_RESPONSE:
-                    return response.status, None
-                # Padding, seal and fields come on top of the file.
-                data = await _read(response, most + 2**12)
-        except _NETWORK_ERRORS:
-            return 0, None
-        try:
+                    return None
+                data = await _read(response, most + _AROUND_A_FILE_BYTES)
             answer = read_answer(sealed.open_response(data))
-        except RemoteProtocolError:
-            return 0, None
-        # The status of the relay's answer: under the seal, 400 would mean something else.
-        return 200, Fetched(answer.content, _instant(answer.date)) if answer.status == 200 else None
-
-    async def _sealer(self, session: aiohttp.ClientSession, urls: _Urls) -> RequestSealer | None:
-        known = self._sealers.get(urls.keys)
-        if known is not None:
-            return known
-        try:
-            async with session.get(urls.keys, allow_redirects=False) as response:
-                data = await _read(response, _MOST_KEY_BYTES) if response.status == 200 else b""
-            configurations = decode_key_configurations(data)
-            if configurations:
-                return self._sealers.setdefault(urls.keys, RequestSealer(configurations[0]))
         except (*_NETWORK_ERRORS, RemoteProtocolError):
-            pass
-        return None
+            return None
+        taken = answer.status == 200 and len(answer.content) <= most
+        return Fetched(answer.content, _instant(answer.date)) if taken else None
 
     async def close(self) -> None:
         await self._session.close()
@@ -289,34 +300,32 @@ class UnsafeDirectTransport:
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:  # noqa: ARG002  (there is none on this way)
         return await _post_capsule(self._session, self._capsules, capsule, _SEALED_HEADERS)
 
-    async def fetch(self, path: str, *, most: int = MOST_DOCUMENT_BYTES, fresh: bool = False) -> Fetched | None:
-        if not fresh:
-            return await self._fetch(self._session, path, most)
-        async with http_session(1) as session:
-            return await self._fetch(session, path, most)
-
-    async def ask_issuer(self, issuer: str, request: bytes) -> Issued:
-        return await _ask_issuer(self._session, issuer, request, {})
-
-    async def relay_terms(self, relay: Relay) -> RelayTerms | None:
-        return await _relay_terms(self._session, relay)
-
-    async def _fetch(self, session: aiohttp.ClientSession, path: str, most: int) -> Fetched | None:
+    async def fetch(
+        self,
+        path: str,
+        *,
+        most: int = MOST_DOCUMENT_BYTES,
+        gateway_keys: bytes | None = None,  # noqa: ARG002  (nothing is sealed on this way)
+    ) -> Fetched | None:
         try:
-            async with session.get(self._base + path, allow_redirects=False) as response:
+            async with self._session.get(self._base + path, allow_redirects=False) as response:
                 if response.status != 200:
                     return None
                 return Fetched(await _read(response, most), _instant(response.headers.get("Date")))
         except _NETWORK_ERRORS:
             return None
 
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
+        return await _ask_token(self._session, relay, label, request, {})
+
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:  # noqa: ARG002  (it has no name here)
+        return await _submit(self._session, relay, label, body, {})
+
+    async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
+        return await _relayed_terms(self._session, relay)
+
     async def close(self) -> None:
         await self._session.close()
-
-
-def _is_here(url: yarl.URL) -> bool:
-    """Whether it is this machine: a Tor client or another tunnel, say."""
-    return url.host in ("localhost", "::1") or (url.host or "").startswith("127.")
 
 
 class _AnswerTooLongError(Exception):
@@ -358,45 +367,62 @@ async def _post_capsule(
     )
 
 
-async def _ask_issuer(session: aiohttp.ClientSession, issuer: str, request: bytes, headers: dict[str, str]) -> Issued:
-    url = yarl.URL(issuer.rstrip("/") + "/tokens")
+async def _ask_token(
+    session: aiohttp.ClientSession, relay: Relay, label: bytes, request: bytes, headers: dict[str, str]
+) -> Issued:
+    url = yarl.URL(f"{relay.url.rstrip('/')}/tokens/{label.hex()}")
     told = {**headers, "Content-Type": TOKEN_REQUEST}
     try:
         async with session.post(url, data=request, headers=told, allow_redirects=False) as response:
             status = response.status
             if status == 200 and response.content_type == TOKEN_ANSWER:
-                # An element for each that was sent, and a proof in place of the key: a little more.
+                # An element for the one that was sent, and a proof in place of the key: a little more.
                 return Issued(await _read(response, len(request) + 2**8))
     except _NETWORK_ERRORS:
         return Issued()
-    return Issued(final=400 <= status < 500 and status not in (408, 425))
+    # 429: as many as one client is given.
+    return Issued(final=status == 429 or _is_final(status))
 
 
-async def _relay_terms(session: aiohttp.ClientSession, relay: Relay) -> RelayTerms | None:
+async def _submit(
+    session: aiohttp.ClientSession, relay: Relay, label: bytes, body: bytes, headers: dict[str, str]
+) -> Submitted:
+    url = yarl.URL(f"{relay.url.rstrip('/')}/submit/{label.hex()}")
+    told = {**headers, "Content-Type": SUBMISSION}
+    try:
+        async with session.post(url, data=body, headers=told, allow_redirects=False) as response:
+            status = response.status
+            if status == 200:
+                return Submitted(await _read(response, MAX_RECEIPT_BYTES))
+            wait = _retry_after_ms(response.headers.get("Retry-After"))
+    except _NETWORK_ERRORS:
+        return Submitted()
+    return Submitted(retry_after_ms=wait, final=_is_final(status))
+
+
+def _is_final(status: int) -> bool:
+    """Whether the entry relay will never take these bytes.
+
+    421: it has not pulled the manifest yet. 425: its clock says that the window is not open.
+    """
+    return 400 <= status < 500 and status not in (408, 421, 425, 429)
+
+
+async def _relayed_terms(session: aiohttp.ClientSession, relay: Relay) -> RelayedTerms | None:
     url = yarl.URL(relay.url.rstrip("/") + "/terms")
+    away = UnreachableError(f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms")
     try:
         async with session.get(url, allow_redirects=False) as response:
+            if response.status >= 500:
+                raise away
             if response.status != 200:
                 return None
-            content = await _read(response, _MOST_TERMS_BYTES)
-    except _NETWORK_ERRORS:
+            envelope = await _read(response, _MOST_TERMS_BYTES)
+        return RelayedTerms.read(envelope, relay.key)
+    except (_AnswerTooLongError, RemoteProtocolError):
         return None
-    return read_relay_terms(content)
-
-
-def read_relay_terms(content: bytes) -> RelayTerms | None:
-    """What a relay says it promises; None where it says something else."""
-    try:
-        match json.loads(content):
-            case {"mode": str(mode), "floor": floor, "deposit_ms": at, "period_ms": period} if (
-                all(map(is_integer, (floor, at, period))) and period > 0
-            ):
-                return RelayTerms(mode, floor, Deposits(at, period))
-            case {"mode": str(mode), "floor": None}:
-                return RelayTerms(mode, None)
-    except (ValueError, RecursionError):
-        pass
-    return None
+    except _NETWORK_ERRORS:
+        raise away from None
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -5,75 +5,101 @@ from __future__ import annotations
 from typing import Any
 
 from secvm.errors import RemoteProtocolError
+from secvm.participant.evidence import convicts
 from secvm.participant.state import DeviceState
-from secvm.participant.trust_book import MISSING, RECEIPTS, REFETCHED, STEPS, UNANSWERED, UNCHECKED
+from secvm.participant.trust_book import MISSING, REFETCHED, SEEN, STEPS, UNANSWERED, UNCHECKED
 from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.log import LogTerms
 from secvm.protocol.trusted_rounds import Trusted
 
-_NO_LOG = (
-    "It has no log: your device cannot tell whether everybody is told the same, nor whether the model follows from what"
-    " was counted."
-)
+_NO_LOG = "It has no log: your device cannot tell whether everybody is told the same."
+_NO_STEPS = "Nor can it tell whether the model follows from what was counted."
 
 
 def trust_report(state: DeviceState, document: ExperimentDocument) -> dict[str, Any]:
-    """Everything about one experiment; ``told`` in sentences."""
-    evidence = len(state.evidence(document.digest))
-    distrust = state.trust.distrust(document.digest)
-    found: dict[str, Any] = {"log": None, "evidence": evidence, "distrust": distrust, "told": []}
-    terms = document.log
-    if terms is None:
-        found["told"] = [_NO_LOG, *_against(evidence, None)]
-        return found
-    checks, checkpoint = state.trust.checks(document.digest), _last_checkpoint(state, document)
-    names = [witness.name for witness in terms.witnesses]
-    found |= {
-        "log": terms.log_key(document.digest).name,
-        "witnesses": names,
-        "quorum": terms.quorum,
+    """Everything about one experiment, with one relay or two; ``told`` in sentences."""
+    digest, terms = document.digest, document.log
+    checks, checkpoint = state.trust.checks(digest), _last_checkpoint(state, document)
+    unopened = sorted(state.relayed.unopened(digest))
+    found: dict[str, Any] = {
+        "log": None if terms is None else terms.log_key.name,
+        "witnesses": [] if terms is None else [witness.name for witness in terms.witnesses],
+        "quorum": None if terms is None else terms.quorum,
         "checkpoint": None if checkpoint is None else {"size": checkpoint.size, "root": checkpoint.root.hex()},
         "checks": checks,
+        "unopened": unopened,
+        "evidence": len(state.evidence(digest)),
+        "convicted": convicts(state, digest),
+        "distrust": state.trust.distrust(digest),
     }
     found["told"] = [
-        (
-            f"Its rounds stand in the log {terms.log_key(document.digest).name}, and count when {terms.quorum} of"
-            f" {len(names)} witnesses have cosigned: {', '.join(names)}."
-        ),
-        "Your device has checked no round of it yet."
-        if checkpoint is None
-        else (
-            f"Your device has checked all {checkpoint.size} entries of the log, and computed {checks[STEPS]} steps of"
-            " the model again: each follows from the published tally. That the tallies are true this does not show."
-        ),
-        (
-            f"It looked at the log again {checks[REFETCHED]} times while a window was open, and was not answered"
-            f" {checks[UNANSWERED]} times. It found {checks[RECEIPTS]} of its capsules under a received root;"
-            f" {checks[MISSING]} were missing, {checks[UNCHECKED]} could not be looked for in time."
-        ),
-        *_against(evidence, distrust),
+        *([_NO_LOG] if terms is None else _of_log(terms, checkpoint, checks)),
+        *_of_rounds(document, checks, len(unopened)),
+        *_against(found),
     ]
     return found
 
 
-def _against(evidence: int, distrust: str | None) -> list[str]:
-    told = []
-    if evidence:
+def _of_log(terms: LogTerms, checkpoint: Checkpoint | None, checks: dict[str, int]) -> list[str]:
+    names = [witness.name for witness in terms.witnesses]
+    return [
+        (
+            f"Its rounds stand in the log {terms.log_key.name}, and count when {terms.quorum} of"
+            f" {len(names)} witnesses have cosigned: {', '.join(names)}."
+        ),
+        "Your device has checked no round of it yet."
+        if checkpoint is None
+        else f"Your device has read all {checkpoint.size} lines of the log, those of other experiments too.",
+        (
+            f"It looked at the log again {checks[REFETCHED]} times while a window was open, and was not answered"
+            f" {checks[UNANSWERED]} times."
+        ),
+    ]
+
+
+def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: int) -> list[str]:
+    relayed = document.experiment.cover is not None
+    if document.log is None and not relayed:
+        return [_NO_STEPS]
+    steps = (
+        f"It has computed {checks[STEPS]} steps of the model again: each follows from the published tally. That the"
+        " tallies are true this does not show."
+    )
+    if not relayed:
+        return [steps, "Whether what it sent was counted it cannot see."]
+    return [
+        steps,
+        (
+            f"It found {checks[SEEN]} of its canaries among what was handed on; {checks[MISSING]} were missing,"
+            f" {checks[UNCHECKED]} could not be looked for in time. {unopened} of its rounds were never opened."
+        ),
+    ]
+
+
+def _against(found: dict[str, Any]) -> list[str]:
+    told, distrust = [], found["distrust"]
+    if found["convicted"]:
         told.append("It holds evidence against the server, and sends nothing more. See: secvm participant evidence")
-    if distrust is not None:
-        told.append(
-            f"It takes no part for now: {distrust}. It is your word against the server's. To go on all the same: secvm"
-            " participant resume"
-        )
+    elif found["evidence"]:
+        told.append("It holds evidence that a relay left a package of it out. See: secvm participant evidence")
+    if distrust is not None and found["convicted"]:
+        told.append(f"It takes no part any more: {distrust}.")
+    elif distrust is not None:
+        told.append(f"It takes no part for now: {distrust}. To go on all the same: secvm participant resume")
     return told
 
 
 def _last_checkpoint(state: DeviceState, document: ExperimentDocument) -> Checkpoint | None:
-    parts = state.trust.trusted(document.digest)
-    if parts is None or document.log is None:
+    """The newest one under which something was believed."""
+    if document.log is None:
         return None
     try:
-        note = Trusted.from_parts(*parts).checkpoint
-        return None if note is None else read_checkpoint(note, log=document.log.log_key(document.digest)).checkpoint
+        seen = state.relayed.log(document.digest)
+        parts = state.trust.trusted(document.digest)
+        if seen is None and parts is not None:
+            seen = Trusted.from_parts(*parts).log
+        note = None if seen is None else seen.checkpoint
+        return None if note is None else read_checkpoint(note, log=document.log.log_key).checkpoint
     except RemoteProtocolError:
         return None

@@ -5,7 +5,8 @@ One asking (docs/protocol.md §22; ``protocol.trusted_rounds`` decides):
  1. the newest manifest; what it says of itself tells what else is needed,
  2. every manifest between the last one believed and it, and every tally that they name: a newcomer from round 1 on,
  3. where its window is over, the ending, if there is one,
- 4. the proof of the newest of these, last of all, because it is renewed,
+ 4. the newest checkpoint, last of all, because it is renewed; and when enough witnesses have cosigned it, the lines
+    that the log has appended since the device has seen it, those of other experiments as well,
  5. all of it checked: one model after the other computed here. No weights are fetched.
  6. what is believed now is on the disk; then the device goes on with it.
 
@@ -21,11 +22,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
 
+from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import OverLimitError, RemoteProtocolError, StaleRoundError
 from secvm.learning.weights import Weights
+from secvm.participant.log_lines import LogLines
 from secvm.participant.rounds import News
 from secvm.participant.state import Model
 from secvm.participant.surroundings import Now, Surroundings
@@ -37,8 +39,6 @@ from secvm.protocol.manifest import AcceptedManifest, RoundManifest
 from secvm.protocol.recompute import Model as Computed
 from secvm.protocol.trusted_rounds import Checked, Served, Trusted, TrustedRounds, tallies_named
 
-#: A proof file is a note, and hashes.
-_MOST_PROOF_BYTES = 2**18
 #: So often an asking begins again when the log has grown meanwhile.
 _ATTEMPTS = 3
 #: So many fetches at once for whoever has to catch up.
@@ -67,11 +67,11 @@ class LoggedRounds:
             known_witnesses=around.policy.witnesses,
             checking=around.checks,
         )
-        #: Told how rounds ended, inside the transaction that stores what is believed now.
-        self.settle: Callable[[Sequence[RoundManifest | Ending]], None] = lambda _documents: None
+        self._seal_fetches()
         #: What an asking that did not come to its end has fetched.
         self._manifests: dict[int, bytes] = {}
         self._tallies: dict[str, bytes] = {}
+        self._lines = LogLines(around)
 
     async def ask(self, now: Now) -> News | None:
         """See ``Rounds``."""
@@ -100,9 +100,9 @@ class LoggedRounds:
             found = await self._around.fetch(f"{self._path}/ending", now)
             ending = None if found is None else found.content
         if told is None and ending is None:
-            return News(fetched.content, fetched.server_time)
+            return News(fetched.content, fetched.ahead)
         checked = await self._believe(told, fetched.content, ending, now)
-        return None if checked is None else News(fetched.content, fetched.server_time, checked.ending)
+        return None if checked is None else News(fetched.content, fetched.ahead, checked.ending)
 
     async def _ask_without_rounds(self, now: Now) -> News | None:
         """Whether it was over before its first round."""
@@ -110,7 +110,7 @@ class LoggedRounds:
         if found is None:
             return None
         checked = await self._believe(None, b"", found.content, now)
-        return None if checked is None else News(None, found.server_time, checked.ending)
+        return None if checked is None else News(None, found.ahead, checked.ending)
 
     async def _believe(
         self, told: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
@@ -162,12 +162,18 @@ class LoggedRounds:
         wanted = tallies_named(documents)
         if not await self._fetch_tallies([digest for digest in wanted if digest not in self._tallies], now):
             return None
-        index = documents[-1].round_number + (ending is not None)
-        proof = await self._around.fetch(f"{self._path}/proof/{index}", now, most=_MOST_PROOF_BYTES)
-        if proof is None:
+        fetched = await self._around.fetch(f"{self._path}/checkpoint", now, most=MAX_NOTE_BYTES)
+        if fetched is None:
+            return None
+        checkpoint = fetched.content
+        # Before anything is fetched for it: a log alone can claim any size.
+        self.trusted.check_quorum(checkpoint, now=now(), over=ending is not None)
+        since = self.trusted.trusted.log.frontier.size
+        lines = await self._lines.fetch(since, since + self.trusted.missing_lines(checkpoint), now)
+        if lines is None:
             return None
         tallies = {digest: self._tallies[digest] for digest in wanted}
-        return Served(manifests=manifests, proof=proof.content, tallies=tallies, ending=ending)
+        return Served(manifests=manifests, checkpoint=checkpoint, lines=lines, tallies=tallies, ending=ending)
 
     async def _fetch_manifests(self, numbers: list[int], now: Now) -> bool:
         for start in range(0, len(numbers), _AT_ONCE):
@@ -191,8 +197,9 @@ class LoggedRounds:
             some = digests[start : start + _AT_ONCE]
             if len(digests) > 1:
                 self._check_traffic(len(some) * most, now)
+            keys = around.gateway_keys(now())
             found = await asyncio.gather(
-                *(around.checks.fetch_tally(digest, around.transport, most=most) for digest in some)
+                *(around.checks.fetch_tally(digest, around.transport, most=most, gateway_keys=keys) for digest in some)
             )
             for digest, data in zip(some, found, strict=True):
                 around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
@@ -207,6 +214,7 @@ class LoggedRounds:
 
     def _forget_fetched(self) -> None:
         self._manifests, self._tallies = {}, {}
+        self._lines.forget()
 
     # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -222,15 +230,19 @@ class LoggedRounds:
         with state.writing(durable=True):
             state.trust.put_trusted(digest, kept.header(), kept.state)
             state.trust.count(digest, STEPS, checked.steps)
-            ended = () if checked.ending is None else (checked.ending,)
-            self.settle([*(RoundManifest.from_bytes(_payload(one)) for one in served.manifests), *ended])
             if checked.ending is not None and served.ending is not None:
                 state.put_ending(digest, served.ending)
                 state.put_model(digest, Model(checked.ending.round_number, checked.ending.evaluation_weights))
         self.trusted.believe(checked)
+        self._seal_fetches()
         self._forget_fetched()
         if checked.ending is not None:
             self._shelve(checked.model)
+
+    def _seal_fetches(self) -> None:
+        """From now on fetches are sealed to what is believed."""
+        if self.trusted.last is not None:
+            self._around.believed[self._document.digest] = self.trusted.last.manifest
 
     def _shelve(self, model: Computed) -> None:
         self._around.shelf.put(model.names[2], model.evaluation)

@@ -1,29 +1,18 @@
 """Watching: what a device does beside taking part, to see whether the server goes on being honest.
 
-While a window is open it looks at the log again (``refetching``); after a round it looks for its capsules
-(``receipts``). Both come to a ``Distrusted`` for the session, or to nothing. A missing capsule is remembered over
-restarts, and until the person resumes the device joins no further round.
+While a window is open it looks at the log again (``looking``). That comes to a ``Distrusted`` for the session, or to
+nothing. Too many rounds in a row in which nobody answered a look are remembered over restarts, and until the person
+resumes the device joins no further round.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
-from secvm.errors import CheatingError, RemoteProtocolError
-from secvm.participant.receipts import Receipts
-from secvm.participant.refetching import Refetching
+from secvm.participant.looking import Looking
 from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.trust_book import REFETCHED, UNANSWERED
 from secvm.participant.trusting import LoggedRounds
-from secvm.protocol.events import Abstain, Distrusted, Reason
+from secvm.protocol.events import Abstain, Distrusted
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.session import WaitingRow
-from secvm.protocol.session_memory import NEVER
-
-#: Where an experiment takes nothing late, receipts are spread over this.
-_SHORTEST_MS = 1000
 
 
 class Watching:
@@ -31,11 +20,7 @@ class Watching:
 
     def __init__(self, around: Surroundings, document: ExperimentDocument, rounds: LoggedRounds) -> None:
         self._around, self._document, self._rounds = around, document, rounds
-        self._refetching = Refetching(around.words, around.policy.refetches)
-        self._receipts = Receipts(around, document, spread_ms=1000 * document.windows.grace_s or _SHORTEST_MS)
-        rounds.settle = self._receipts.settle
-        #: Fresh looks by what became of them, not written yet.
-        self._counted = Counter[str]()
+        self._looking = Looking(around, document.digest, rounds.trusted)
         #: Why no round is joined for now.
         self.distrust: str | None = None
         self.reread()
@@ -43,6 +28,7 @@ class Watching:
     def reread(self) -> None:
         """See whether the person has resumed."""
         self.distrust = self._around.state.trust.distrust(self._document.digest)
+        self._looking.reread()
 
     def believes(self, manifest: RoundManifest) -> bool:
         """Whether this manifest was believed: it is the newest of them, or an older one."""
@@ -53,69 +39,39 @@ class Watching:
 
     # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def choose(self, round_number: int, rows: Sequence[WaitingRow]) -> None:
-        """A round's capsules are sealed; inside the transaction that stores them."""
-        self._receipts.choose(round_number, rows)
-
     def joined(self, manifest: RoundManifest, now: int) -> None:
         """A round is joined, or was before a restart."""
-        self._refetching.plan(manifest.window, now=now)
-
-    def acknowledged(self, capsule: bytes) -> None:
-        """A capsule was acknowledged."""
-        self._receipts.acknowledged(capsule)
+        self._looking.joined(manifest.round_number, manifest.window, now)
 
     @property
     def unwritten(self) -> bool:
         """Whether ``write`` has something to do."""
-        return self._receipts.unwritten or bool(self._counted)
+        return self._looking.unwritten
 
     def write(self) -> None:
         """Write what has changed, inside a transaction of the state."""
-        self._receipts.write()
-        for name, count in self._counted.items():
-            self._around.state.trust.count(self._document.digest, name, count)
-        self._counted.clear()
+        self._looking.write()
 
-    def believed(self, now: int) -> None:
-        """Something new is believed, or a device has started: there may be capsules to look for."""
-        last = self._rounds.trusted.last
-        self._receipts.plan(None if last is None else last.manifest, now=now)
+    def believed(self) -> None:
+        """Something new is believed, or a device has started: the looks of the rounds before are over."""
+        self._distrust_unseen()
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def refetch_at(self) -> int:
         """When the log is looked at again."""
-        return self._refetching.at
-
-    def receipt_at(self) -> int:
-        """When a capsule is looked for."""
-        return self._receipts.at if self.distrust is None else NEVER
+        return self._looking.at
 
     async def refetch(self, now: Now) -> Distrusted | Abstain | None:
         """Look at the log again."""
-        refetching, digest = self._refetching, self._document.digest
-        before = (refetching.answered, refetching.unanswered)
-        found: Distrusted | Abstain | None = None
-        try:
-            await refetching.look(self._around, self._rounds.trusted, digest, now)
-        except CheatingError as fault:
-            found = Distrusted(str(fault), fault.evidence)
-        except RemoteProtocolError as fault:
-            found = Distrusted(str(fault))
-        if found is not None:
-            refetching.stop()
-        answered, unanswered = refetching.answered - before[0], refetching.unanswered - before[1]
-        if answered or unanswered:
-            self._counted[REFETCHED if answered else UNANSWERED] += 1
-        if found is None and unanswered and refetching.blind:
-            found = Abstain(Reason.UNSEEN, Reason.UNSEEN.value)
+        found = await self._looking.look(now)
+        self._distrust_unseen()
         return found
 
-    async def look_for_capsule(self, now: Now) -> Distrusted | None:
-        """Look for one capsule under its root."""
-        sentence = await self._receipts.look(now)
-        if sentence is None:
-            return None
-        self.distrust = sentence
-        return Distrusted(sentence)
+    def _distrust_unseen(self) -> None:
+        """Take no part from now on, where too many rounds in a row were without an answered look."""
+        why = self._looking.too_many_unseen()
+        if self.distrust is None and why is not None:
+            self.distrust = why
+            with self._around.state.writing(durable=True):
+                self._around.state.trust.put_distrust(self._document.digest, why)

@@ -27,6 +27,8 @@ Format = Literal["json", "svmlight"]
 BLOCK_BYTES = 1 << 18
 #: A line longer than this is no person; it is a file of something else, and would have to be held whole.
 MAX_LINE_BYTES = 1 << 27
+#: More blanks than this before the first person, and nobody looks further for what the file is.
+MAX_BLANK_BYTES = 1 << 20
 #: Readable bytes after a block, for the scanners' wide loads.
 PADDING = 32
 
@@ -67,9 +69,17 @@ class Source:
             suffixes.pop()
         if suffixes and suffixes[-1] in _FORMATS:
             return _FORMATS[suffixes[-1]]
-        while not self._pending.strip(BLANK) and (more := self._text.read(1 << 12)):
-            self._pending += more
-        return "json" if self._pending.strip(BLANK)[:1] in (b"{", b"[") else "svmlight"
+        # Blanks are kept, because lines are counted, but each of them is looked at once.
+        pieces = [self._pending]
+        while not (first := pieces[-1].lstrip(BLANK)[:1]) and (more := self._text.read(1 << 12)):
+            pieces.append(more)
+            if len(pieces) > MAX_BLANK_BYTES >> 12:
+                raise BadPeopleFileError(
+                    f"{self.path}: nothing but blanks in the first {MAX_BLANK_BYTES >> 20} MiB",
+                    next_step="If people follow, name the file .jsonl or .svm, which says what it is.",
+                )
+        self._pending = b"".join(pieces)
+        return "json" if first in (b"{", b"[") else "svmlight"
 
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[NDArray[np.uint8], int]]:
         """Blocks of whole lines as (array, end): the last counted byte is a newline, ``PADDING`` bytes follow it.

@@ -2,8 +2,8 @@
 
 Compared are two worlds that differ in one person:
 
-- **zero-out**: the device sends its cover and nulls, but no package of its own (the number of participants is public,
-  so a world without the device would be a comparison nobody could keep);
+- **zero-out**: the device sends as many packages, and none of its own (that it takes part is public, so a world without
+  the device would be a comparison nobody could keep);
 - **label flip**: the same features with the other label: every package moves from a cell to another, a unit taken and a
   unit given.
 
@@ -14,9 +14,9 @@ that were opened and abandoned count like others. Thinning by ρ sends each unit
 q = min(1, ρ/√n), n fixed when the device joins: which n is worst is not proved but *looked up*, over all of them
 (docs/proofs/thinned-cover.md). The cohort is drawn without a look at the data, and both are looked up.
 
-To the noise's δ come, each times (1 + e^ε), the chances that reality departs from this: a device's cover exceeds a cap
-(for every honest device and round), the sampler's error (likewise), a person's thinned units exceed ``real_cap``.
-Cover and real units are cut apart, so that neither cut tells of the other.
+Who adds the cover is no matter here; in an experiment it is one honest relay (``relay_cover``). Whoever does says which
+negative binomial is added to a cell, and with which chances reality departs from that in a round; these come to δ times
+(1 + e^ε).
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from secvm.errors import BadExperimentError
-from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.thinning import Thinning
-from secvm.privacy.cover_loss import cell_losses, log_tail, spread_of_loss
+from secvm.privacy.cover_loss import cell_losses, spread_of_loss
 from secvm.privacy.patience import keep_patience
 from secvm.privacy.pld import Looks, PrivacyLoss, smallest_epsilon
 
-#: The sampler's distance from its law, a device, round and kind (``learning/individual/cover.py`` proves far less).
+#: The sampler's distance from its law, for each draw of one kind of cells (its own module proves far less).
 SAMPLER_ERROR = 2.0**-60
 #: A grid's step, in standard deviations of the smallest look: it adds a 1,500th to the variance, never takes from it.
 _STEP = 1 / 16
@@ -59,6 +58,32 @@ class Sight:
     p: float
     q: float
     looks: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellCover:
+    """The cover of one kind of cells that is counted on: NB(shape, p) in each of them, in every round."""
+
+    shape: float
+    p: float
+
+    def sight(self, q: float, looks: int) -> Sight:
+        """So many looks at it."""
+        return Sight(self.shape, self.p, q, looks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departures:
+    """Chances that one round is not as the accountant has it."""
+
+    #: Cover was more than there is room for.
+    overflow: float
+    #: The sampler erred.
+    sampler: float
+
+    @property
+    def any(self) -> float:
+        return self.overflow + self.sampler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,53 +123,41 @@ class Contribution:
             return self.models * min(self.cells, float(self.thinning.rho) * math.sqrt(self.cells))
         return float(self.models * self.cells * (self.thinning.q or 1))
 
-    def log_cut(self, real_cap: int) -> float:
-        """The logarithm of a bound on the chance that more than ``real_cap`` units remain in a round (Chernoff)."""
-        k, mean = real_cap + 1, self.mean_units
-        if k > self.models * self.cells:
-            return -math.inf
-        return 0.0 if k <= mean else k - mean - k * math.log(k / mean)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
-    """All cover of an experiment, with what a person tells: what an accountant needs to know."""
+    """All cover of an experiment that is counted on, with what a person tells: what an accountant needs to know."""
 
     contribution: Contribution
-    train: CoverNoise
+    train: CellCover
     #: None: not asked for, and then no part of what is said.
-    participation: CoverNoise | None
-    test: CoverNoise | None
-    real_cap: int
+    participation: CellCover | None
+    test: CellCover | None
+    departures: Departures
 
     @property
-    def kinds(self) -> tuple[CoverNoise, ...]:
-        return tuple(noise for noise in (self.train, self.participation, self.test) if noise is not None)
-
-    def persons(self, honest: int) -> list[tuple[Sight, ...]]:
-        """What each person who may be there shows, where so many devices add cover."""
+    def persons(self) -> list[tuple[Sight, ...]]:
+        """What each person who may be there shows."""
         rounds = self.contribution.rounds
-        here = () if self.participation is None else (sight(self.participation, honest, 1.0, rounds),)
-        everybody = [(sight(self.train, honest, q, looks), *here) for q, looks in self.contribution.looks()]
+        here = () if self.participation is None else (self.participation.sight(1.0, rounds),)
+        everybody = [(self.train.sight(q, looks), *here) for q, looks in self.contribution.looks()]
         if self.test is not None:
-            everybody.append((sight(self.test, honest, 1.0, rounds), *here))
+            everybody.append((self.test.sight(1.0, rounds), *here))
         return everybody
 
-    def departures(self, honest: int) -> tuple[float, float, float]:
-        """Chances that cover exceeds a cap somewhere, that the sampler errs, that a person's own units are cut."""
-        told = self.contribution
-        devices = honest * told.rounds
-        tails = (math.exp(log_tail(float(n.cells * n.share), float(n.p), n.cap)) for n in self.kinds)
-        sampler = devices * SAMPLER_ERROR * len(self.kinds)
-        return devices * math.fsum(tails), sampler, told.rounds * math.exp(told.log_cut(self.real_cap))
+    @property
+    def departs(self) -> float:
+        """The chance that reality departs from the model in some round."""
+        return self.contribution.rounds * self.departures.any
 
-    def epsilon(self, *, delta: float, honest: int, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
-        """ε at δ if so many devices or more are honest; +∞: no guarantee."""
-        if honest < 1:
-            return math.inf
-        departs = math.fsum(self.departures(honest))
-        worst = 0.0
-        for person in self.persons(honest):
+    def after(self, rounds: int) -> Mechanism:
+        """The same for a person who has taken part in so many rounds."""
+        return replace(self, contribution=replace(self.contribution, rounds=rounds))
+
+    def epsilon(self, *, delta: float, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
+        """ε at δ; +∞: no guarantee."""
+        departs, worst = self.departs, 0.0
+        for person in self.persons:
 
             def whole(epsilon: float, person: tuple[Sight, ...] = person) -> float:
                 return delta_of(person, epsilon, adjacency) + (1 + math.exp(epsilon)) * departs
@@ -154,15 +167,10 @@ class Mechanism:
                 break
         return worst
 
-    def delta(self, epsilon: float, *, honest: int, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
-        """δ(ε) if so many devices or more are honest."""
-        worst = max(delta_of(person, epsilon, adjacency) for person in self.persons(honest))
-        return min(1.0, worst + (1 + math.exp(epsilon)) * math.fsum(self.departures(honest)))
-
-
-def sight(noise: CoverNoise, honest: int, q: float, looks: int) -> Sight:
-    """Looks at cells under the cover of so many devices."""
-    return Sight(float(honest * noise.share), float(noise.p), q, looks)
+    def delta(self, epsilon: float, *, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
+        """δ(ε)."""
+        worst = max(delta_of(person, epsilon, adjacency) for person in self.persons)
+        return min(1.0, worst + (1 + math.exp(epsilon)) * self.departs)
 
 
 def delta_of(person: Iterable[Sight], epsilon: float, adjacency: Adjacency) -> float:

@@ -1,12 +1,12 @@
 """What one look at one cell tells: a cell with a person's unit against the same cell without, both under cover.
 
-X is the cover of the honest devices, NB(r, p). Others' real packages only move both laws. A unit that is sent with
+X is the honest cover, NB(r, p). Others' real packages only move both laws. A unit that is sent with
 chance q makes the law (1-q) X + q (X+1), a mixture; against X the likelihood ratio at a count of k is
 
     1 - q + q · P(X = k-1) / P(X = k) = 1 - q + q · k / ((k + r - 1) p)
 
 The two directions differ: taking a unit away and adding one are two losses. Nothing here is proved of which q is worst;
-``shuffle_dp`` looks at all.
+``accountant`` looks at all.
 """
 
 from __future__ import annotations
@@ -38,10 +38,14 @@ def log_tail(shape: float, p: float, above: int) -> float:
     ratio = max(p, p * (k + shape) / (k + 1))
     if ratio >= 1:
         return 0.0
+    return min(0.0, log_mass(shape, p, k) - math.log1p(-ratio))
+
+
+def log_mass(shape: float, p: float, k: int) -> float:
+    """Ln P(X = k) for X = NB(shape, p), rounded up by more than its terms can be off."""
     parts = (_log_rising(shape, k), -math.lgamma(k + 1), shape * math.log1p(-p), k * math.log(p))
     # Each is good to a few units of its last place.
-    rounding = 1e-9 + 16 * 2.0**-52 * math.fsum(map(abs, parts))
-    return min(0.0, math.fsum(parts) - math.log1p(-ratio) + rounding)
+    return math.fsum(parts) + 1e-9 + 16 * 2.0**-52 * math.fsum(map(abs, parts))
 
 
 def _log_rising(shape: float, k: int) -> float:
@@ -74,7 +78,7 @@ def log_masses(shape: float, p: float) -> Floats:
     last = smallest_cap(shape, p, _LOG_LEFT)
     if last > _MOST_COUNTS:
         # More noise than all people there are would make: a document that says so would fill a device's memory.
-        raise BadInputError("so much noise cannot be reckoned with: it is for more devices than there can be")
+        raise BadInputError("so much noise cannot be reckoned with: no relay could add it")
     k = np.arange(1, last + 1)
     steps = np.log(p) + np.log(k + shape - 1) - np.log(k)
     return shape * math.log1p(-p) + np.concatenate([[0.0], np.cumsum(steps)])

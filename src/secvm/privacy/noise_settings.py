@@ -1,4 +1,4 @@
-"""Rounds, thinning and floor of swift under noise, from public numbers alone.
+"""Rounds, step, thinning and floor of swift under noise, from public numbers alone.
 
 Settings that were tried out on people's data would have to be charged to ε. These follow from the number of people,
 of bins and of features per person, and from (ε, δ), before anybody is asked.
@@ -7,20 +7,21 @@ Let σ be what a trusted server would have to add to one round's mean direction 
 of length 1). Cover has two cells for each bin and is divided among T rounds, so that each bin of the direction gets
 noise of about
 
-    ν = σ √(2 T / γ) / N          if all N devices add the cover that a share γ of them would do for
+    ν = σ √(2 T c) / N            of N people, if c times the cover is added that would do
 
-**Rounds.** Noise in all D bins together has the length ν √D, where no direction is longer than 1. Rounds are taken
-while that length stays below ``MOST_NOISE``: more rounds find a better direction under less noise. From one to
-``MOST_ROUNDS``.
+**Rounds and step.** Such that the noise of all rounds in a person's score is not more than its margin bears: the law of
+``rounds_under_noise``.
 
 **Floor.** Swift divides by the popularity of a bin, which under noise is noise for rare bins. The mean popularity is
 √F / D; the floor is ``FLOOR`` times the noise over it, where that is more than swift's own.
 
 **Thinning.** A row of n = F + 1 units is sent with q = ρ / √n. In a bin that everybody has, thinning's own dice then
 add the variance (1 - q) / (ρ √n N) to the mean direction. ρ makes that ``THINNING`` times the noise's variance ν²:
-sending more would cost cover, sending less accuracy. That is 1/ρ = 1/√n + THINNING · ν² N √n, and ρ is never below 1.
+sending more would cost cover, sending less accuracy. That is 1/ρ = 1/√n + THINNING · ν² N √n, from 1 to ``MOST_RHO``.
+A person of fewer than ρ² units has a shorter say than others, and noise is as large for it as for them: over many
+rounds a larger ρ was never better, also where people have hundreds of units.
 
-The constants were chosen on generated people and on texts other than those that anybody trains on later (ADR 34).
+The constants were chosen on generated people and on texts other than those that anybody trains on later (ADR 34, 56).
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.thinning import Thinning
 from secvm.privacy.gaussian import mu_for
+from secvm.privacy.rounds_under_noise import rounds_under_noise
 
-MOST_NOISE = 0.03
-MOST_ROUNDS = 20
 FLOOR = 20
-THINNING = 1
+THINNING = 1 / 4
+MOST_RHO = 4
 #: ρ and the floor are written in these parts of one.
 _PARTS = 8
 
@@ -47,14 +48,17 @@ class NoiseSettings:
     """How swift runs under noise."""
 
     rounds: int
+    step_size: Fraction
     rho: Fraction
     floor: Fraction
     #: The length of the noise in a round's mean direction, over the length of a person's row: expected, not measured.
     noise_to_signal: float
+    #: Noise in the score of a person after all rounds, over the margin, likewise.
+    score_noise: float
 
     @property
     def rule(self) -> Swift:
-        return Swift(floor=self.floor)
+        return Swift(step_size=self.step_size, floor=self.floor)
 
     @property
     def thinning(self) -> Thinning:
@@ -68,33 +72,34 @@ def noise_settings(
     contribution: int,
     epsilon: float,
     delta: float,
-    gamma: Fraction | float = 1,
+    covers: Fraction | float = 1,
     models: int = 1,
     rounds: int | None = None,
     rho: Fraction | None = None,
 ) -> NoiseSettings:
     """Settings for so many people, bins and features per person; ``rounds`` and ``rho`` where they are given.
 
-    ``models`` are those that one person can violate in a round: their rows together are √models long.
+    ``covers``: how many times the cover is added that would do; two relays add it twice. ``models`` are those that one
+    person can violate in a round: their rows together are √models long.
     """
     if min(people, bins, contribution, models) < 1:
         raise BadExperimentError("settings need a person, a bin, a feature and a model")
-    sigma = math.sqrt(models * 2 / gamma) / mu_for(epsilon, delta)
+    sigma = math.sqrt(models * 2 * covers) / mu_for(epsilon, delta)
     one_round = sigma / people
-    if rounds is None:
-        rounds = math.floor((MOST_NOISE / one_round) ** 2 / (bins + 1))
-        rounds = min(max(rounds, 1), MOST_ROUNDS)
-    noise = one_round * math.sqrt(rounds)
+    way = rounds_under_noise(one_round, epsilon=epsilon, rounds=rounds)
+    noise = one_round * math.sqrt(way.rounds)
     cells = min(contribution, bins) + 1
     length = math.sqrt(cells)
     if rho is None:
         wanted = 1 / (1 / length + THINNING * noise**2 * people * length)
-        rho = Fraction(round(_PARTS * max(wanted, 1.0)), _PARTS)
+        rho = Fraction(round(_PARTS * min(max(wanted, 1.0), MOST_RHO)), _PARTS)
     return NoiseSettings(
-        rounds=rounds,
+        rounds=way.rounds,
+        step_size=way.step_size,
         rho=rho,
         floor=floor_for(noise, bins=bins, cells=cells),
         noise_to_signal=noise * math.sqrt(bins + 1),
+        score_noise=way.score_noise,
     )
 
 

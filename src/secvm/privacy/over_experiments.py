@@ -50,9 +50,9 @@ def composed_epsilon(curves: Sequence[Curve], delta: float) -> float:
     return min(composed, math.fsum(smallest_epsilon(curve, share) for curve in curves))
 
 
-def curve_of(mechanism: Mechanism, honest: int, adjacency: Adjacency = Adjacency.ZERO_OUT) -> Curve:
-    """δ(ε) of an experiment's cover if so many devices are honest."""
-    return lambda epsilon: mechanism.delta(epsilon, honest=honest, adjacency=adjacency)
+def curve_of(mechanism: Mechanism, adjacency: Adjacency = Adjacency.ZERO_OUT) -> Curve:
+    """δ(ε) of an experiment's cover."""
+    return lambda epsilon: mechanism.delta(epsilon, adjacency=adjacency)
 
 
 def losses_of(curve: Curve, *, points: Sequence[float] = POINTS) -> PrivacyLoss:

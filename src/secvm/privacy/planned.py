@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
-from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
+from secvm.learning.thinning import Thinning
 from secvm.privacy.accuracy_cost import ExpectedCost
+from secvm.privacy.budgets import thinning_of
 from secvm.privacy.experiment_leak import PlannedLeak, planned_leak
-from secvm.privacy.planner_remarks import DEVICE_AUC, Remark, Wish
+from secvm.privacy.planner_remarks import Remark, Wish, operators_of
+from secvm.privacy.private_plan import PrivatePlan
+from secvm.privacy.relayed_statement import RelayedStatement
+from secvm.privacy.relayed_text import holds
+from secvm.privacy.relayed_text import words as relayed_words
 from secvm.privacy.statement import PrivacyStatement
 from secvm.privacy.statement_text import words
 
@@ -26,29 +31,29 @@ class Planned:
     wish: Wish
     refused: tuple[Remark, ...]
     warned: tuple[Remark, ...] = ()
-    #: False: a guarantee is still to be computed, and the numbers of cover are rough.
+    #: False: a guarantee is still to be planned.
     exact: bool = True
+    rounds: int | None = None
     #: Without a guarantee: at so many participants as expected, and at the floor, which is what devices reckon with.
     leak: PlannedLeak | None = None
     floor_leak: PlannedLeak | None = None
     #: Of the attacker: the law's for a plain experiment, the best one's under a guarantee.
     auc: float | None = None
     budget: int | None = None
-    cover_mean: float = 0.0
     cost: ExpectedCost | None = None
     #: Why there is no number for the accuracy.
     no_cost: str | None = None
-    #: Of swift, for so much noise; None where there is none.
-    suggested_floor: Fraction | None = None
-    statement: PrivacyStatement | None = None
+    #: Of a guarantee, once it is planned.
+    private: PrivatePlan | None = None
+    statement: PrivacyStatement | RelayedStatement | None = None
 
     def content(self, *, bytes_per_package: int) -> dict[str, Any]:
         """As JSON: stable keys."""
-        wish = self.wish
+        wish, statement = self.wish, self.statement
+        private = statement if isinstance(statement, RelayedStatement) else None
         return {
-            "kind": "plain" if wish.cover is None else "cover",
-            # Whether cover gives a guarantee here.
-            "formal": wish.cover is not None and wish.logged,
+            "kind": "plain" if wish.guarantee is None else "relays",
+            "formal": wish.guarantee is not None,
             "exact": self.exact,
             "refusals": [one.content() for one in self.refused],
             "warnings": [one.content() for one in self.warned],
@@ -58,31 +63,31 @@ class Planned:
                 "auc_without_cover": _of(self.leak, "auc"),
                 "auc_corrected": _of(self.leak, "auc_corrected"),
                 "auc_at_floor": _of(self.floor_leak, "auc"),
-                "device_limit": DEVICE_AUC,
             },
             "packages": self._packages(bytes_per_package),
             "accuracy": self._accuracy(),
-            "suggested": {"floor": None if self.suggested_floor is None else str(self.suggested_floor)},
             "hashing": _hashing(wish),
-            "guarantee": None if self.statement is None else self.statement.content()["planned"],
-            "statement": [] if self.statement is None else words(self.statement),
-            "curve": [] if self.refused else _curve(wish),
+            "guarantee": None if private is None else private.content()["planned"],
+            "rests_on": None if wish.guarantee is None else holds(operators_of(wish)),
+            "plan": None if self.private is None or private is None else self.private.content(private),
+            "statement": _words(statement),
+            "curve": [] if self.rounds is None or not self.exact else _curve(wish, self.rounds),
         }
 
     def _packages(self, each: int) -> dict[str, Any] | None:
         if self.budget is None:
             return None
-        days = self.wish.rounds_per_day
+        budget, rounds, days = self.budget, self.rounds, self.wish.rounds_per_day
+        daily = None if days is None else days if rounds is None else min(days, rounds)
         return {
-            "per_round": self.budget,
-            "cover_mean": self.cover_mean,
-            "rounds": self.wish.rounds,
-            "total": self.budget * self.wish.rounds,
-            "bytes_per_round": self.budget * each,
-            "bytes_total": self.budget * self.wish.rounds * each,
+            "per_round": budget,
+            "rounds": rounds,
+            "total": None if rounds is None else budget * rounds,
+            "bytes_per_round": budget * each,
+            "bytes_total": None if rounds is None else budget * rounds * each,
             "rounds_per_day": days,
-            "per_day": None if days is None else self.budget * min(days, self.wish.rounds),
-            "bytes_per_day": None if days is None else self.budget * min(days, self.wish.rounds) * each,
+            "per_day": None if daily is None else budget * daily,
+            "bytes_per_day": None if daily is None else budget * daily * each,
         }
 
     def _accuracy(self) -> dict[str, Any] | None:
@@ -104,22 +109,40 @@ def experiment_of(wish: Wish) -> Experiment:
     return Experiment(
         n_bins=wish.bins,
         labels=tuple(str(label) for label in range(wish.labels)),
-        rule=Swift() if wish.rule == "swift" else Pegasos(),
-        thinning=wish.thinning,
+        rule=_rule(wish),
+        thinning=_thinning(wish),
         multiclass=wish.multiclass,
         features_per_person=wish.features,
         budget=2,
     )
 
 
-def _curve(wish: Wish) -> list[dict[str, float]]:
+def _rule(wish: Wish) -> DescentRule:
+    if wish.rule != "swift":
+        return Pegasos()
+    given = {"step_size": wish.step_size, "floor": wish.popularity_floor}
+    return Swift(**{name: value for name, value in given.items() if value is not None})
+
+
+def _thinning(wish: Wish) -> Thinning:
+    """As it is given, or as it is where nothing is chosen."""
+    return thinning_of(None, rule=wish.rule) if wish.thinning is None else wish.thinning
+
+
+def _words(statement: PrivacyStatement | RelayedStatement | None) -> list[str]:
+    if statement is None:
+        return []
+    return relayed_words(statement) if isinstance(statement, RelayedStatement) else words(statement)
+
+
+def _curve(wish: Wish, rounds: int) -> list[dict[str, float]]:
     """AUC against bins, all else as it is; what cover would leave of it is the same everywhere."""
     told: list[dict[str, float]] = []
     for bins in sorted({*_CURVE, wish.bins}):
         leak = planned_leak(
             experiment_of(replace(wish, bins=bins)),
             train_participants=wish.train_participants,
-            rounds=wish.rounds,
+            rounds=rounds,
             hashes=wish.hashes,
             shares=wish.shares,
         )

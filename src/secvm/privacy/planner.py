@@ -1,66 +1,60 @@
 """The planner: an experiment in numbers → what it would tell, cost and learn, before anybody is asked.
 
-``quick`` answers in milliseconds: the leak of a plain experiment exactly as its statement will say it, and of one with
-cover *about* what the plan would be (``rough_cover``). ``guaranteed`` takes seconds: it makes the very plan that the
-coordinator would make, with the statement that people will read. Both say what is wrong (``planner_remarks``), and what
-accuracy to expect (``accuracy_cost``).
+``quick`` answers in milliseconds: a plain experiment whole, exactly as its statement will say it; of one with a
+guarantee what is wrong with it, and what a device sends. ``guaranteed`` takes seconds: it makes the very plan that the
+coordinator would make (``private_plan``), with the statement that people will read. Both say what is wrong
+(``planner_remarks``); what accuracy to expect comes from a table (``accuracy_cost``).
 
-Plans and guarantees are kept: somebody who moves a slider back waits for nothing.
+Plans are kept: somebody who moves a slider back waits for nothing.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from secvm.errors import BadExperimentError, BadInputError
+from secvm.learning.cover_law import relay_budget
 from secvm.learning.experiment import Experiment
 from secvm.privacy.accuracy_cost import AccuracyTable, ExpectedCost
 from secvm.privacy.budgets import default_budget
 from secvm.privacy.experiment_leak import keep_share, planned_leak
-from secvm.privacy.noise_settings import floor_for
+from secvm.privacy.leak_plan import WANTED_AUC
 from secvm.privacy.planned import Planned, experiment_of
 from secvm.privacy.planner_remarks import (
-    DEVICE_AUC,
     DEVICE_DAILY_BYTES,
-    CoverWish,
     Remark,
     Wish,
+    operators_of,
     refusals,
     warnings,
 )
-from secvm.privacy.rough_cover import rough_cover
-from secvm.privacy.shuffle_dp import CoverPlan, asked_for, plan
-from secvm.privacy.statement import Assumption, PrivacyStatement, Terms, state
+from secvm.privacy.private_plan import FREE, AskedPrivately, PrivatePlan, plan_private
+from secvm.privacy.relay_remarks import Outlook
+from secvm.privacy.relay_times import paces_of
+from secvm.privacy.statement import PrivacyStatement, Terms, state
+from secvm.privacy.target import PrivacyTarget
 
 #: Up to here an AUC is a hint, not a good guess.
 _HINT_AUC = 0.7
 
 
 def quick(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Planned:
-    """At once; with cover, about."""
+    """At once; of a guarantee, what needs no plan."""
     refused = refusals(wish)
     if refused:
-        return Planned(wish=wish, refused=tuple(refused), exact=wish.cover is None)
+        return Planned(wish=wish, refused=tuple(refused), exact=wish.guarantee is None)
     try:
         experiment = experiment_of(wish)
-        if wish.cover is not None:
-            rough = rough_cover(asked_for(**_asked(wish, wish.cover, experiment)), shape=wish.cover.shape or 90)
-            return _completed(
-                wish, experiment, table, budget=wish.budget or rough.budget, cover_mean=rough.cover_mean,
-                auc=rough.auc, variance=rough.variance_per_cell, exact=False, bytes_per_package=bytes_per_package,
-            )  # fmt: skip
+        if wish.guarantee is not None:
+            return _unplanned(wish, experiment, bytes_per_package)
         usual = None if wish.features is None else _usual(wish, experiment)
         budget = usual if wish.budget is None else wish.budget
     except BadInputError as fault:
-        return Planned(wish=wish, refused=(Remark("", _sentence(fault)),), exact=wish.cover is None)
+        return Planned(wish=wish, refused=(Remark("", _sentence(fault)),), exact=wish.guarantee is None)
     assert budget is not None
-    found = _completed(
-        wish, replace(experiment, budget=budget), table, budget=budget, bytes_per_package=bytes_per_package
-    )
+    found = _plain(wish, replace(experiment, budget=budget), table, bytes_per_package)
     if usual is not None and budget < usual:
         short = Remark("budget", f"Updates are cut: nearly all of them would fit into {usual:,} packages.")
         return replace(found, warned=(*found.warned, short))
@@ -68,129 +62,129 @@ def quick(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Pl
 
 
 def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Planned:
-    """With the plan that the coordinator would make, and what it is worth. Takes seconds where there is cover."""
+    """With the plan that the coordinator would make, and what it is worth. Takes seconds where there is a guarantee."""
     first = quick(wish, table, bytes_per_package=bytes_per_package)
-    if wish.cover is None or first.refused:
+    if wish.guarantee is None or first.refused:
         return first
     try:
-        experiment = experiment_of(wish)
-        made = cover_plan(wish)
+        made = private_plan(wish)
+        statement = made.statement(
+            operators_of(wish), floor=wish.floor, bytes_per_package=bytes_per_package, curve=True
+        )
     except BadInputError as fault:
         return Planned(wish=wish, refused=(Remark("privacy.epsilon", _sentence(fault)),))
-    if wish.budget is not None and wish.budget < made.budget:
-        needed = f"Cover and a person's own packages need a budget of {made.budget:,}."
-        return replace(first, refused=(Remark("budget", needed),), exact=True)
-    budget = wish.budget or made.budget
-    return _completed(
-        wish,
-        replace(experiment, budget=budget, cover=made.cover),
-        table,
-        budget=budget,
-        cover_mean=float(made.cover.mean_packages),
-        variance=float(made.noise.variance_per_cell(made.participants)),
-        bytes_per_package=bytes_per_package,
+    best = statement.planned
+    train, experiment = wish.train_participants, made.experiment
+    # Noise of both signs in each bin of a round's mean direction, where a person's own row has length 1.
+    divisor = float(experiment.thinning.divisor)
+    per_bin = math.sqrt(2) * made.plan.noise_per_cell / (divisor * train)
+    cost, no_cost = _cost(wish, experiment, table, made.rounds, per_bin)
+    found = replace(
+        first,
+        exact=True,
+        rounds=made.rounds,
+        leak=planned_leak(
+            experiment, train_participants=train, rounds=made.rounds, hashes=wish.hashes, shares=wish.shares
+        ),
+        floor_leak=statement.leak,
+        auc=None if best is None else best.best_auc,
+        cost=cost,
+        no_cost=no_cost,
+        private=made,
+        statement=statement,
+    )
+    return replace(found, warned=(*warnings(wish), *_outlook(made), *_about(found, bytes_per_package)))
+
+
+def private_plan(wish: Wish) -> PrivatePlan:
+    """The plan for a wish with a guarantee: what the coordinator would make of the same numbers."""
+    asked = wish.guarantee
+    if asked is None:
+        raise BadExperimentError("no guarantee is wished for")
+    paces = {relay.role: relay.seconds_per_million for relay in wish.relays}
+    given = {"rho": wish.thinning, "step_size": wish.step_size, "floor": wish.popularity_floor}
+    return _kept(
+        AskedPrivately(
+            experiment=replace(experiment_of(wish), budget=None),
+            target=PrivacyTarget(asked.epsilon, asked.delta),
+            people=wish.people,
+            hashes=wish.hashes,
+            train_share=wish.train_share,
+            rounds=wish.rounds,
+            free=frozenset(name for name in FREE if given[name] is None) if wish.rule == "swift" else frozenset(),
+            parts=asked.parts,
+            most_packages=asked.most_packages,
+            paces=paces_of(entry=paces["entry"], mix=paces["mix"]),
+        )
     )
 
 
 @lru_cache(maxsize=64)
-def cover_plan(wish: Wish) -> CoverPlan:
-    """The plan for a wish with cover: what ``coordinator.cover_question`` would make of the same numbers."""
-    if wish.cover is None:
-        raise BadExperimentError("no guarantee is wished for")
-    return plan(**_asked(wish, wish.cover, experiment_of(wish)), shape=wish.cover.shape)
+def _kept(asked: AskedPrivately) -> PrivatePlan:
+    return plan_private(asked)
 
 
-def _asked(wish: Wish, cover: CoverWish, experiment: Experiment) -> dict[str, Any]:
+def _unplanned(wish: Wish, experiment: Experiment, bytes_per_package: int) -> Planned:
+    """Of a guarantee that is still to be planned."""
     assert wish.features is not None
-    return {
-        "epsilon": cover.epsilon,
-        "delta": cover.delta,
-        "rounds": wish.rounds,
-        "features": wish.features,
-        "models": experiment.models.n_models,
-        "hashes": wish.hashes,
-        "bins": wish.bins,
-        "thinning": wish.thinning,
-        "participants": cover.participants,
-        "gamma": cover.gamma,
-        "violable": experiment.models.most_per_person,
-        "labels": wish.labels,
-        "train_share": wish.train_share,
-    }
+    budget = relay_budget(violable=experiment.models.most_per_person, features=wish.features, hashes=wish.hashes)
+    if wish.budget not in (None, budget):
+        needed = f"With a guarantee every device sends {budget:,} packages in a round: leave it empty."
+        return Planned(wish=wish, refused=(Remark("budget", needed),), exact=False)
+    if budget > wish.limits.budget:
+        most = f"{budget:,} packages would be needed, and {wish.limits.budget:,} are the most: take fewer features."
+        return Planned(wish=wish, refused=(Remark("features.per_participant", most),), exact=False)
+    found = Planned(wish=wish, refused=(), exact=False, rounds=wish.rounds, budget=budget)
+    return replace(found, warned=(*warnings(wish), *_about(found, bytes_per_package)))
+
+
+def _outlook(made: PrivatePlan) -> list[Remark]:
+    useful = made.useful
+    return [] if useful.outlook is Outlook.USABLE else [Remark("people", useful.sentence)]
 
 
 def _usual(wish: Wish, experiment: Experiment) -> int | None:
-    if not wish.presence and wish.thinning.rho is None:
+    if not wish.presence and experiment.thinning.rho is None:
         return None
     return default_budget(experiment, hashes=wish.hashes, presence=wish.presence, most=wish.limits.budget)
 
 
-def _completed(
-    wish: Wish,
-    experiment: Experiment,
-    table: AccuracyTable,
-    *,
-    budget: int,
-    bytes_per_package: int,
-    cover_mean: float = 0.0,
-    auc: float | None = None,
-    variance: float = 0.0,
-    exact: bool = True,
-) -> Planned:
+def _plain(wish: Wish, experiment: Experiment, table: AccuracyTable, bytes_per_package: int) -> Planned:
+    rounds = wish.rounds
+    assert rounds is not None, "a plain experiment has a number of rounds"
     leak = planned_leak(
         experiment,
         train_participants=wish.train_participants,
-        rounds=wish.rounds,
+        rounds=rounds,
         hashes=wish.hashes,
         shares=wish.shares,
     )
-    at_floor = planned_leak(experiment, train_participants=wish.floor, rounds=wish.rounds, hashes=wish.hashes)
-    statement = _statement(wish, experiment, bytes_per_package) if exact else None
-    if statement is not None and statement.planned is not None:
-        best = statement.planned
-        auc = best.auc if best.auc_curve is None else min(best.auc, best.auc_curve)
-    elif auc is None or not wish.logged:
-        # Where nothing is guaranteed, what cover would do is no number to rely on.
-        auc = None if leak is None else leak.auc
-    per_bin = _noise_per_bin(wish, variance)
-    cost, no_cost = _cost(wish, experiment, table, per_bin)
+    at_floor = planned_leak(experiment, train_participants=wish.floor, rounds=rounds, hashes=wish.hashes)
+    cost, no_cost = _cost(wish, experiment, table, rounds, 0.0)
     found = Planned(
-        wish=wish, refused=(), exact=exact, leak=leak, floor_leak=at_floor, auc=auc, budget=budget,
-        cover_mean=cover_mean, cost=cost, no_cost=no_cost, suggested_floor=_floor(wish, per_bin), statement=statement,
+        wish=wish, refused=(), rounds=rounds, leak=leak, floor_leak=at_floor, auc=None if leak is None else leak.auc,
+        budget=experiment.budget, cost=cost, no_cost=no_cost,
+        statement=_statement(wish, experiment, rounds, bytes_per_package),
     )  # fmt: skip
     return replace(found, warned=(*warnings(wish), *_about(found, bytes_per_package)))
 
 
-def _statement(wish: Wish, experiment: Experiment, bytes_per_package: int) -> PrivacyStatement:
-    """What a device would say that counts on what devices count on by themselves."""
+def _statement(wish: Wish, experiment: Experiment, rounds: int, bytes_per_package: int) -> PrivacyStatement:
+    """What a device would say of a plain experiment."""
     terms = Terms(
         experiment=experiment,
-        rounds=wish.rounds,
+        rounds=rounds,
         hashes=wish.hashes,
         floor=wish.floor,
         train_share=wish.train_share,
-        relay_modes=wish.relay_modes,
+        relays=len(wish.relays),
         logged=wish.logged,
-        participants=None if wish.cover is None else wish.cover.participants,
-        **({} if wish.cover is None else {"gamma": wish.cover.gamma, "delta": wish.cover.delta}),  # type: ignore[arg-type]  # mypy sees one type for both
     )
-    return state(terms, Assumption(), bytes_per_package=bytes_per_package, curve=True)
-
-
-def _noise_per_bin(wish: Wish, variance: float) -> float:
-    """Noise of both signs in each bin of a round's mean direction, where a person's own row has length 1."""
-    divisor = 1.0 if wish.thinning.rho is None else float(wish.thinning.rho)
-    return math.sqrt(2 * variance) / (divisor * wish.train_participants)
-
-
-def _floor(wish: Wish, per_bin: float) -> Fraction | None:
-    if wish.cover is None or wish.rule != "swift" or wish.features is None:
-        return None
-    return floor_for(per_bin, bins=wish.bins, cells=min(wish.features * wish.hashes, wish.bins) + 1)
+    return state(terms, bytes_per_package=bytes_per_package)
 
 
 def _cost(
-    wish: Wish, experiment: Experiment, table: AccuracyTable, per_bin: float
+    wish: Wish, experiment: Experiment, table: AccuracyTable, rounds: int, per_bin: float
 ) -> tuple[ExpectedCost | None, str | None]:
     if wish.rule != "swift":
         return None, "The table of accuracies was measured with swift; there is none for pegasos."
@@ -198,7 +192,7 @@ def _cost(
         people=wish.train_participants,
         bins=wish.bins,
         features=wish.features,
-        rounds=wish.rounds,
+        rounds=rounds,
         noise=per_bin * math.sqrt(wish.bins + 1),
         q=keep_share(experiment, hashes=wish.hashes),
     )
@@ -207,8 +201,8 @@ def _cost(
 
 def _about(found: Planned, bytes_per_package: int) -> list[Remark]:
     told: list[Remark] = []
-    auc, plain = found.auc, found.wish.cover is None or not found.wish.logged
-    if auc is not None and auc > (DEVICE_AUC if plain else _HINT_AUC):
+    auc, plain = found.auc, found.wish.guarantee is None
+    if auc is not None and auc > (WANTED_AUC if plain else _HINT_AUC):
         who = "whoever knows a person's features" if plain else "the best attacker"
         can = (
             "can tell the label"
@@ -218,23 +212,18 @@ def _about(found: Planned, bytes_per_package: int) -> list[Remark]:
             else "has a hint"
         )
         told.append(Remark("", f"AUC {auc:.2f}: {who} {can}."))
-    floor = found.floor_leak
-    if plain and floor is not None and floor.auc > DEVICE_AUC:
+    if plain:
+        at_floor = "" if found.floor_leak is None else f" (AUC {found.floor_leak.auc:.2f} at the floor)"
         told.append(
             Remark(
                 "",
-                f"Devices refuse it, unless their people say otherwise: without a guarantee they take an AUC of"
-                f" {DEVICE_AUC:g} at most, and reckon with the floor, where it is {floor.auc:.2f}.",
+                f"Devices refuse it, unless their people say otherwise{at_floor}: it has no guarantee, and whoever"
+                " chooses the weights can tell every label.",
             )
-        )
-    given, better = found.wish.popularity_floor, found.suggested_floor
-    if given is not None and better is not None and 2 * given < better:
-        told.append(
-            Remark("descent.floor", f"Less than expected is learnt with so small a floor: {float(better):g} fits.")
         )
     days, budget = found.wish.rounds_per_day, found.budget
     if days is not None and budget is not None:
-        daily = budget * min(days, found.wish.rounds) * bytes_per_package
+        daily = budget * (days if found.rounds is None else min(days, found.rounds)) * bytes_per_package
         if daily > DEVICE_DAILY_BYTES:
             told.append(
                 Remark(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from secvm.crypto.merkle import Frontier
-from secvm.errors import LocalProtocolError
 from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.ending import Ending
 from secvm.protocol.manifest import AcceptedManifest, RoundManifest
 from secvm.protocol.recompute import Model
+from secvm.protocol.trusted_log import SeenLog
 from secvm.protocol.version import TRUSTED_TYPE
 
 _MAX_HEADER_BYTES = 2**23
@@ -23,11 +22,13 @@ class Served:
 
     #: Envelopes of every manifest after the last one believed, in their order; the last is the newest.
     manifests: tuple[bytes, ...]
-    #: The proof file of the newest document.
-    proof: bytes
+    #: The newest checkpoint.
+    checkpoint: bytes
+    #: All lines of the log after what was seen of it, up to that checkpoint.
+    lines: tuple[bytes, ...] = field(repr=False)
     #: Bytes of the tallies that those documents name, by digest.
     tallies: Mapping[str, bytes] = field(repr=False)
-    #: Envelope of the ending, where the experiment is over; then the proof is the ending's.
+    #: Envelope of the ending, where the experiment is over.
     ending: bytes | None = None
 
 
@@ -37,20 +38,16 @@ class Trusted:
 
     #: Envelope of the newest manifest believed; None before the first.
     manifest: bytes | None
-    #: The checkpoint, as it was served; None before the first.
-    checkpoint: bytes | None
-    #: The tree that it has checked, entry by entry.
-    frontier: Frontier
+    #: The log, of which it has read every line.
+    log: SeenLog
     #: The descent state of that manifest.
     state: bytes = field(repr=False)
 
     def header(self) -> bytes:
         """All but the state, which is large and a blob of its own."""
         content = {
-            "checkpoint": None if self.checkpoint is None else base64_text(self.checkpoint),
-            "hashes": [found.hex() for found in self.frontier.hashes],
+            **self.log.to_content(),
             "manifest": None if self.manifest is None else base64_text(self.manifest),
-            "size": self.frontier.size,
             "type": TRUSTED_TYPE,
         }
         return encode_document(content)
@@ -60,18 +57,9 @@ class Trusted:
         """From what was written by this device. Raises ``MalformedMessageError`` for anything else."""
         fields = Fields(decode_document(header, max_bytes=_MAX_HEADER_BYTES), "what is trusted")
         fields.constant("type", TRUSTED_TYPE)
-        hashes = [
-            Fields({"hash": item}, "what is trusted").hexadecimal("hash", shortest=32, longest=32)
-            for item in fields.items("hashes", longest=64)
-        ]
-        try:
-            frontier = Frontier(fields.integer("size", 1), tuple(hashes))
-        except LocalProtocolError:
-            raise fields.refuse("hashes") from None
         trusted = cls(
             manifest=None if fields.is_null("manifest") else fields.base64("manifest", longest=_MAX_PART_BYTES),
-            checkpoint=None if fields.is_null("checkpoint") else fields.base64("checkpoint", longest=_MAX_PART_BYTES),
-            frontier=frontier,
+            log=SeenLog.from_fields(fields),
             state=state,
         )
         fields.done()

@@ -5,7 +5,8 @@ integers within ±(2^53 - 1); true, false, null; **no floats**: a rational is te
 Bytes are lower-case hexadecimal where they are short, else base64. Depth and size have limits.
 
 ``decode_document`` writes what it has read again and compares: what is not canonical is refused, a key given twice too.
-``Fields`` then takes each field once, with its type and range, and refuses what is left over, at every depth.
+``Fields`` then takes each field once, with its type and range, and refuses what is left over, at every depth. A text is
+one line of printable characters (``protocol.printable``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fractions import Fraction
 from typing import Any, NoReturn, TypeGuard
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.protocol.printable import first_unprintable
 
 MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 8
@@ -147,10 +149,16 @@ class Fields:
             raise self.refuse(name)
 
     def text(self, name: str, *, longest: int, shortest: int = 0, pattern: str | None = None) -> str:
-        """Text of so many bytes."""
+        """Text of so many bytes, in one line of printable characters."""
         value = self._take(name)
         if not isinstance(value, str) or not shortest <= len(value.encode()) <= longest:
             raise self.refuse(name)
+        wrong = first_unprintable(value)
+        if wrong is not None:
+            raise MalformedMessageError(
+                f"{name} of {self._where} has U+{ord(value[wrong]):04X} as character {wrong + 1};"
+                " a text is one line of printable characters"
+            )
         if pattern is not None and not re.fullmatch(pattern, value):
             raise self.refuse(name)
         return value

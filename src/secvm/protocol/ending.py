@@ -9,8 +9,8 @@ and names the state and the weights that remain: with it a device predicts. An e
  4. no round after it was accepted; and if that very round was, the ending names its manifest's digest, and an
     abandoned round left state and weights as they were,
  5. counts fit the labels and reach the floor,
- 6. the relay's count, where there is one, is signed by a relay of the experiment; and where the experiment has a log,
-    a round that was counted has its received root.
+ 6. a round that was counted has the relay's count where a manifest must have it (``protocol.manifest``, 8), and a
+    count is signed by a relay of the experiment.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from secvm.crypto.signing import SigningKey, sign, verify
 from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.documents import Fields, decode_document, digest_of, encode_document
 from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.inconsistency import Inconsistency
 from secvm.protocol.manifest import (
     MAX_MANIFEST_BYTES,
     AcceptedManifest,
@@ -32,7 +33,7 @@ from secvm.protocol.manifest import (
     RoundManifest,
     read_last,
     read_relay_count,
-    tells_root,
+    tells_count,
     write_last,
 )
 from secvm.protocol.version import ENDING_TYPE, MAX_ROUND
@@ -147,7 +148,7 @@ def make_ending(
     fault = _fault(ending, document, before)
     if fault is not None:
         raise LocalProtocolError(f"this ending would not be accepted: {fault}")
-    assert ending.data  # refuses what cannot be read again
+    _ = ending.data  # refuses what cannot be read again
     return ending
 
 
@@ -178,21 +179,23 @@ def accept_ending(data: bytes, *, document: ExperimentDocument, last: AcceptedMa
 
 
 def _fault(ending: Ending, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
-    return next(iter(ending_faults(ending, document, before)), None)
+    return next((fault.value for fault in ending_faults(ending, document, before)), None)
 
 
-def ending_faults(ending: Ending, document: ExperimentDocument, before: RoundManifest | None) -> tuple[str, ...]:
-    """Steps 3 to 5: all that is wrong, in their order."""
+def ending_faults(
+    ending: Ending, document: ExperimentDocument, before: RoundManifest | None
+) -> tuple[Inconsistency, ...]:
+    """Steps 3 to 5, and of 6 what must be there: all that is wrong, in their order."""
     follows = before is not None and ending.round_number == before.round_number
     told = ending.last if ending.last is not None and ending.last.tally is not None else None
     checks = {
         # (3)
-        "it is of another experiment": ending.experiment == document.digest,
-        "the experiment has fewer rounds": ending.round_number <= document.rounds,
+        Inconsistency.OTHER_EXPERIMENT: ending.experiment == document.digest,
+        Inconsistency.TOO_MANY_ROUNDS: ending.round_number <= document.rounds,
         # (4)
-        "there was a round after it": before is None or ending.round_number >= before.round_number,
-        "it ends another round": not follows or (before is not None and ending.manifest == before.digest),
-        "an abandoned round changed the state": not follows
+        Inconsistency.ROUND_AFTER: before is None or ending.round_number >= before.round_number,
+        Inconsistency.OTHER_ROUND: not follows or (before is not None and ending.manifest == before.digest),
+        Inconsistency.ABANDONED_STEP: not follows
         or told is not None
         or (
             before is not None
@@ -200,9 +203,10 @@ def ending_faults(ending: Ending, document: ExperimentDocument, before: RoundMan
             == (before.state, before.training_weights, before.evaluation_weights)
         ),
         # (5)
-        "its counts are of other labels": told is None or len(told.participants) == len(document.experiment.labels),
-        "its round was below the floor and not abandoned": told is None or document.reaches_floor(told.participants),
-        "it tells no root of the round's capsules": tells_root(told, document),
+        Inconsistency.OTHER_LABELS: told is None or len(told.participants) == len(document.experiment.labels),
+        Inconsistency.BELOW_FLOOR: told is None or document.reaches_floor(told.participants),
+        # (6)
+        Inconsistency.NO_COUNT: tells_count(told, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)
 

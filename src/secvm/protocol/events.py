@@ -13,10 +13,10 @@ from secvm.protocol.manifest import RoundManifest
 
 @dataclass(frozen=True, slots=True)
 class ManifestArrived:
-    """Bytes that claim to be a signed manifest, and what the server's clock said, where it said something."""
+    """Bytes that claim to be a signed manifest, and how far at least the server's clock is ahead, where it was told."""
 
     data: bytes
-    server_time: int | None = None
+    ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -24,8 +24,6 @@ class PackagesReady:
     """All packages of the round, in any order. Secret: it does not print itself."""
 
     packages: tuple[Package, ...]
-    #: A token for each, where the experiment has tokens. They are the packages' only by where they end up.
-    tokens: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
         return "PackagesReady(...)"
@@ -73,7 +71,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Distrusted:
-    """What the owner has seen of the server makes it stop (``TrustedRounds``, a fresh look at the log, receipts).
+    """What the owner has seen of the server makes it stop (``TrustedRounds``, a fresh look at the log, a canary).
 
     With evidence, for ever. Without, no more of the round that runs: it is no proof, but no ground to go on either.
     """

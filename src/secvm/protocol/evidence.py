@@ -7,7 +7,9 @@ Nothing in it is the device's word. ``examine`` needs the file alone: no network
     wrong-step      a model that does not follow from the round before and the published tally, or a first one not zero
     wrong-counts    a tally beside which the document tells other counts, or that does not fit into the relay's
     forked-log      two checkpoints of one size with different roots
-    not-in-log      a checkpoint that does not contain what the coordinator has signed for that place
+    not-in-log      a log that holds another document of this kind and round than the one that was signed; of either
+                    version, as the other two about the log
+    two-entries     a log that holds two entries of the experiment which cannot both stand where they do
 
 The keys that count stand in the experiment, which signs itself. So the file convicts *whoever runs the experiment of
 this digest*; that people took part in that very experiment, the digest they agreed to tells.
@@ -19,27 +21,30 @@ evidence on may show who received it.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from secvm.crypto.merkle import Frontier, leaf_hash
-from secvm.crypto.oblivious import decode_key_configurations
-from secvm.crypto.signing import Envelope, verify
-from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError, RemoteProtocolError
+from secvm.crypto.notes import NoteKey
+from secvm.crypto.signing import Envelope
+from secvm.errors import InconsistentManifestError, MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import decode_state, decode_tally
 from secvm.protocol.checkpoints import SignedCheckpoint, read_checkpoint
 from secvm.protocol.documents import Fields, base64_text, decode_document, digest_of, encode_document
 from secvm.protocol.ending import Ending, accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.log import LogEntry, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log_entries import Entry, Placed, contradict
+from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.logged_documents import entry_of, read_logged, read_signed
 from secvm.protocol.manifest import LastRound, RoundManifest, accept, last_round, read_relay_count
 from secvm.protocol.plausible import violations
 from secvm.protocol.recompute import first_model, next_model, what_differs
-from secvm.protocol.version import ENDING_TYPE, EVIDENCE_TYPE, MANIFEST_TYPE
+from secvm.protocol.version import EVIDENCE_TYPE
 
 #: The largest state that a device takes fits (``recompute``): what it refuses it must be able to show.
 MAX_EVIDENCE_BYTES = 2**31
+#: Every file of evidence begins so, because its keys are sorted.
+EVIDENCE_BEGINS = b'{"blobs":['
 MAX_PART_BYTES = 2**29
 MAX_DOCUMENTS = 2**16
 #: What is made in memory to examine a file: a state has a few vectors.
@@ -55,6 +60,15 @@ class Kind(enum.Enum):
     WRONG_COUNTS = "wrong-counts"
     FORKED_LOG = "forked-log"
     NOT_IN_LOG = "not-in-log"
+    TWO_ENTRIES = "two-entries"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEntry:
+    """A line of the log, and the proof file that shows it there. **Nothing in it is checked.**"""
+
+    entry: bytes
+    proof: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +84,8 @@ class Evidence:
     checkpoints: tuple[bytes, ...] = ()
     #: A state and a tally, whose digests are signed.
     blobs: tuple[bytes, ...] = ()
-    #: For not-in-log: the tree before the documents.
-    frontier: Frontier = field(default_factory=Frontier)
+    #: Lines of the log, each with its proof.
+    entries: tuple[LoggedEntry, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The one encoding, which is the file."""
@@ -79,10 +93,9 @@ class Evidence:
             "blobs": [base64_text(blob) for blob in self.blobs],
             "checkpoints": [base64_text(note) for note in self.checkpoints],
             "documents": [base64_text(document) for document in self.documents],
+            "entries": [{"entry": base64_text(one.entry), "proof": base64_text(one.proof)} for one in self.entries],
             "experiment": base64_text(self.experiment),
-            "hashes": [found.hex() for found in self.frontier.hashes],
             "kind": self.kind.value,
-            "size": self.frontier.size,
             "type": EVIDENCE_TYPE,
         }
         return encode_document(content)
@@ -95,21 +108,13 @@ class Evidence:
         kind = fields.text("kind", longest=40)
         if kind not in {one.value for one in Kind}:
             raise fields.refuse("kind")
-        hashes = [
-            Fields({"hash": item}, "the evidence").hexadecimal("hash", shortest=32, longest=32)
-            for item in fields.items("hashes", longest=64)
-        ]
-        try:
-            frontier = Frontier(fields.integer("size", 0), tuple(hashes))
-        except LocalProtocolError:
-            raise fields.refuse("hashes") from None
         found = cls(
             kind=Kind(kind),
             experiment=fields.base64("experiment", longest=MAX_PART_BYTES),
             documents=_many(fields, "documents", MAX_DOCUMENTS),
             checkpoints=_many(fields, "checkpoints", 2),
             blobs=_many(fields, "blobs", 2),
-            frontier=frontier,
+            entries=tuple(map(_read_logged, fields.inner_list("entries", shortest=0, longest=2))),
         )
         fields.done()
         return found
@@ -144,26 +149,26 @@ def examine(data: bytes) -> Finding:
 
 
 _NOTHING = "the evidence does not show what it says"
-#: How many documents, checkpoints and blobs; not-in-log has as many documents as it takes.
+#: How many documents, checkpoints, blobs and entries.
 _PARTS = {
-    Kind.TWO_DOCUMENTS: {(2, 0, 0)},
-    Kind.BAD_DOCUMENT: {(1, 0, 0), (2, 0, 0)},
-    Kind.WRONG_STEP: {(1, 0, 0), (2, 0, 2)},
-    Kind.WRONG_COUNTS: {(1, 0, 1), (2, 0, 1)},
-    Kind.FORKED_LOG: {(0, 2, 0)},
-    Kind.NOT_IN_LOG: {(0, 1, 0), (0, 2, 0)},
+    Kind.TWO_DOCUMENTS: {(2, 0, 0, 0)},
+    Kind.BAD_DOCUMENT: {(1, 0, 0, 0), (2, 0, 0, 0)},
+    Kind.WRONG_STEP: {(1, 0, 0, 0), (2, 0, 2, 0)},
+    Kind.WRONG_COUNTS: {(1, 0, 1, 0), (2, 0, 1, 0)},
+    Kind.FORKED_LOG: {(0, 2, 0, 0)},
+    Kind.NOT_IN_LOG: {(1, 0, 0, 1)},
+    Kind.TWO_ENTRIES: {(0, 0, 0, 2)},
 }
 
 
 def _has_its_parts(evidence: Evidence) -> bool:
     """Nothing that is not looked at: a file shows one thing, and carries nothing else along."""
-    grows = evidence.kind is Kind.NOT_IN_LOG
-    counts = (0 if grows else len(evidence.documents), len(evidence.checkpoints), len(evidence.blobs))
-    return counts in _PARTS[evidence.kind] and (grows or evidence.frontier == Frontier())
+    parts = (evidence.documents, evidence.checkpoints, evidence.blobs, evidence.entries)
+    return tuple(map(len, parts)) in _PARTS[evidence.kind]
 
 
 def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
-    first, second = (_read(data, document) for data in evidence.documents)
+    first, second = (read_signed(data, document) for data in evidence.documents)
     if first.data == second.data:
         raise MalformedMessageError(_NOTHING)
     match first, second:
@@ -180,7 +185,7 @@ def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
 def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
     *before, data = evidence.documents
     last = accept(before[0], document=document) if before else None
-    told = _read(data, document)
+    told = read_signed(data, document)
     try:
         if isinstance(told, Ending):
             accept_ending(data, document=document, last=last)
@@ -201,7 +206,7 @@ def _check_size(document: ExperimentDocument) -> None:
 def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
     _check_size(document)
     *earlier, data = evidence.documents
-    told = _read(data, document)
+    told = read_signed(data, document)
     if not earlier:
         first = told.round_number == (0 if isinstance(told, Ending) else 1)
         differs = what_differs(told, first_model(document)) if first else None
@@ -227,7 +232,7 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
 def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
     _check_size(document)
     (*earlier, data), (blob,) = evidence.documents, evidence.blobs
-    told = _read(data, document)
+    told = read_signed(data, document)
     if told.last is None or told.last.tally is None:
         raise MalformedMessageError(_NOTHING)
     tally = decode_tally(blob, digest=told.last.tally, experiment=document.experiment)
@@ -251,24 +256,21 @@ def _forked_log(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _not_in_log(evidence: Evidence, document: ExperimentDocument) -> str:
-    *old, note = evidence.checkpoints
-    frontier = evidence.frontier
-    if old:
-        before = _note(old[0], document).checkpoint
-        fits = (before.size, before.root) == (frontier.size, frontier.root)
-    else:
-        fits = frontier == first_frontier(document)
-    if not fits:
+    signed, placed = entry_of(read_logged(evidence.documents[0], document)), _placed(evidence.entries[0], document)
+    if placed.entry.key != signed.key or placed.entry == signed:
         raise MalformedMessageError(_NOTHING)
-    for data in evidence.documents:
-        told = _read(data, document)
-        if place_of(told) != frontier.size:
-            raise MalformedMessageError(_NOTHING)
-        frontier = frontier.append(leaf_hash(entry_of(told).to_bytes()))
-    found = _note(note, document).checkpoint
-    if found.size != frontier.size or found.root == frontier.root:
+    what = signed.kind.value if signed.round_number is None else f"{signed.kind.value} of round {signed.round_number}"
+    return f"The log holds, as its entry {placed.index}, another {what} than one that the coordinator signed."
+
+
+def _two_entries(evidence: Evidence, document: ExperimentDocument) -> str:
+    first, second = (_placed(logged, document) for logged in evidence.entries)
+    if not contradict(first, second):
         raise MalformedMessageError(_NOTHING)
-    return f"The log of {found.size} entries does not hold what the coordinator signed for them."
+    return (
+        f"The log holds, as its entries {first.index} and {second.index}, two lines of the experiment that cannot both"
+        " stand there."
+    )
 
 
 _EXAMINE = {
@@ -278,6 +280,7 @@ _EXAMINE = {
     Kind.WRONG_COUNTS: _wrong_counts,
     Kind.FORKED_LOG: _forked_log,
     Kind.NOT_IN_LOG: _not_in_log,
+    Kind.TWO_ENTRIES: _two_entries,
 }
 
 
@@ -290,11 +293,7 @@ def count_fault(document: ExperimentDocument, before: RoundManifest, last: LastR
     Only what no participant can have brought about (``plausible``).
     """
     count = None if last.relay_count is None else read_relay_count(last.relay_count, document)
-    try:
-        ids = {found.key_id for found in decode_key_configurations(before.gateway_keys)}
-    except RemoteProtocolError:
-        ids = set()
-    found = violations(document, tally, count, key_id=ids.pop() if len(ids) == 1 else None)
+    found = violations(document, tally, count, opened_at=before.opens_at)
     return next((one.sentence.rstrip(".") for one in found if one.whatever_people_send), None)
 
 
@@ -302,46 +301,32 @@ def _follows(told: RoundManifest | Ending, before: RoundManifest) -> bool:
     return (told.manifest if isinstance(told, Ending) else told.previous) == before.digest
 
 
-# ── where documents stand in the log ─────────────────────────────────────────────────────────────────────────────────
-
-
-def first_frontier(document: ExperimentDocument) -> Frontier:
-    """The tree of an experiment's log before its first round: entry 0 alone."""
-    return Frontier().append(leaf_hash(experiment_entry(document.digest).to_bytes()))
-
-
-def entry_of(told: RoundManifest | Ending) -> LogEntry:
-    """What the log holds of a document."""
-    return ending_entry(told.digest) if isinstance(told, Ending) else manifest_entry(told.digest)
-
-
-def place_of(told: RoundManifest | Ending) -> int:
-    """At which index."""
-    return told.round_number + isinstance(told, Ending)
-
-
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(data: bytes, document: ExperimentDocument) -> RoundManifest | Ending:
-    """A manifest or an ending of the experiment that its coordinator signed."""
-    keys, threshold = document.coordinator_keys, document.threshold
-    payload = Envelope.from_bytes(data).payload
-    told: RoundManifest | Ending
-    try:
-        told = RoundManifest.from_bytes(payload)
-    except MalformedMessageError:
-        told = Ending.from_bytes(payload)
-    verify(data, purpose=ENDING_TYPE if isinstance(told, Ending) else MANIFEST_TYPE, keys=keys, threshold=threshold)
-    if told.experiment != document.digest:
-        raise MalformedMessageError("the evidence has a document of another experiment")
-    return told
-
-
 def _note(data: bytes, document: ExperimentDocument) -> SignedCheckpoint:
+    return read_checkpoint(data, log=_log_key(document))
+
+
+def _placed(logged: LoggedEntry, document: ExperimentDocument) -> Placed:
+    """An entry of the experiment that stands in its log."""
+    entry, proof = Entry.from_bytes(logged.entry), LogProof.from_bytes(logged.proof)
+    if entry.experiment != document.digest:
+        raise MalformedMessageError("the evidence has an entry of another experiment")
+    proof.check(logged.entry, log=_log_key(document))
+    return Placed(proof.index, entry)
+
+
+def _log_key(document: ExperimentDocument) -> NoteKey:
     if document.log is None:
-        raise MalformedMessageError("the evidence has a checkpoint, and the experiment no log")
-    return read_checkpoint(data, log=document.log.log_key(document.digest))
+        raise MalformedMessageError("the evidence speaks of a log, and the experiment has none")
+    return document.log.log_key
+
+
+def _read_logged(fields: Fields) -> LoggedEntry:
+    found = LoggedEntry(fields.base64("entry", longest=MAX_PART_BYTES), fields.base64("proof", longest=MAX_PART_BYTES))
+    fields.done()
+    return found
 
 
 def _many(fields: Fields, name: str, longest: int) -> tuple[bytes, ...]:
@@ -349,6 +334,3 @@ def _many(fields: Fields, name: str, longest: int) -> tuple[bytes, ...]:
         Fields({"part": item}, "the evidence").base64("part", longest=MAX_PART_BYTES)
         for item in fields.items(name, longest=longest)
     )
-
-
-__all__ = ["Evidence", "Finding", "Kind", "count_fault", "entry_of", "examine", "first_frontier", "place_of"]

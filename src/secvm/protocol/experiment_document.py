@@ -5,24 +5,27 @@ document's digest. What the learning core needs is an ``Experiment``; around it 
 windows, floor, cohorts, the number of rounds, privacy, and whose signatures count.
 
 ``log`` says in whose log its rounds stand and whose cosignatures count; without one (null) nobody can be held to having
-told everybody the same. ``privacy`` is "plain", or cover with all its numbers (``protocol.cover_terms``). The digest of
-the client's code proves nothing without attestation; it says what the publisher claims to have tested.
+told everybody the same. ``privacy`` is two relays' cover with all its numbers (``protocol.relayed_terms``), or null: no
+guarantee. A document with cover has a type of its own, and its relays have roles. The digest of the client's code
+proves nothing without attestation; it says what the publisher claims to have tested.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Literal, get_args
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeVar, get_args
 
+from secvm.crypto.kem import PUBLIC_KEY_BYTES as KEM_KEY_BYTES
+from secvm.crypto.kem import X25519
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
-from secvm.crypto.tokens import MAX_TOKENS
 from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.learning.cover_law import RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import EXPERIMENT_ID_BYTES, MAX_BINS, ExperimentId
-from secvm.protocol.cover_terms import CoverTerms, check_covered, read_privacy, write_privacy
 from secvm.protocol.documents import (
     Fields,
     decode_document,
@@ -33,8 +36,16 @@ from secvm.protocol.documents import (
 )
 from secvm.protocol.learning_terms import read_learning, write_learning
 from secvm.protocol.log import LogTerms
-from secvm.protocol.tokens import TokenTerms
-from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND
+from secvm.protocol.relayed_terms import (
+    ROLES,
+    RelayCoverTerms,
+    RelayRole,
+    RelayTimes,
+    check_relayed,
+    read_relay_cover,
+    write_relay_cover,
+)
+from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND, RELAYED_EXPERIMENT_TYPE
 
 MAX_DOCUMENT_BYTES = 2**18
 MAX_HASHES = 16
@@ -44,10 +55,11 @@ MAX_KEYS = 8
 _URL = r"https?://[!-~]{1,500}"
 _ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}"
 _NAME = r"[a-z0-9][a-z0-9.-]*"
+T = TypeVar("T")
 
 
 #: What becomes of capsules at a relay (docs/protocol.md §19.6).
-RelayMode = Literal["forward", "interval", "round"]
+RelayMode = Literal["forward", "round"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +118,8 @@ class Windows:
     hours: tuple[tuple[int, int], ...] = ((0, 24),)
     #: IANA name of the zone whose hours are meant. Its offset is looked up by whoever owns a time zone database.
     time_zone: str = "UTC"
+    #: How long the steps after a window take where there are two relays; else None.
+    relays: RelayTimes | None = None
 
     def open_at_hour(self, opens_at: int, *, offset_s: int) -> bool:
         """Whether a window may open at this instant, where local time is ``offset_s`` seconds ahead of UTC."""
@@ -122,6 +136,14 @@ class Relay:
     key: VerifyKey
     #: What it promises to be; None: nothing is told of it.
     mode: RelayMode | None = None
+    #: What it does, and who runs it, where there are two relays; else None.
+    role: RelayRole | None = None
+    operator: str | None = None
+
+    @property
+    def host(self) -> str:
+        """Whose it is, as far as a URL tells: host and port, and nothing that only looks like them."""
+        return re.split(r"[/?#\\]", self.url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,14 +169,16 @@ class ExperimentDocument:
     relays: tuple[Relay, ...] = ()
     #: In words: who runs the gateway. Its keys come with the manifests.
     gateway_note: str = ""
+    #: Of the gateway's keys, by its number in HPKE's registry. A device that lacks it takes no part.
+    kem: int = X25519
     #: SHA-256 of the client's code, in hexadecimal. Proves nothing without attestation.
     client_code: str | None = None
     #: The log of its rounds; None: there is none.
     log: LogTerms | None = None
-    #: What the experiment's cover was asked and planned for; None: plain, and the experiment has no cover.
-    privacy: CoverTerms | None = None
-    #: Who issues anonymous tokens; None: packages carry none.
-    tokens: TokenTerms | None = None
+    #: What two relays' cover was asked for; None: there is none, and no guarantee.
+    privacy: RelayCoverTerms | None = None
+    #: Whether a submission to two relays needs an anonymous token, which the entry relay gives.
+    tokens: bool = False
     #: A test experiment: no people, seeded dice allowed, http and no relay allowed.
     test: bool = False
 
@@ -174,6 +198,36 @@ class ExperimentDocument:
         return digest_of(self.data)
 
     @property
+    def kind(self) -> str:
+        """The document's type, and the purpose of its signatures."""
+        return EXPERIMENT_TYPE if self.privacy is None else RELAYED_EXPERIMENT_TYPE
+
+    @property
+    def relay_cover(self) -> RelayCover:
+        """The cover of each of the two relays. Raises ``LocalProtocolError`` where there are none."""
+        return self._relayed(self.experiment.cover)
+
+    @property
+    def relay_times(self) -> RelayTimes:
+        """How long the relays' steps take. Raises ``LocalProtocolError`` where there are not two."""
+        return self._relayed(self.windows.relays)
+
+    @property
+    def entry_relay(self) -> Relay:
+        """The relay that knows who sends. Raises ``LocalProtocolError`` where there are not two."""
+        return self._relayed(next((relay for relay in self.relays if relay.role == "entry"), None))
+
+    @property
+    def mix_relay(self) -> Relay:
+        """The relay that opens the outer layer. Raises ``LocalProtocolError`` where there are not two."""
+        return self._relayed(next((relay for relay in self.relays if relay.role == "mix"), None))
+
+    def _relayed(self, told: T | None) -> T:
+        if told is None:
+            raise LocalProtocolError("this experiment has not the cover of two relays: its privacy is null")
+        return told
+
+    @property
     def experiment_id(self) -> ExperimentId:
         """The half of the digest that packages carry."""
         return ExperimentId(bytes.fromhex(self.digest)[:EXPERIMENT_ID_BYTES])
@@ -191,12 +245,15 @@ class ExperimentDocument:
         vectors = len(self.experiment.rule.start(1, 1).vectors) + (0 if robust is None else len(robust.names))
         return 8 * vectors * self.experiment.models.n_models * (self.experiment.n_bins + 1)
 
-    def reaches_floor(self, participants: Iterable[int]) -> bool:
-        """Whether a round with these counts of train participants, per label, has enough people to count.
+    @property
+    def tally_bytes(self) -> int:
+        """How many bytes the counts of a tally have. Known before any of that size is made."""
+        labels, models = len(self.experiment.labels), self.experiment.models.n_models
+        return 8 * (2 * models * (self.experiment.n_bins + 1) + labels + labels * labels)
 
-        The floor is about people: where counts hold cover, it is compared with how many of them cover leaves.
-        """
-        return self.experiment.train_people(tuple(participants)) >= self.floor
+    def reaches_floor(self, participants: Iterable[int]) -> bool:
+        """Whether a round without cover has enough people to count, by its train participants per label."""
+        return sum(participants) >= self.floor
 
     def check_seeded_dice(self) -> None:
         """Seeded dice may be thrown here, or this raises: who knows the seed knows every throw."""
@@ -207,23 +264,33 @@ class ExperimentDocument:
     def from_bytes(cls, data: bytes) -> ExperimentDocument:
         """The document of canonical bytes; anything else is refused."""
         fields = Fields(decode_document(data, max_bytes=MAX_DOCUMENT_BYTES), "the experiment")
-        fields.constant("type", EXPERIMENT_TYPE)
+        kind = fields.text("type", longest=40)
+        if kind not in (EXPERIMENT_TYPE, RELAYED_EXPERIMENT_TYPE):
+            raise fields.refuse("type")
+        relayed = kind == RELAYED_EXPERIMENT_TYPE
         test = fields.flag("test")
         binning = _read_binning(fields.inner("binning"))
-        relays = [_read_relay(relay, test=test) for relay in fields.inner_list("relays", longest=16)]
+        relays = [_read_relay(relay, test=test, relayed=relayed) for relay in fields.inner_list("relays", longest=16)]
         keys = [_read_key(item) for item in fields.items("coordinator_keys", shortest=1, longest=MAX_KEYS)]
+        # Only documents of experiments with another KEM than X25519 have the field.
+        kem = fields.integer("kem", 0) if fields.has("kem") else X25519
+        if kem not in KEM_KEY_BYTES:
+            raise fields.refuse("kem")
         train_share = fields.ratio("train_share")
         if not 0 < train_share <= 1:
             raise fields.refuse("train_share")
-        learning = read_learning(fields.inner("learning"), binning.bins)
-        privacy, experiment = read_privacy(fields.inner("privacy"), learning, train_share)
+        privacy, experiment = None, read_learning(fields.inner("learning"), binning.bins)
+        if fields.is_null("privacy") == relayed:
+            raise fields.refuse("privacy")
+        if relayed:
+            privacy, experiment = read_relay_cover(fields.inner("privacy"), experiment, train_share)
         document = cls(
             title=fields.text("title", shortest=1, longest=200),
             question=fields.text("question", longest=4000),
             experiment=experiment,
             features=_read_features(fields.inner("features")),
             binning=binning,
-            windows=_read_windows(fields.inner("windows")),
+            windows=_read_windows(fields.inner("windows"), relayed=relayed),
             floor=fields.integer("floor", 1),
             train_share=train_share,
             rounds=fields.integer("rounds", 1, MAX_ROUND),
@@ -231,34 +298,31 @@ class ExperimentDocument:
             threshold=fields.integer("threshold", 1, len(set(keys))),
             relays=tuple(relays),
             gateway_note=fields.text("gateway_note", longest=4000),
+            kem=kem,
             client_code=None if fields.is_null("client_code") else fields.digest("client_code"),
             log=None if fields.is_null("log") else LogTerms.from_fields(fields.inner("log")),
             # Only documents of experiments with tokens have the field.
-            tokens=TokenTerms.from_fields(fields.inner("tokens"), test=test) if fields.has("tokens") else None,
+            tokens=relayed and fields.has("tokens") and fields.flag("tokens"),
             privacy=privacy,
             test=test,
         )
         fields.done()
-        if document.tokens is not None and document.budget > MAX_TOKENS:
-            raise MalformedMessageError("no issuer gives so many tokens at once as this budget needs")
         if len(set(keys)) != len(keys) or not (relays or test):
             raise MalformedMessageError("keys or relays of the experiment are not as they should be")
         _check_log_keys(document)
-        if privacy is not None:
-            check_covered(
-                presence=document.features.presence,
-                modes=[relay.mode for relay in relays],
-                floor=document.floor,
-                labels=len(experiment.labels),
-            )
+        if relayed:
+            _check_relayed(document)
         # What defaults and other spellings would hide: only one way to write an experiment is taken.
         if encode_document(document._content()) != data:
             raise MalformedMessageError("the experiment is not written in its one way")
         return document
 
     def _content(self) -> dict[str, Any]:
-        tokens = {} if self.tokens is None else {"tokens": self.tokens.to_content()}
-        return tokens | {
+        tokens = {"tokens": True} if self.tokens else {}
+        kem = {} if self.kem == X25519 else {"kem": self.kem}
+        return {
+            **kem,
+            **tokens,
             "binning": _write_binning(self.binning),
             "client_code": self.client_code,
             "coordinator_keys": [key.data.hex() for key in self.coordinator_keys],
@@ -271,7 +335,7 @@ class ExperimentDocument:
             "gateway_note": self.gateway_note,
             "learning": write_learning(self.experiment, self.binning.bins),
             "log": None if self.log is None else self.log.to_content(),
-            "privacy": write_privacy(self.privacy, self.experiment, self.train_share),
+            "privacy": self._privacy(),
             "question": self.question,
             "relays": [_write_relay(relay) for relay in self.relays],
             "rounds": self.rounds,
@@ -279,8 +343,9 @@ class ExperimentDocument:
             "threshold": self.threshold,
             "title": self.title,
             "train_share": ratio_text(self.train_share),
-            "type": EXPERIMENT_TYPE,
+            "type": self.kind,
             "windows": {
+                **({} if self.windows.relays is None else self.windows.relays.to_content()),
                 "first_opening": self.windows.first_opening,
                 "grace_s": self.windows.grace_s,
                 "hours": [list(pair) for pair in self.windows.hours],
@@ -289,23 +354,34 @@ class ExperimentDocument:
             },
         }
 
+    def _privacy(self) -> dict[str, Any] | None:
+        cover = self.experiment.cover
+        if (self.privacy is None) != (cover is None):
+            raise LocalProtocolError("an experiment with cover tells what it was asked for, and one without does not")
+        if self.privacy is None or cover is None:
+            return None
+        if cover.train_share != self.train_share:
+            raise LocalProtocolError("the cover was made for another share of devices that train")
+        return write_relay_cover(self.privacy, cover)
+
 
 def publish(document: ExperimentDocument, *, keys: tuple[SigningKey, ...]) -> bytes:
     """The document in its envelope, signed by its own coordinator keys."""
     if not {key.public for key in keys} <= set(document.coordinator_keys) or len(keys) < document.threshold:
         raise LocalProtocolError("an experiment is signed by enough of the keys that it names")
-    return sign(document.data, purpose=EXPERIMENT_TYPE, keys=keys)
+    return sign(document.data, purpose=document.kind, keys=keys)
 
 
+@lru_cache(maxsize=64)
 def read_published(data: bytes, *, digest: str) -> ExperimentDocument:
-    """The experiment of this digest, out of its envelope.
+    """The experiment of this digest, out of its envelope. Read once, by its bytes.
 
     The digest is what the person agreed to, and it fixes the keys; the signature says that their owners stand by it.
     """
     from_inside = ExperimentDocument.from_bytes(Envelope.from_bytes(data).payload)
     if from_inside.digest != digest:
         raise MalformedMessageError("this is another experiment")
-    verify(data, purpose=EXPERIMENT_TYPE, keys=from_inside.coordinator_keys, threshold=from_inside.threshold)
+    verify(data, purpose=from_inside.kind, keys=from_inside.coordinator_keys, threshold=from_inside.threshold)
     return from_inside
 
 
@@ -358,7 +434,7 @@ def _read_features(fields: Fields) -> FeaturesWanted:
     return features
 
 
-def _read_windows(fields: Fields) -> Windows:
+def _read_windows(fields: Fields, *, relayed: bool) -> Windows:
     pairs: list[tuple[int, int]] = []
     for item in fields.items("hours", shortest=1, longest=24):
         match item:
@@ -375,6 +451,7 @@ def _read_windows(fields: Fields) -> Windows:
         first_opening=fields.integer("first_opening", 0),
         hours=tuple(pairs),
         time_zone=fields.text("time_zone", longest=64, pattern=_ZONE),
+        relays=RelayTimes.from_fields(fields) if relayed else None,
     )
     fields.done()
     return windows
@@ -394,16 +471,39 @@ def _check_log_keys(document: ExperimentDocument) -> None:
         raise MalformedMessageError("a key of the experiment's log is that of another party")
 
 
+def _check_relayed(document: ExperimentDocument) -> None:
+    """What an experiment with two relays is held to as a whole."""
+    binning = document.binning
+    check_relayed(
+        document.experiment,
+        hashes=binning.hashes if isinstance(binning, HashedBins) else 1,
+        presence=document.features.presence,
+        roles=[relay.role for relay in document.relays],
+        keys=[relay.key.data for relay in document.relays],
+    )
+    # Everybody derives an opened part byte for byte, and what X-Wing throws cannot be derived.
+    if document.kem != X25519:
+        raise MalformedMessageError("capsules for two relays are sealed with X25519, and the document names no KEM")
+
+
 def _write_relay(relay: Relay) -> dict[str, Any]:
-    told = {} if relay.mode is None else {"mode": relay.mode}
-    return {"key": relay.key.data.hex(), **told, "url": relay.url}
+    told = {"mode": relay.mode, "operator": relay.operator, "role": relay.role}
+    there = {name: value for name, value in told.items() if value is not None}
+    return {"key": relay.key.data.hex(), **there, "url": relay.url}
 
 
-def _read_relay(fields: Fields, *, test: bool) -> Relay:
+def _read_relay(fields: Fields, *, test: bool, relayed: bool) -> Relay:
     url = fields.text("url", longest=510, pattern=_URL)
     key = VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
     mode: RelayMode | None = None
-    if fields.has("mode"):
+    role: RelayRole | None = None
+    operator = fields.text("operator", shortest=1, longest=200) if relayed else None
+    if relayed:
+        named = fields.text("role", longest=20)
+        role = next((known for known in ROLES if known == named), None)
+        if role is None:
+            raise fields.refuse("role")
+    elif fields.has("mode"):
         told = fields.text("mode", longest=20)
         mode = next((known for known in get_args(RelayMode) if known == told), None)
         if mode is None:
@@ -411,4 +511,4 @@ def _read_relay(fields: Fields, *, test: bool) -> Relay:
     fields.done()
     if not test and not url.startswith("https:"):
         raise MalformedMessageError("a relay's url must begin with https, unless the experiment is marked as a test")
-    return Relay(url=url, key=key, mode=mode)
+    return Relay(url=url, key=key, mode=mode, role=role, operator=operator)

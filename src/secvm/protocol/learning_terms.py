@@ -1,6 +1,6 @@
 """What is learnt, as fields of a published experiment: labels, loss, rule, thinning, budget, robustness.
 
-Cover is not here: it stands with its plan in ``protocol.cover_terms``.
+Cover is not here: it stands in ``protocol.relayed_terms``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def read_learning(fields: Fields, bins: int) -> Experiment:
     try:
         experiment = Experiment(
             n_bins=bins,
-            labels=tuple(_read_label(item) for item in fields.items("labels", shortest=1, longest=MAX_MODELS)),
+            labels=tuple(
+                Fields({"name": item}, f"label {i} of the experiment").text("name", shortest=1, longest=200)
+                for i, item in enumerate(fields.items("labels", shortest=1, longest=MAX_MODELS), 1)
+            ),
             rule=rule_by_name(rule.text("name", longest=64), constants),
             loss=Loss(loss.text("name", longest=64), None if loss.is_null("parameter") else loss.ratio("parameter")),
             thinning=Thinning(
@@ -88,9 +91,3 @@ def _read_robust(fields: Fields) -> Robust:
     robust = Robust(clip=clip, trim=fields.integer("trim", 1))
     fields.done()
     return robust
-
-
-def _read_label(item: object) -> str:
-    if not isinstance(item, str) or not 0 < len(item.encode()) <= 200:
-        raise MalformedMessageError("a label of the experiment has no proper name")
-    return item

@@ -1,32 +1,23 @@
-"""What an experiment's log is, and what it holds (docs/protocol.md §20).
+"""Whose log it is, and whose cosignatures count (docs/protocol.md §20).
 
-One log per experiment. Entry 0 is the experiment, entry t the manifest of round t, abandoned rounds included; the
-ending, where there is one, is the last. Each manifest tells how the round before it ended, so nothing is told outside
-the log. A **directory** log lists a coordinator's experiments: entry i is the i-th.
-
-An entry is a line: the document's type, a space, its digest. The document itself, which may be larger than a tile's
-entry, is public under its digest already.
-
-``LogTerms`` stand in the experiment document: the log's name and key, the witnesses, and how many of them are enough.
-The origin cannot stand there, because the experiment's digest is in it:
-
-    name/secvm/v1/digest          the experiment's log
-    name/secvm/v1/directory       the directory
+A coordinator has one log for all its experiments, with one origin, ``name/secvm/v2``; its entries are lines
+(``protocol.log_entries``). ``LogTerms`` stand in the experiment document: the log's name and key, the witnesses, and
+how many of them are enough. Experiments of one log may name different witnesses, and never another log.
 """
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Any
 
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
-from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.errors import MalformedMessageError
 from secvm.protocol.checkpoints import SignedCheckpoint, check_quorum
-from secvm.protocol.documents import DIGEST_BYTES, Fields
+from secvm.protocol.documents import Fields
+from secvm.protocol.log_entries import Entry
 from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, LOG_ORIGIN, MANIFEST_TYPE
+from secvm.protocol.version import LOG_ORIGIN
 
 MAX_WITNESSES = 16
 #: A week: an older view is no view.
@@ -35,56 +26,6 @@ MAX_FRESHNESS_S = 7 * 86_400
 _LOG_NAME = r"[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)*"
 #: Anything that is seen, but no plus: witnesses run elsewhere have the names they have.
 _WITNESS_NAME = r"[!-*,-~]+"
-
-
-class EntryKind(enum.Enum):
-    """What an entry of a log names; the document's type."""
-
-    EXPERIMENT = EXPERIMENT_TYPE
-    MANIFEST = MANIFEST_TYPE
-    ENDING = ENDING_TYPE
-
-
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    """One entry: which kind of document, and its digest."""
-
-    kind: EntryKind
-    digest: str
-
-    def to_bytes(self) -> bytes:
-        """The one encoding."""
-        data = f"{self.kind.value} {self.digest}\n".encode()
-        try:
-            LogEntry.from_bytes(data)
-        except MalformedMessageError as fault:
-            raise LocalProtocolError(str(fault)) from None
-        return data
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> LogEntry:
-        """The entry of these bytes; anything else is refused."""
-        for kind in EntryKind:
-            start = f"{kind.value} ".encode()
-            text = data[len(start) : -1]
-            if data == start + text + b"\n" and len(text) == 2 * DIGEST_BYTES and not text.strip(b"0123456789abcdef"):
-                return cls(kind, text.decode())
-        raise MalformedMessageError("this is no entry of a log")
-
-
-def experiment_entry(digest: str) -> LogEntry:
-    """Entry 0 of an experiment's log, and any entry of a directory."""
-    return LogEntry(EntryKind.EXPERIMENT, digest)
-
-
-def manifest_entry(digest: str) -> LogEntry:
-    """Entry t, for the manifest of round t."""
-    return LogEntry(EntryKind.MANIFEST, digest)
-
-
-def ending_entry(digest: str) -> LogEntry:
-    """The entry after the last round's."""
-    return LogEntry(EntryKind.ENDING, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +45,7 @@ class Witness:
 class LogTerms:
     """Whose log it is, and whose cosignatures count. Part of the experiment; never changes."""
 
-    #: What the origins of its logs begin with: host and path.
+    #: What the log's origin begins with: host and path.
     name: str
     key: VerifyKey
     witnesses: tuple[Witness, ...]
@@ -113,14 +54,10 @@ class LogTerms:
     #: How long ago that may have been.
     freshness_s: int
 
-    def log_key(self, experiment: str) -> NoteKey:
-        """The key of the log of the experiment with this digest; its name is the log's origin."""
-        return NoteKey(f"{self.name}/{LOG_ORIGIN}/{experiment}", self.key)
-
     @property
-    def directory_key(self) -> NoteKey:
-        """The key of the directory; its name is the directory's origin."""
-        return NoteKey(f"{self.name}/{LOG_ORIGIN}/directory", self.key)
+    def log_key(self) -> NoteKey:
+        """The key of the log; its name is the log's origin."""
+        return NoteKey(f"{self.name}/{LOG_ORIGIN}", self.key)
 
     @property
     def witness_keys(self) -> tuple[NoteKey, ...]:
@@ -167,18 +104,16 @@ class LogTerms:
         return terms
 
 
-def check_logged(
-    data: bytes, entry: LogEntry, *, index: int, experiment: str, terms: LogTerms, now: int
-) -> SignedCheckpoint:
-    """That an entry stands at this index of the log of this experiment, and that enough witnesses saw it lately.
+def check_logged(data: bytes, entry: Entry, *, terms: LogTerms, now: int) -> SignedCheckpoint:
+    """That an entry stands in the log, and that enough witnesses saw it lately. ``data`` is a proof file.
 
-    ``data`` is a proof file. Origin and log's signature first, then the inclusion, then the quorum. What is left to
-    check of the checkpoint that comes back is that it extends the one that was believed before (``check_growth``).
+    Origin and log's signature first, then the inclusion, then the quorum. It does not show that the log has no second
+    entry of the kind, experiment and round: who must know that reads all lines (``protocol.trusted_log``).
 
     Raises
     ------
     MalformedMessageError
-        No proof file, or one of another log or index.
+        No proof file, or one of another log.
     BadSignatureError
         The log did not sign, too few witnesses did, or a signature is wrong.
     StaleCheckpointError
@@ -186,7 +121,7 @@ def check_logged(
     BadProofError
         The entry is not there.
     """
-    signed = LogProof.from_bytes(data).check(entry.to_bytes(), index=index, log=terms.log_key(experiment))
+    signed = LogProof.from_bytes(data).check(entry.to_bytes(), log=terms.log_key)
     terms.check_quorum(signed, now=now)
     return signed
 

@@ -62,28 +62,22 @@ class LogProof:
             raise MalformedMessageError("this is no proof of a log")
         return cls(*_take_apart(rest, "index ", MAX_PROOF_HASHES))
 
-    def check(self, entry: bytes, *, index: int, log: NoteKey) -> SignedCheckpoint:
-        """That this log holds the entry at this index, by a checkpoint that it signed; that comes back.
+    def check(self, entry: bytes, *, log: NoteKey) -> SignedCheckpoint:
+        """That this log holds the entry at ``index``, by a checkpoint that it signed; that comes back.
 
         Raises
         ------
         MalformedMessageError
-            The proof is of another index or another log.
+            The proof is of another log.
         BadSignatureError
             The log did not sign the checkpoint.
         BadProofError
             The entry is not there.
         """
         signed = read_checkpoint(self.checkpoint, log=log)
-        self.check_under(signed, entry, index=index)
-        return signed
-
-    def check_under(self, signed: SignedCheckpoint, entry: bytes, *, index: int) -> None:
-        """The same under this file's checkpoint when that was read before."""
-        if self.index != index:
-            raise MalformedMessageError("the proof is of another entry of the log")
         found = signed.checkpoint
-        check_inclusion(leaf_hash(entry), index=index, size=found.size, proof=self.path, root=found.root)
+        check_inclusion(leaf_hash(entry), index=self.index, size=found.size, proof=self.path, root=found.root)
+        return signed
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ log to ask. A manifest is accepted when
     experiment starts nor before the round before is closed for good,
  6. it continues the last accepted one, if that is the round before: names its digest, and tells how it ended; round 1
     continues nothing,
- 7. the relay's count, where there is one, is signed by a relay of the experiment; and where the experiment has a log,
-    a round that was counted has its received root.
+ 7. its gateway keys are one key, of the experiment's KEM and with one pair of algorithms: where there were several, a
+    device would take the first that its machine has, and whoever holds the keys could tell machines apart,
+ 8. a round that was counted has the relay's count where the experiment has one relay, in mode round; and a count,
+    where there is one, is signed by a relay of the experiment.
 
 Two different manifests for one round are an attack, and are reported as one, with both as evidence. Over a gap (rounds
 this device missed) step 6 cannot see; ``accept_all`` takes the missing ones along. That the state follows from the
@@ -27,8 +29,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from secvm.crypto.oblivious import leaves_no_choice
 from secvm.crypto.signing import SigningKey, sign, verify
-from secvm.crypto.tokens import PUBLIC_KEY_BYTES as TOKEN_KEY_BYTES
 from secvm.errors import (
     EquivocationError,
     InconsistentManifestError,
@@ -41,20 +43,22 @@ from secvm.learning.label_models import MAX_MODELS
 from secvm.protocol.blobs import decode_tally, encode_tally
 from secvm.protocol.documents import Fields, base64_text, decode_document, digest_of, encode_document
 from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.inconsistency import Inconsistency
 from secvm.protocol.schedule import Window
 from secvm.protocol.version import MANIFEST_TYPE, MAX_ROUND, RELAY_COUNT_TYPE
 
 MAX_MANIFEST_BYTES = 2**20
-#: An OHTTP key configuration has 45 bytes; a hybrid one about 1.3 kB; two of them while keys change.
+#: An OHTTP key configuration has 45 bytes; a hybrid one about 1.3 kB.
 MAX_KEY_BYTES = 2**13
 MAX_QUOTA = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class RelayCount:
-    """What a relay says it saw in one of its epochs: the most that a coordinator can have counted honestly."""
+    """What a relay says it saw in one slot: the most that a coordinator can have counted honestly."""
 
-    epoch: int
+    #: When the slot begins, and with it the windows of its rounds: no other slot has that instant.
+    opens_at: int
     #: Distinct clients.
     clients: int
     #: Distinct capsules.
@@ -62,8 +66,8 @@ class RelayCount:
 
     def to_signed_bytes(self, key: SigningKey) -> bytes:
         """In its envelope."""
-        content = {"capsules": self.capsules, "clients": self.clients, "epoch": self.epoch, "type": RELAY_COUNT_TYPE}
-        return sign(encode_document(content), purpose=RELAY_COUNT_TYPE, keys=[key])
+        content = {"capsules": self.capsules, "clients": self.clients, "opens_at": self.opens_at}
+        return sign(encode_document({**content, "type": RELAY_COUNT_TYPE}), purpose=RELAY_COUNT_TYPE, keys=[key])
 
     @classmethod
     def from_payload(cls, data: bytes) -> RelayCount:
@@ -71,7 +75,7 @@ class RelayCount:
         fields = Fields(decode_document(data, max_bytes=1024), "the relay's count")
         fields.constant("type", RELAY_COUNT_TYPE)
         count = cls(
-            epoch=fields.integer("epoch", 0),
+            opens_at=fields.integer("opens_at", 0),
             clients=fields.integer("clients", 0),
             capsules=fields.integer("capsules", 0),
         )
@@ -91,8 +95,6 @@ class LastRound:
     cells: tuple[tuple[int, ...], ...] = ()
     #: The relay's signed count, as an envelope; None where no relay counts.
     relay_count: bytes | None = None
-    #: Root over the digests of all received capsules; None where none is kept.
-    received_root: str | None = None
 
     @property
     def counts(self) -> Tally:
@@ -123,12 +125,10 @@ class RoundManifest:
     evaluation_weights: str
     #: How the round before ended; None in round 1.
     last: LastRound | None
-    #: The gateway's OHTTP key configuration, as bytes.
+    #: The gateway's one OHTTP key configuration, as bytes.
     gateway_keys: bytes
     #: Distinct capsules that one participant may send.
     quota: int
-    #: The key of anonymous tokens, where there are some.
-    token_key: bytes | None = None
 
     @property
     def window(self) -> Window:
@@ -174,7 +174,6 @@ class RoundManifest:
             last=None if fields.is_null("last") else read_last(fields.inner("last")),
             gateway_keys=fields.base64("gateway_keys", longest=MAX_KEY_BYTES),
             quota=fields.integer("quota", 1, MAX_QUOTA),
-            token_key=None if fields.is_null("token_key") else fields.base64("token_key", longest=MAX_KEY_BYTES),
         )
         fields.done()
         if not manifest.opens_at < manifest.closes_at <= manifest.accept_until:
@@ -197,7 +196,6 @@ class RoundManifest:
             "quota": self.quota,
             "round": self.round_number,
             "state": self.state,
-            "token_key": None if self.token_key is None else base64_text(self.token_key),
             "training_weights": self.training_weights,
             "type": MANIFEST_TYPE,
         }
@@ -208,7 +206,6 @@ def write_last(last: LastRound) -> dict[str, Any]:
     return {
         "cells": [list(row) for row in last.cells],
         "participants": list(last.participants),
-        "received_root": last.received_root,
         "relay_count": None if last.relay_count is None else base64_text(last.relay_count),
         "tally": last.tally,
     }
@@ -222,7 +219,6 @@ def read_last(fields: Fields) -> LastRound:
         participants=fields.counts("participants", longest=MAX_MODELS),
         cells=tuple(row.counts("row", longest=MAX_MODELS) for row in rows),
         relay_count=None if fields.is_null("relay_count") else fields.base64("relay_count", longest=MAX_KEY_BYTES),
-        received_root=None if fields.is_null("received_root") else fields.digest("received_root"),
     )
     fields.done()
     n = len(last.participants)
@@ -231,16 +227,15 @@ def read_last(fields: Fields) -> LastRound:
     return last
 
 
-def last_round(tally: Tally | None, *, relay_count: bytes | None = None, received_root: str | None = None) -> LastRound:
+def last_round(tally: Tally | None, *, relay_count: bytes | None = None) -> LastRound:
     """What a manifest tells of the round before; without a tally, that it was abandoned."""
     if tally is None:
-        return LastRound(tally=None, relay_count=relay_count, received_root=received_root)
+        return LastRound(tally=None, relay_count=relay_count)
     return LastRound(
         tally=digest_of(encode_tally(tally)),
         participants=tuple(tally.participants.tolist()),
         cells=tuple(tuple(row) for row in tally.cells.tolist()),
         relay_count=relay_count,
-        received_root=received_root,
     )
 
 
@@ -255,7 +250,6 @@ def make_manifest(
     before: RoundManifest | None = None,
     last: LastRound | None = None,
     quota: int | None = None,
-    token_key: bytes | None = None,
 ) -> RoundManifest:
     """The manifest of the next round: round 1, or the one after ``before``, which ended as ``last`` says."""
     closes_at = opens_at + 1000 * document.windows.length_s
@@ -272,12 +266,11 @@ def make_manifest(
         last=last,
         gateway_keys=gateway_keys,
         quota=document.budget if quota is None else quota,
-        token_key=token_key,
     )
     fault = _fault(manifest, document, before)
     if fault is not None:
         raise LocalProtocolError(f"this manifest would not be accepted: {fault}")
-    assert manifest.data  # refuses what cannot be read again
+    _ = manifest.data  # refuses what cannot be read again
     return manifest
 
 
@@ -331,11 +324,11 @@ def accept(data: bytes, *, document: ExperimentDocument, last: AcceptedManifest 
             return last
         if manifest.round_number < last.manifest.round_number:
             raise StaleRoundError
-    # (3), (5), (6)
+    # (3), (5), (6), (7)
     fault = _fault(manifest, document, None if last is None else last.manifest)
     if fault is not None:
         raise InconsistentManifestError(fault, evidence=(data,) if last is None else (last.envelope, data))
-    # (7)
+    # (8)
     if manifest.last is not None and manifest.last.relay_count is not None:
         read_relay_count(manifest.last.relay_count, document)
     return AcceptedManifest(manifest=manifest, envelope=data)
@@ -361,49 +354,53 @@ def read_relay_count(data: bytes, document: ExperimentDocument) -> RelayCount:
 
 
 def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
-    return next(iter(manifest_faults(manifest, document, before)), None)
+    return next((fault.value for fault in manifest_faults(manifest, document, before)), None)
 
 
 def manifest_faults(
     manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None
-) -> tuple[str, ...]:
-    """Steps 3, 5 and 6: all that is wrong, in their order."""
+) -> tuple[Inconsistency, ...]:
+    """Steps 3, 5, 6 and 7, and of 8 what must be there: all that is wrong, in their order."""
     windows = document.windows
     follows = before is not None and manifest.round_number == before.round_number + 1
     labels = len(document.experiment.labels)
     checks = {
         # (3)
-        "it is of another experiment": manifest.experiment == document.digest,
-        "the experiment has fewer rounds": manifest.round_number <= document.rounds,
+        Inconsistency.OTHER_EXPERIMENT: manifest.experiment == document.digest,
+        Inconsistency.TOO_MANY_ROUNDS: manifest.round_number <= document.rounds,
         # (5)
-        "its window has another length": manifest.closes_at - manifest.opens_at == 1000 * windows.length_s,
-        "it takes late packages longer or shorter": manifest.accept_until - manifest.closes_at
-        == 1000 * windows.grace_s,
-        "it opens before the experiment starts": manifest.opens_at >= windows.first_opening,
-        "it opens before the round before is closed": before is None or manifest.opens_at >= before.accept_until,
+        Inconsistency.WINDOW_LENGTH: manifest.closes_at - manifest.opens_at == 1000 * windows.length_s,
+        Inconsistency.GRACE: manifest.accept_until - manifest.closes_at == 1000 * windows.grace_s,
+        Inconsistency.BEFORE_START: manifest.opens_at >= windows.first_opening,
+        Inconsistency.OVERLAP: before is None or manifest.opens_at >= before.accept_until,
         # (6)
-        "it does not continue the round before": not follows
-        or (before is not None and manifest.previous == before.digest),
-        "its counts are of other labels": manifest.last is None
+        Inconsistency.BROKEN_CHAIN: not follows or (before is not None and manifest.previous == before.digest),
+        Inconsistency.OTHER_LABELS: manifest.last is None
         or manifest.last.tally is None
         or len(manifest.last.participants) == labels,
-        "an abandoned round changed the state": not follows
+        Inconsistency.ABANDONED_STEP: not follows
         or manifest.last is None
         or manifest.last.tally is not None
         or (before is not None and _model(manifest) == _model(before)),
-        "its round was below the floor and not abandoned": manifest.last is None
+        Inconsistency.BELOW_FLOOR: manifest.last is None
         or manifest.last.tally is None
         or document.reaches_floor(manifest.last.participants),
-        "its quota is below the budget": manifest.quota >= document.budget,
-        "it has no key for tokens": document.tokens is None or len(manifest.token_key or b"") == TOKEN_KEY_BYTES,
-        "it tells no root of the round's capsules": tells_root(manifest.last, document),
+        Inconsistency.QUOTA: manifest.quota >= document.budget,
+        # (7)
+        Inconsistency.GATEWAY_KEYS: leaves_no_choice(manifest.gateway_keys, document.kem),
+        # (8)
+        Inconsistency.NO_COUNT: tells_count(manifest.last, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)
 
 
-def tells_root(last: LastRound | None, document: ExperimentDocument) -> bool:
-    """Whether a counted round has its received root: where there is a log, nobody may leave out that either."""
-    return last is None or last.tally is None or last.received_root is not None or document.log is None
+def tells_count(last: LastRound | None, document: ExperimentDocument) -> bool:
+    """Whether a counted round has the relay's count, where the one relay hands on whole rounds and counts each.
+
+    Left out, it would take with it all checks that compare something with it.
+    """
+    counts = [relay.mode for relay in document.relays] == ["round"]
+    return last is None or last.tally is None or last.relay_count is not None or not counts
 
 
 def _model(manifest: RoundManifest) -> tuple[str, str, str]:
@@ -423,6 +420,6 @@ __all__ = [
     "read_last",
     "read_relay_count",
     "read_tally",
-    "tells_root",
+    "tells_count",
     "write_last",
 ]

@@ -1,6 +1,6 @@
 """Whether a tally fits the relay's count and the budget. It says nothing about truth within these bounds.
 
-``violations`` takes what is public of one round: the experiment, its tally, and the relay's signed count of its epoch.
+``violations`` takes what is public of one round: the experiment, its tally, and the relay's signed count of its slot.
 Each rule is something that cannot happen where relay and coordinator are honest; empty means that all is possible.
 
 **What one person sends** (``learning.individual.contribution``), B packages: one participation package; train cohort:
@@ -14,7 +14,7 @@ here compares units with participants; an honest round with losses would break "
 With C clients and K capsules of the only relay, P participants, P_l of label l, E cells, U units:
 
  1. P reaches the floor, and a label that is a number has no cells: the coordinator abandons, and refuses, otherwise.
- 2. The count is of the round's epoch: its number fits the key id of the round's manifest.
+ 2. The count is of the round's slot: the slot begins when the round's window opens.
  3. P + E + U ≤ K. Each counted package was in a capsule of its own; nulls and test participation only add to K.
  4. P + E ≤ C. Each stands for another person: nobody is both participant and cell, nor twice either.
  5. U ≤ (B - 1)(C - E). At least E people test, and do not train.
@@ -23,19 +23,7 @@ With C clients and K capsules of the only relay, P participants, P_l of label l,
  7. The same for units of one sign, P_out then being all participants who are not of that sign's labels: for the bias
     always, for all units where features count by presence. Not for numbers as labels: there anybody may have any sign.
 
-**With cover** (``learning.cover``) every person adds, whatever its cohort, at most k_t train, k_p participation and k_c
-test packages that name anything, and at most R = ``real_cap`` units of its own instead of B - 1. So k_p and k_c of each
-client may stand for nobody: at least E' = max(0, E - k_c C) people test, and of P_out participants at least
-P_out' = max(0, P_out - k_p C) are people. The rules become
-
- 1. the floor is compared with the people whom cover leaves (``ExperimentDocument.reaches_floor``);
- 4. P + E ≤ (1 + k_p + k_c) C;
- 5. U ≤ R (C - E') + k_t C;
- 6., 7. units ≤ u · (C - E' - P_out') + k_t C, with u = min(R, F · H + 1), and 1 + k_t of each for the bias.
-
-Caps are far above what cover is on average: these say little, but no honest run breaks them. Plain: k = 0, R = B - 1.
-
-From 4 and 5: P + E + U ≤ B · C. Other experiments of the epoch only add to C and K: a person is one client, and takes
+From 4 and 5: P + E + U ≤ B · C. Other experiments of the slot only add to C and K: a person is one client, and takes
 part in one round of an experiment once.
 
 **What the rules rest on.** 1 to 3 hold whatever people send. 4 to 7 hold where each client is one person whose device
@@ -44,7 +32,7 @@ address, where the relay knows clients by address. Whoever would refuse a coordi
 (``Violation.whatever_people_send``).
 
 With several relays a manifest has the count of one. The others' people and capsules are unknown, and 3 to 7 say
-nothing: only 1 and 2 are checked. Without a count, only 1.
+nothing: only 1 and 2 are checked. Without a count, only 1; where one must be told, ``protocol.manifest`` says.
 """
 
 from __future__ import annotations
@@ -57,9 +45,6 @@ from numpy.typing import NDArray
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
 from secvm.protocol.manifest import RelayCount
-
-#: A key's id is its epoch's number modulo this (docs/protocol.md §19.1).
-_KEY_IDS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +60,29 @@ class Violation:
 
 
 def violations(
-    document: ExperimentDocument, tally: Tally, count: RelayCount | None, *, key_id: int | None = None
+    document: ExperimentDocument, tally: Tally, count: RelayCount | None, *, opened_at: int | None = None
 ) -> list[Violation]:
     """Every rule that is broken, in the order of the module's list; empty: the counts fit.
 
-    ``count`` is the one that the manifest or ending tells together with this tally; ``key_id`` that of the gateway key
-    in the manifest of the tally's own round, None where it is not known.
+    ``count`` is the one that the manifest or ending tells together with this tally; ``opened_at``: when the window of
+    the tally's own round opened, None where its manifest is not known.
     """
     found: list[Violation] = []
     participants, cells = _total(tally.participants), _total(tally.cells)
 
     # (1)
     if not document.reaches_floor(tally.participants.tolist()):
-        beside = "" if document.experiment.cover is None else ", with cover,"
-        found.append(_surely("below-floor", f"{participants} took part{beside} and the floor is {document.floor}."))
+        found.append(_surely("below-floor", f"{participants} took part and the floor is {document.floor}."))
     if document.experiment.loss.regression and cells:
         found.append(_surely("cells-of-numbers", f"There are {cells} test cells, and the label is a number."))
     if count is None:
         return found
     # (2)
-    if key_id is not None and count.epoch % _KEY_IDS != key_id:
-        found.append(_surely("another-epoch", f"The relay's count is of epoch {count.epoch}, not of this round's."))
+    if opened_at is not None and count.opens_at != opened_at:
+        sentence = (
+            f"The relay's count is of the slot that began at {count.opens_at}, and the round opened at {opened_at}."
+        )
+        found.append(_surely("another-slot", sentence))
     if len(document.relays) > 1:
         return found
     # (3)
@@ -105,38 +92,20 @@ def violations(
         sentence = f"{counted} packages were counted, and the relay had {count.capsules} capsules."
         found.append(_surely("more-packages-than-capsules", sentence))
     # (4)
-    added = _Added.of(document, count.clients)
-    if participants + cells > count.clients + added.participation + added.test:
+    if participants + cells > count.clients:
         sentence = f"{participants} trained and {cells} tested, and the relay had {count.clients} clients."
         found.append(Violation("more-people-than-clients", sentence, whatever_people_send=False))
     # (5)
-    trainers = max(0, count.clients - max(0, cells - added.test))
-    most = _own_units(document) * trainers + added.train
+    trainers = max(0, count.clients - cells)
+    most = _own_units(document) * trainers
     if units > most:
         sentence = f"{units} train packages were counted, and {trainers} clients can have sent {most}."
         found.append(Violation("more-units-than-budget", sentence, whatever_people_send=False))
     # (6), (7)
-    return found + _in_models(document, tally, trainers, added)
+    return found + _in_models(document, tally, trainers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Added:
-    """The most cover that so many clients can have sent, of each kind; plain: none."""
-
-    train: int = 0
-    participation: int = 0
-    test: int = 0
-
-    @classmethod
-    def of(cls, document: ExperimentDocument, clients: int) -> _Added:
-        cover = document.experiment.cover
-        if cover is None:
-            return cls()
-        test = 0 if cover.test is None else cover.test.cap
-        return cls(cover.train.cap * clients, cover.participation.cap * clients, test * clients)
-
-
-def _in_models(document: ExperimentDocument, tally: Tally, trainers: int, added: _Added) -> list[Violation]:
+def _in_models(document: ExperimentDocument, tally: Tally, trainers: int) -> list[Violation]:
     """Rules 6 and 7; of each the first model that breaks it."""
     signs = document.experiment.models.signs
     participants = [int(value) for value in tally.participants]
@@ -145,8 +114,8 @@ def _in_models(document: ExperimentDocument, tally: Tally, trainers: int, added:
     found: dict[str, Violation] = {}
 
     def check(name: str, model: int, units: int, of_each: int, out: int, what: str) -> None:
-        people = max(0, trainers - max(0, out - added.participation))
-        can = of_each * people + added.train
+        people = max(0, trainers - out)
+        can = of_each * people
         if units > can:
             sentence = f"Model {model} has {units} {what}, and {people} clients can have sent {can}."
             found.setdefault(name, Violation(name, sentence, whatever_people_send=False))

@@ -64,8 +64,6 @@ PROBLEMS: dict[str, Problem] = {
         Problem("bin-out-of-range", 422, "The package names a bin that the experiment does not have."),
         Problem("unknown-model", 422, "The package names a model that the experiment does not have."),
         Problem("unknown-class", 422, "The package names a class that the experiment does not have."),
-        Problem("no-token", 403, "The package has no token that was issued for its round."),
-        Problem("spent-token", 409, "The package's token was used before."),
         Problem("over-quota", 429, "More packages than one participant may send in a round."),
         Problem("try-later", 503, "Nothing is wrong with the package, but it could not be stored.", retry=True),
     )

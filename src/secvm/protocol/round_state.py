@@ -66,8 +66,3 @@ def due(state: RoundState, *, now: int, opens_at: int, closes_at: int) -> RoundE
     if state is RoundState.OPEN and now >= closes_at:
         return RoundEvent.WINDOW_CLOSED
     return None
-
-
-def takes_packages(state: RoundState, *, now: int, accept_until: int) -> bool:
-    """Whether a package that arrives now is counted."""
-    return state in (RoundState.OPEN, RoundState.CLOSING) and now < accept_until

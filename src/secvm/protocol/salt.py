@@ -3,15 +3,15 @@
 An experiment names rounds of beacons that are still to come, is logged and cosigned, and only then do the rounds become
 known. Whoever asks for its salt checks three things:
 
- 1. the first checkpoint that a quorum of its witnesses cosigned contains the experiment (entry 0); the moment at which
+ 1. the first checkpoint that a quorum of its witnesses cosigned contains the experiment; the moment at which
     the quorum was reached is when the experiment was **committed**,
  2. every record is what its beacon published, for exactly the round that the experiment names,
  3. none of those rounds was known to anybody at that moment.
 
 Then nobody who wrote the experiment can have chosen the salt. What this assumes: the beacons do not collude with the
 author, and fewer than a quorum of the witnesses sign with a time that is not theirs. An author can still write many
-experiments and run the one whose salt pleases; all of them stand in the directory log, where an auditor counts those
-that never ran.
+experiments and run the one whose salt pleases; all of them stand in the log, where an auditor counts those that never
+ran.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from secvm.crypto.beacon import salt_from, verify_beacon
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadBeaconError, BadSignatureError
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
-from secvm.protocol.log import experiment_entry
+from secvm.protocol.log_entries import experiment_entry
 from secvm.protocol.log_proofs import LogProof
 
 
@@ -31,7 +31,7 @@ def committed_at(
 ) -> int:
     """When a quorum had cosigned a checkpoint that contains the experiment, in milliseconds.
 
-    ``first`` is the proof file of entry 0 under that checkpoint. ``known_witnesses``: only these count.
+    ``first`` is the proof file of the experiment's entry under that checkpoint. ``known_witnesses``: only these count.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def committed_at(
     if terms is None:
         raise BadBeaconError("an experiment without a log proves no time at which it was fixed")
     entry = experiment_entry(document.digest).to_bytes()
-    signed = LogProof.from_bytes(first).check(entry, index=0, log=terms.log_key(document.digest))
+    signed = LogProof.from_bytes(first).check(entry, log=terms.log_key)
     counting = [key for key in terms.witness_keys if known_witnesses is None or key.key in known_witnesses]
     times = sorted({key.key: time_s for key, time_s in signed.times(counting).items()}.values())
     if len(times) < terms.quorum:

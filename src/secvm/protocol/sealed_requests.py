@@ -1,13 +1,12 @@
 """What stands under a seal: a package or a fetch as binary HTTP, and the answers to them (docs/protocol.md §19.3).
 
 Every request with a package has the same bytes but for the package itself, so the gateway reads ours by comparing and
-slicing. Where an experiment has tokens, a token stands behind the package (``protocol.tokens``): another length, the
-same for all of its packages. A stranger's may be written in any way that RFC 9292 allows: another authority, further
+slicing. A stranger's may be written in any way that RFC 9292 allows: another authority, further
 fields, chunks; it is read by ``crypto.binary_http``, and means the same.
 
 Lengths say nothing: one for all packages and one for their answers. Requests for files come in steps of 256 bytes,
-which every path of §19.2 fits into, and answers in steps of 4,096: a manifest, a proof, a checkpoint and a receipt look
-alike to a relay, so that it cannot tell what a device is looking for.
+which every path of §19.2 fits into, and answers in steps of 4,096: a manifest, a proof and a checkpoint look alike to
+a relay, so that it cannot tell what a device is looking for.
 
 ``read_request`` and ``read_answer`` raise ``MalformedMessageError`` and nothing else.
 """
@@ -21,7 +20,6 @@ from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol import problems
 from secvm.protocol.codec import PACKAGE_BYTES
 from secvm.protocol.problems import Problem
-from secvm.protocol.tokens import CONTENT_BYTES
 
 #: A name that no resolver has (RFC 6761): the gateway is found by its key, not by this.
 AUTHORITY = b"gateway.invalid"
@@ -37,7 +35,7 @@ ACCEPTED = 202
 
 @dataclass(frozen=True, slots=True)
 class PackageRequest:
-    """A package was sent: 32 bytes, 96 with a token, or what a stranger sent for them."""
+    """A package was sent: 32 bytes, or what a stranger sent for them."""
 
     plaintext: bytes = field(repr=False)
 
@@ -71,32 +69,21 @@ def _padded(encoded: bytes, step: int) -> bytes:
 
 #: After the content, in a request of ours: the empty list of trailers.
 _SUFFIX = b"\0"
-#: What comes before it, by its length.
-_PREFIXES = {size: _request(b"POST", PACKAGES_PATH, bytes(size))[: -size - len(_SUFFIX)] for size in CONTENT_BYTES}
-#: The same, by the length of the whole request.
-_PREFIX_OF = {len(prefix) + size + len(_SUFFIX): prefix for size, prefix in _PREFIXES.items()}
-
-
-def request_bytes(size: int = PACKAGE_BYTES) -> int:
-    """How long the request is that carries so many bytes of content."""
-    return len(_PREFIXES[size]) + size + len(_SUFFIX)
-
-
-#: Without a token.
-REQUEST_BYTES = request_bytes()
-#: What such a request has before its package and after it; for whoever reads many at once.
-REQUEST_PREFIX, REQUEST_SUFFIX = _PREFIXES[PACKAGE_BYTES], _SUFFIX
+_WHOLE = _request(b"POST", PACKAGES_PATH, bytes(PACKAGE_BYTES))
+#: How long a request of ours is that carries a package.
+REQUEST_BYTES = len(_WHOLE)
+#: What it has before its package and after it; for whoever reads many at once.
+REQUEST_PREFIX, REQUEST_SUFFIX = _WHOLE[: -PACKAGE_BYTES - len(_SUFFIX)], _SUFFIX
 
 
 # ── the device ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def package_request(plaintext: bytes) -> bytes:
-    """The request that carries a package, with its token where there are tokens; one length for each of the two."""
-    prefix = _PREFIXES.get(len(plaintext))
-    if prefix is None:
+    """The request that carries a package; one length for all."""
+    if len(plaintext) != PACKAGE_BYTES:
         raise LocalProtocolError(f"a package has {PACKAGE_BYTES} bytes")
-    return prefix + plaintext + _SUFFIX
+    return REQUEST_PREFIX + plaintext + REQUEST_SUFFIX
 
 
 def fetch_request(path: str) -> bytes:
@@ -134,10 +121,9 @@ def read_request(data: bytes) -> PackageRequest | FetchRequest:
 
 def _ours(data: bytes) -> bytes | None:
     """The content of a request that ``package_request`` wrote."""
-    prefix = _PREFIX_OF.get(len(data))
-    if prefix is None or not data.startswith(prefix) or not data.endswith(_SUFFIX):
+    if len(data) != REQUEST_BYTES or not data.startswith(REQUEST_PREFIX) or not data.endswith(REQUEST_SUFFIX):
         return None
-    return data[len(prefix) : -len(_SUFFIX)]
+    return data[len(REQUEST_PREFIX) : -len(REQUEST_SUFFIX)]
 
 
 def package_in(data: bytes) -> bytes:

@@ -17,7 +17,7 @@ changed since the owner last asked (``take_changes``): a header and rows of caps
  5. Nothing is sent from ``closes_at`` on, nor while paused. What is under way then may be acknowledged until
     ``accept_until``. What was acknowledged is forgotten at once.
 
-``seal`` makes a capsule of a package's bytes, with its token where there are tokens, for the gateway keys of the
+``seal`` makes a capsule of a package's bytes for the gateway keys of the
 manifest. Its dice are its own.
 """
 
@@ -66,7 +66,6 @@ from secvm.protocol.session_memory import (
     Waiting,
     WaitingRow,
 )
-from secvm.protocol.tokens import with_token
 
 #: When nothing is later than this, what is due is sent: an owner's timer is never exact. Else all of it is drawn anew.
 GRACE_MS = 10_000
@@ -100,8 +99,8 @@ class ParticipantSession(SessionMemory):
             raise LocalProtocolError("time begins at zero")
         actions: list[Action] = []
         match event:
-            case ManifestArrived(data, server_time):
-                actions = self._manifest_arrived(data, server_time, now)
+            case ManifestArrived(data, ahead):
+                actions = self._manifest_arrived(data, ahead, now)
             case PackagesReady():
                 actions = self._packages_ready(event, now, words)
             case Declined(why):
@@ -126,7 +125,7 @@ class ParticipantSession(SessionMemory):
 
     # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _manifest_arrived(self, data: bytes, server_time: int | None, now: int) -> list[Action]:
+    def _manifest_arrived(self, data: bytes, ahead: int | None, now: int) -> list[Action]:
         if self._phase is Phase.STOPPED:
             why = Reason.EQUIVOCATION if self._evidence else Reason.CHEATING
             return [Abstain(why, why.value, self._evidence)]
@@ -148,20 +147,20 @@ class ParticipantSession(SessionMemory):
         before, self._accepted = self._accepted, accepted
         # The round before is over: its tally is in this manifest.
         actions = [] if before is None else self._close(before.manifest)
-        reason = self._reason_against(accepted.manifest, before, server_time, now)
+        reason = self._reason_against(accepted.manifest, before, ahead, now)
         if reason is not None:
             return [*actions, Abstain(reason, reason.value)]
         self._phase, self._acknowledged, self._lost = Phase.COMPUTING, 0, 0
         return [*actions, Compute(accepted.manifest)]
 
     def _reason_against(
-        self, manifest: RoundManifest, before: AcceptedManifest | None, server_time: int | None, now: int
+        self, manifest: RoundManifest, before: AcceptedManifest | None, ahead: int | None, now: int
     ) -> Reason | None:
         if self._paused:
             return Reason.PAUSED
-        if server_time is not None and abs(server_time - now) > CLOCK_TOLERANCE_MS:
+        if ahead is not None and abs(ahead) > CLOCK_TOLERANCE_MS:
             return Reason.CLOCK
-        if server_time is None and now < self._latest - CLOCK_TOLERANCE_MS:
+        if ahead is None and now < self._latest - CLOCK_TOLERANCE_MS:
             return Reason.CLOCK
         # The next manifest is signed after the round before has ended. Who has it earlier has a slow clock.
         if before is not None and now < before.manifest.closes_at - CLOCK_TOLERANCE_MS:
@@ -172,21 +171,16 @@ class ParticipantSession(SessionMemory):
         if self._phase is not Phase.COMPUTING or self._accepted is None:
             raise LocalProtocolError("nobody asked for packages, or they are already on their way")
         manifest, document = self._accepted.manifest, self._document
-        packages, tokens = ready.packages, ready.tokens
+        packages = ready.packages
         if len(packages) != document.budget:
             raise LocalProtocolError(f"a participant sends {document.budget} packages in every round")
-        if len(tokens) != (0 if document.tokens is None else document.budget):
-            raise LocalProtocolError("every package has a token where the experiment has tokens, and else none has")
         if now >= manifest.closes_at:
             self._phase = Phase.IDLE
             return [Abstain(Reason.OVER, Reason.OVER.value)]
         plaintexts = [
             encode(AddressedPackage(document.experiment_id, manifest.round_number, package)) for package in packages
         ]
-        contents = shuffle(plaintexts, words)
-        if tokens:
-            contents = [with_token(package, token) for package, token in zip(contents, tokens, strict=True)]
-        capsules = [self._seal(content, manifest.gateway_keys) for content in contents]
+        capsules = [self._seal(content, manifest.gateway_keys) for content in shuffle(plaintexts, words)]
         if any(not 0 < len(capsule) <= MAX_CAPSULE_BYTES for capsule in capsules):
             raise LocalProtocolError("a capsule has no bytes, or too many")
         times = spread(len(capsules), manifest.window, words)

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from secvm.errors import LocalProtocolError
-from secvm.privacy.accountant import Adjacency, Mechanism
+from secvm.privacy.operators import Operators
+from secvm.privacy.relayed_statement import RelayedTerms
 from secvm.privacy.statement import Terms
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
 
 
 def terms_of(document: ExperimentDocument) -> Terms:
-    """What a statement about this experiment takes."""
-    planned = document.privacy
+    """What a statement about an experiment without cover takes."""
     return Terms(
         experiment=document.experiment,
         rounds=document.rounds,
         hashes=document.binning.hashes if isinstance(document.binning, HashedBins) else 1,
         floor=document.floor,
         train_share=document.train_share,
-        relay_modes=tuple(relay.mode for relay in document.relays),
+        relays=len(document.relays),
         logged=document.log is not None,
-        participants=None if planned is None else planned.participants,
-        gamma=Fraction(1) if planned is None else planned.gamma,
-        delta=1e-6 if planned is None else float(planned.delta),
+        quorum=None if document.log is None else (document.log.quorum, len(document.log.witnesses)),
     )
 
 
-def mechanism_of(document: ExperimentDocument) -> Mechanism:
-    """What an accountant has to know of an experiment with cover."""
-    found = terms_of(document).mechanism
-    if found is None:
-        raise LocalProtocolError("this experiment has no cover")
-    return found
+def relayed_terms_of(document: ExperimentDocument, *, coordinator: str | None = None) -> RelayedTerms:
+    """What a statement about an experiment with two relays takes; ``coordinator``: who runs it, as far as is known.
 
-
-def epsilon_of(
-    document: ExperimentDocument, *, delta: float, honest: int, adjacency: Adjacency = Adjacency.ZERO_OUT
-) -> float:
-    """ε over all rounds at δ, if in every round so many devices or more are honest; +∞: no guarantee."""
-    return mechanism_of(document).epsilon(delta=delta, honest=honest, adjacency=adjacency)
+    Raises ``LocalProtocolError`` where the experiment has not the cover of two relays.
+    """
+    claimed, entry, mix = document.privacy, document.entry_relay, document.mix_relay
+    if claimed is None or entry.operator is None or mix.operator is None:
+        raise LocalProtocolError("this experiment has not the cover of two relays: its privacy is null")
+    return RelayedTerms(
+        experiment=document.experiment,
+        rounds=document.rounds,
+        hashes=document.binning.hashes if isinstance(document.binning, HashedBins) else 1,
+        floor=document.floor,
+        train_share=document.train_share,
+        claimed=PrivacyTarget(claimed.epsilon, claimed.delta),
+        operators=Operators(entry=entry.operator, mix=mix.operator, coordinator=coordinator),
+    )

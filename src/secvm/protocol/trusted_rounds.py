@@ -3,15 +3,17 @@
 The paper assumes that everybody gets the same, correctly updated model. Here each device checks it before the first
 package leaves. The numbers are those of docs/protocol.md §22:
 
- 1. The manifest was fetched, with its proof, before the window opens. (The session sees to that; it knows the time.)
- 2. The checkpoint in the proof is of this experiment's log, and the log signed it.
+ 1. The manifest was fetched, with the log's lines, before the window opens. (The session sees to that; it knows the
+    time.)
+ 2. The checkpoint is of the coordinator's log, and the log signed it.
  3. A quorum of the experiment's witnesses has cosigned it lately, each counted once. Of an ending, at any time: nothing
     can come after it, so nobody renews it, and an old view of it hides nothing.
- 4. The manifest is in it, at index t, and the log has exactly the t + 1 entries that it should have then.
- 5. The checkpoint has grown out of the last one believed: the device keeps the right edge of the tree, appends what it
-    has checked since, entry by entry, and comes to the same root.
+ 4. The checkpoint has grown out of the last one believed: the device keeps the right edge of the tree, appends every
+    line since, of whatever experiment, and comes to the same root.
+ 5. Of this experiment those lines are exactly the documents that were served, each once, in their order
+    (``trusted_log``).
  6. Every manifest since is signed, and continues the one before: the chain of digests, windows, floors, pinned things
-    (``manifest.accept``). Each tally fits into the relay's signed count (``plausible``). Gateway and token keys stand
+    (``manifest.accept``). Each tally fits into the relay's signed count (``plausible``). Gateway keys stand
     in manifests and nowhere else.
  7. Every model since follows: from the device's own last state, or from zero in round 1, over every published tally.
     The weights with which it computes are its own, not the server's.
@@ -26,31 +28,26 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
-from secvm.crypto.merkle import Frontier, leaf_hash
-from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import Envelope, VerifyKey
 from secvm.errors import (
-    BadInputError,
-    BadProofError,
     CheatingError,
     EquivocationError,
     InconsistentManifestError,
     LocalProtocolError,
     MalformedMessageError,
-    StaleCheckpointError,
     StaleRoundError,
 )
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.belief import Checked, Served, Trusted, tallies_named
 from secvm.protocol.checking import Checking
-from secvm.protocol.checkpoints import SignedCheckpoint, check_times
 from secvm.protocol.ending import Ending, accept_ending
-from secvm.protocol.evidence import Evidence, Kind, count_fault, entry_of, first_frontier, place_of
+from secvm.protocol.evidence import Evidence, Kind, count_fault
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log import LogTerms
-from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.log_entries import Document
+from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import AcceptedManifest, RoundManifest, last_round
 from secvm.protocol.recompute import Model, what_differs
+from secvm.protocol.trusted_log import SeenLog, TrustedLog
 
 
 class TrustedRounds:
@@ -75,19 +72,11 @@ class TrustedRounds:
         BadInputError
             The experiment has no log, or too few of its witnesses are known to this device.
         """
-        if document.log is None:
-            raise BadInputError("this experiment has no log: nobody can tell whether all are told the same")
         self._document, self._experiment = document, experiment
         self._checking = checking or Checking()
-        self._terms: LogTerms = document.log
-        self._log: NoteKey = document.log.log_key(document.digest)
-        keys = document.log.witness_keys
-        self._witnesses = tuple(one for one in keys if known_witnesses is None or one.key in known_witnesses)
-        if len(self._witnesses) < self._terms.quorum:
-            raise BadInputError("too few of this experiment's witnesses are ones that this device knows")
+        self._log = TrustedLog.of(document, experiment, known_witnesses=known_witnesses, checking=self._checking)
         if trusted is None:
-            start = self._checking.first(document).state_bytes
-            trusted = Trusted(manifest=None, checkpoint=None, frontier=first_frontier(document), state=start)
+            trusted = Trusted(manifest=None, log=SeenLog(), state=self._checking.first(document).state_bytes)
         self._trusted = trusted
         self._last = None if trusted.manifest is None else self._checking.accept(trusted.manifest, document=document)
         #: The newest manifest that was looked at and may not be believed yet. It is signed all the same.
@@ -151,75 +140,50 @@ class TrustedRounds:
         RemoteProtocolError
             Anything else that is not as it should be.
         """
-        # (2)
-        proof = LogProof.from_bytes(served.proof)
-        signed = self._checking.checkpoint(proof.checkpoint, log=self._log)
-        self._compare_with_last(signed)
-        # (3)
-        self._check_quorum(signed, now=now, over=served.ending is not None)
+        # (2), (3)
+        self.check_quorum(served.checkpoint, now=now, over=served.ending is not None)
         # (6)
         chain, ending = self._accept_all(served)
         # (4), (5)
-        frontier = self._grow(served, chain, ending, signed)
-        told = ending if ending is not None else chain[-1].manifest
-        proof.check_under(signed, entry_of(told).to_bytes(), index=place_of(told))
+        documents = list(map(_document, chain))
+        if ending is not None and served.ending is not None:
+            documents.append(Document(entry_of(ending), served.ending))
+        log = self._log.grow(
+            self._trusted.log, served.checkpoint, served.lines, documents, believed=self._believed_documents()
+        )
         # (7)
         state, model, steps = self._replay(served, chain, ending)
         newest = chain[-1] if chain else self._last
-        trusted = Trusted(
-            manifest=None if newest is None else newest.envelope,
-            checkpoint=signed.data,
-            frontier=frontier,
-            state=state,
-        )
+        trusted = Trusted(manifest=None if newest is None else newest.envelope, log=log, state=state)
         return Checked(newest, ending, model, trusted, steps)
+
+    def check_quorum(self, checkpoint: bytes, *, now: int, over: bool) -> None:
+        """Steps 2 and 3 alone, before any line is fetched for a checkpoint; ``over``: an ending is to be shown."""
+        self._log.check_quorum(self._trusted.log, checkpoint, now=now, over=over)
+
+    def missing_lines(self, checkpoint: bytes) -> int:
+        """See ``TrustedLog.missing``."""
+        return self._log.missing(self._trusted.log, checkpoint)
+
+    @property
+    def seen_size(self) -> int:
+        """So many lines of the log were read."""
+        return self._trusted.log.frontier.size
 
     def believe(self, checked: Checked) -> None:
         """From now on this is what is believed. Whoever calls this has stored ``checked.trusted`` before."""
-        if checked.trusted.frontier.size <= self._trusted.frontier.size:
+        if checked.trusted.log.frontier.size <= self._trusted.log.frontier.size:
             raise LocalProtocolError("what is believed never goes back")
         self._trusted, self._last = checked.trusted, checked.accepted
 
-    def compare(self, checkpoint: bytes) -> None:
-        """Step 8: a checkpoint that was fetched again while the window is open is the one that is believed.
+    def compare(self, checkpoint: bytes, lines: Sequence[bytes]) -> None:
+        """Step 8: a fresh look at the log while the window is open; see ``TrustedLog.compare``."""
+        self._log.compare(self._trusted.log, checkpoint, lines, believed=self._believed_documents())
 
-        Raises
-        ------
-        CheatingError
-            The log has signed another tree of this size.
-        StaleCheckpointError, BadProofError
-            It is older, or has grown already: this is not what others are shown, or the device's clock is wrong.
-        RemoteProtocolError
-            It is no checkpoint of this log.
-        """
-        signed = self._checking.checkpoint(checkpoint, log=self._log)
-        self._compare_with_last(signed)
-        if signed.checkpoint.size < self._trusted.frontier.size:
-            raise StaleCheckpointError("a fresh look at the log shows an older one than this device was shown")
-        if signed.checkpoint.size > self._trusted.frontier.size:
-            raise BadProofError("the log has grown while the window is still open")
+    def _believed_documents(self) -> list[Document]:
+        return [] if self._last is None else [_document(self._last)]
 
     # ── the steps ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _check_quorum(self, signed: SignedCheckpoint, *, now: int, over: bool) -> None:
-        """(3): enough of the witnesses that count here; ``over``: what is proved is an ending."""
-        check_times(
-            self._checking.times(signed, self._witnesses),
-            witnesses=self._witnesses,
-            quorum=self._terms.quorum,
-            now=now,
-            freshness_s=None if over else self._terms.freshness_s,
-        )
-
-    def _compare_with_last(self, signed: SignedCheckpoint) -> None:
-        """Of one size there is one tree, whoever cosigned it."""
-        frontier, found = self._trusted.frontier, signed.checkpoint
-        if self._trusted.checkpoint is not None and found.size == frontier.size and found.root != frontier.root:
-            self._convict(
-                "the log was forked: it signed two trees of one size",
-                kind=Kind.FORKED_LOG,
-                checkpoints=(self._trusted.checkpoint, signed.data),
-            )
 
     def _accept_all(self, served: Served) -> tuple[list[AcceptedManifest], Ending | None]:
         """(6): each manifest held to the one before, without a gap, and the ending to the last."""
@@ -267,31 +231,6 @@ class TrustedRounds:
         """A document of another experiment convicts nobody: its coordinator may run both, and anybody swap them."""
         if kind.from_bytes(Envelope.from_bytes(data).payload).experiment != self._document.digest:
             raise MalformedMessageError("a document of another experiment was served")
-
-    def _grow(
-        self, served: Served, chain: Sequence[AcceptedManifest], ending: Ending | None, signed: SignedCheckpoint
-    ) -> Frontier:
-        """(4), (5): the tree that is believed, with every new entry, is the signed one."""
-        frontier = self._trusted.frontier
-        documents: list[RoundManifest | Ending] = [one.manifest for one in chain]
-        documents += [] if ending is None else [ending]
-        for told in documents:
-            frontier = frontier.append(leaf_hash(entry_of(told).to_bytes()))
-        found = signed.checkpoint
-        if found.size < frontier.size:
-            raise BadProofError("the checkpoint is older than what it should contain")
-        if found.size > frontier.size:
-            raise StaleRoundError("the log has grown meanwhile")
-        if found.root != frontier.root:
-            old = () if self._trusted.checkpoint is None else (self._trusted.checkpoint,)
-            self._convict(
-                "the log does not hold what was served",
-                kind=Kind.NOT_IN_LOG,
-                documents=(*served.manifests, *(() if served.ending is None else (served.ending,))),
-                checkpoints=(*old, signed.data),
-                frontier=self._trusted.frontier,
-            )
-        return frontier
 
     def _replay(
         self, served: Served, chain: Sequence[AcceptedManifest], ending: Ending | None
@@ -361,19 +300,14 @@ class TrustedRounds:
         *,
         kind: Kind,
         documents: tuple[bytes, ...] = (),
-        checkpoints: tuple[bytes, ...] = (),
         blobs: tuple[bytes, ...] = (),
-        frontier: Frontier | None = None,
     ) -> NoReturn:
-        evidence = Evidence(
-            kind=kind,
-            experiment=self._experiment,
-            documents=documents,
-            checkpoints=checkpoints,
-            blobs=blobs,
-            frontier=frontier or Frontier(),
-        )
+        evidence = Evidence(kind=kind, experiment=self._experiment, documents=documents, blobs=blobs)
         raise CheatingError(sentence, evidence=evidence.to_bytes())
+
+
+def _document(accepted: AcceptedManifest) -> Document:
+    return Document(entry_of(accepted.manifest), accepted.envelope)
 
 
 __all__ = ["Checked", "Served", "Trusted", "TrustedRounds", "tallies_named"]

@@ -6,7 +6,7 @@ a digest, plain SHA-256 of the bytes as served, is a digest of kind and version 
 
 from __future__ import annotations
 
-#: First byte of a package, and the ``v1`` in every name below.
+#: First byte of a package. A name below has the version in which its bytes got their present meaning.
 PROTOCOL_VERSION = 1
 
 #: Types of documents; each is also the purpose for which the document is signed.
@@ -24,8 +24,35 @@ TRUSTED_TYPE = "secvm-v1-trusted"
 #: Server-signed bytes that convict their signer, in one file.
 EVIDENCE_TYPE = "secvm-v1-evidence"
 
-#: What stands between a log's name and the experiment's digest in its origin.
-LOG_ORIGIN = "secvm/v1"
+#: What stands after a coordinator's name in the origin of its one log.
+LOG_ORIGIN = "secvm/v2"
+
+#: Documents of experiments whose cover is two relays' (docs/protocol.md §25 to §33).
+RELAYED_EXPERIMENT_TYPE = "secvm-v2-experiment"
+RELAYED_MANIFEST_TYPE = "secvm-v2-manifest"
+OPENING_TYPE = "secvm-v2-opening"
+RELAYED_ENDING_TYPE = "secvm-v2-ending"
+#: What one relay signs of one round.
+MIX_COMMITMENT_TYPE = "secvm-v2-mix-commitment"
+ENTRY_COMMITMENT_TYPE = "secvm-v2-entry-commitment"
+RECEIPT_TYPE = "secvm-v2-receipt"
+ENTRY_COUNT_TYPE = "secvm-v2-entry-count"
+MIX_COUNT_TYPE = "secvm-v2-mix-count"
+ENTRY_REVEAL_TYPE = "secvm-v2-entry-reveal"
+MIX_REVEAL_TYPE = "secvm-v2-mix-reveal"
+#: What a relay signs of itself, and of a piece of a batch on its way.
+RELAYED_TERMS_TYPE = "secvm-v2-relay-terms"
+PIECE_TYPE = "secvm-v2-piece"
+#: Bytes that convict a relay or the coordinator of such an experiment, in one file.
+RELAYED_EVIDENCE_TYPE = "secvm-v2-evidence"
+#: What leads from a shard to the two roots above it; never signed.
+SHARD_PROOF_TYPE = "secvm-v2-shard-proof"
+#: What a device keeps of the one package that it looks for, of the log, and of its round; never signed, never sent.
+CANARY_TYPE = "secvm-v2-canary"
+SEEN_LOG_TYPE = "secvm-v2-seen-log"
+RELAYED_SESSION_TYPE = "secvm-v2-session"
+#: What shows that a relay left a device's canary out; never signed, what is in it is.
+MISSING_CANARY_TYPE = "secvm-v2-missing-canary"
 
 #: First line of a tally's bytes. States and weights bring theirs along from ``secvm.learning``.
 TALLY_MAGIC = b"secvm-tally-v1\n"

@@ -1,1 +1,1 @@
-"""The relay: knows who, not what. It moves sealed bytes, and imports nothing of learning or protocol."""
+"""The relay: knows who, not what. It moves sealed bytes and adds cover to them; nothing of one person is here."""

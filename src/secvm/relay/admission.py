@@ -1,32 +1,34 @@
-"""Who is a client, and what it may still do in this epoch.
+"""What a client may still do in this epoch.
 
-1. An address or a credential is turned into a name at once: a keyed hash, with a key that is drawn for the epoch and
-   destroyed with it. Names of two epochs have nothing in common, and no address is kept anywhere.
-2. Each client may send so many *distinct* capsules in an epoch. A capsule that is already here is somebody's retry: it
-   is free, and adds nothing. So a table has two things side by side, how many capsules each client sent and which
-   capsules there are, and nothing that says whose is which.
-3. Fetches have a limit of their own. They are counted in memory only: a restart begins again.
-4. Anonymous tokens have a limit of their own too (``issuing``): of each client it is known which requests were granted,
+1. An address or a credential (``identity``) is turned into a name at once: a keyed hash, with a key that is drawn for
+   the epoch and destroyed with it. Names of two epochs have nothing in common, and no address is kept anywhere. After
+   the client's own part, a name has a part for its network, where the client has one.
+2. Each client may send so many *distinct* capsules in an epoch, and all clients of one network together so many more. A
+   capsule that is already here is somebody's retry: it is free, and adds nothing. So a table has two things side by
+   side, how many capsules each client sent and which capsules there are, and nothing that says whose is which.
+3. When half of an epoch's room is taken, quotas shrink in proportion to the room that is left: a client that has sent
+   little still finds some, however much a few others have sent.
+4. Fetches have limits of their own. They are counted in memory only: a restart begins again.
+5. Anonymous tokens have a limit of their own too (``issuing``): of each client it is known which requests were granted,
    by digest, and for how many tokens.
-5. Tables have a size. When one is full, newcomers are asked to come later; who is in it is not affected.
+6. Tables have a size. When one is full, newcomers are asked to come later; who is in it is not affected.
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
-import ipaddress
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from secvm.crypto.kem import RandomBytes
 from secvm.relay.epochs import Epochs
-from secvm.runtime.http_server import Request
+from secvm.relay.identity import Identity
 
 KEY_BYTES = 32
 #: Enough that no two of an epoch's clients share a name, or two capsules a digest.
 NAME_BYTES = 16
-CREDENTIAL_FIELD = "secvm-credential"
 
 
 class Verdict(enum.Enum):
@@ -48,8 +50,10 @@ class Allowance:
     fetches: int
     clients: int
     capsules: int
-    #: Of all capsules together, as they are packed: more than the coordinator takes at once would be lost.
+    #: The epoch's room, for all capsules as they are packed: more than the coordinator takes at once would be lost.
     packed_bytes: int = 2**62
+    #: Distinct capsules, and fetches, of one network's clients together.
+    network_quota: int = 2**62
 
 
 def digest_of(capsule: bytes) -> bytes:
@@ -69,19 +73,20 @@ class Table:
         sent: Mapping[bytes, int] | None = None,
         digests: Collection[bytes] = (),
         packed_bytes: int = 0,
-        issued: Mapping[bytes, Mapping[bytes, int]] | None = None,
     ) -> None:
-        """``sent``, ``digests``, ``packed_bytes``, ``issued``: what is known already, after a restart."""
+        """``sent``, ``digests``, ``packed_bytes``: what is known already, after a restart."""
         self.epoch = epoch
         self.key = key
         self._allowance = allowance
         self._sent: dict[bytes, int] = dict(sent or {})
         self._fetched: dict[bytes, int] = {}
+        #: The same by network.
+        self._networks_sent: Counter[bytes] = Counter()
+        self._networks_fetched: Counter[bytes] = Counter()
+        for client, capsules in self._sent.items():
+            self._networks_sent[_network_of(client)] += capsules
         self._digests: set[bytes] = set(digests)
         self._packed_bytes = packed_bytes
-        self._handed_on: set[bytes] = set()
-        #: Of each client: digests of requests for tokens, and how many each was for.
-        self._issued = {client: dict(granted) for client, granted in (issued or {}).items()}
 
     def __repr__(self) -> str:
         return f"Table(epoch={self.epoch}, ...)"
@@ -96,78 +101,78 @@ class Table:
         """How many distinct ones there are."""
         return len(self._digests)
 
-    def name(self, identity: bytes) -> bytes:
+    def name(self, identity: Identity) -> bytes:
         """What this client is called in this epoch."""
-        return hashlib.blake2b(identity, key=self.key, digest_size=NAME_BYTES).digest()
+        parts = (identity.client, identity.network) if identity.network else (identity.client,)
+        return b"".join(hashlib.blake2b(part, key=self.key, digest_size=NAME_BYTES).digest() for part in parts)
 
     def admit(self, client: bytes, digest: bytes, packed_bytes: int = 0) -> Verdict:
         """A capsule of this client, and what it takes packed. When it is NEW, it is counted from now on."""
         if digest in self._digests:
             return Verdict.AGAIN
-        sent = self._sent.get(client, 0)
-        if sent >= self._allowance.quota:
+        sent, network = self._sent.get(client, 0), _network_of(client)
+        counted = [(sent, self._allowance.quota)]
+        if network:
+            counted.append((self._networks_sent[network], self._allowance.network_quota))
+        if any(count >= quota for count, quota in counted):
             return Verdict.OVER_QUOTA
         newcomer = sent == 0 and len(self._sent) >= self._allowance.clients
         too_much = self._packed_bytes + packed_bytes > self._allowance.packed_bytes
+        too_much = too_much or any(count >= self._share(quota) for count, quota in counted)
         if newcomer or too_much or len(self._digests) >= self._allowance.capsules:
             return Verdict.FULL
         self._sent[client] = sent + 1
+        self._networks_sent[network] += 1
         self._digests.add(digest)
         self._packed_bytes += packed_bytes
         return Verdict.NEW
+
+    def _share(self, quota: int) -> int:
+        """What there is of a quota now: all of it until half of the room is taken, then less and less."""
+        room = self._allowance.packed_bytes
+        # Rounded up: whoever has sent nothing may send one, as long as it fits.
+        return min(quota, -(-2 * quota * (room - self._packed_bytes) // room))
 
     def release(self, client: bytes, digest: bytes, packed_bytes: int = 0) -> None:
         """That capsule could not be kept after all."""
         self._digests.discard(digest)
         self._packed_bytes -= packed_bytes
+        network = _network_of(client)
+        self._networks_sent[network] -= 1
+        if not self._networks_sent[network]:
+            del self._networks_sent[network]
         left = self._sent.get(client, 0) - 1
         if left > 0:
             self._sent[client] = left
         else:
             self._sent.pop(client, None)
 
-    def hand_on(self, digest: bytes) -> None:
-        """That capsule is with the coordinator: sent again, it need not go there again."""
-        self._handed_on.add(digest)
-
-    def is_handed_on(self, digest: bytes) -> bool:
-        """Whether the coordinator has it."""
-        return digest in self._handed_on
-
     def fetch(self, client: bytes) -> Verdict:
         """A fetch of this client."""
-        fetched = self._fetched.get(client, 0)
-        if fetched >= self._allowance.fetches:
+        fetched, network = self._fetched.get(client, 0), _network_of(client)
+        of_network = self._networks_fetched[network] if network else 0
+        if fetched >= self._allowance.fetches or of_network >= self._allowance.network_quota:
             return Verdict.OVER_QUOTA
         if fetched == 0 and len(self._fetched) >= self._allowance.clients:
             return Verdict.FULL
         self._fetched[client] = fetched + 1
+        self._networks_fetched[network] += 1
         return Verdict.NEW
 
-    def issue(self, client: bytes, digest: bytes, count: int, *, quota: int) -> Verdict:
-        """A request of this client for so many tokens. When it is NEW, it is counted from now on."""
-        granted = self._issued.get(client, {})
-        if digest in granted:
-            return Verdict.AGAIN
-        if sum(granted.values()) + count > quota:
-            return Verdict.OVER_QUOTA
-        if not granted and len(self._issued) >= self._allowance.clients:
-            return Verdict.FULL
-        self._issued.setdefault(client, {})[digest] = count
-        return Verdict.NEW
+
+def _network_of(client: bytes) -> bytes:
+    """The part of a client's name that it shares with others; empty where there are none."""
+    return client[NAME_BYTES:]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Begun:
-    """What is known of an epoch that had begun before: its key, what each client sent, which capsules there are, and
-    which tokens each client has.
-    """
+    """What is known of an epoch that had begun before: its key, what each client sent, and which capsules there are."""
 
     key: bytes
     sent: Mapping[bytes, int]
     digests: Collection[bytes]
     packed_bytes: int = 0
-    issued: Mapping[bytes, Mapping[bytes, int]] = field(default_factory=dict)
 
 
 class Admission:
@@ -201,50 +206,5 @@ class Admission:
                 sent=known.sent,
                 digests=known.digests,
                 packed_bytes=known.packed_bytes,
-                issued=known.issued,
             )
         return self._table
-
-
-# ── who is it? ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-#: What a client is known by; None: it does not say, and cannot be let in.
-Identify = Callable[[Request], bytes | None]
-
-
-def by_address(*, header: str | None, proxies: Collection[str], first_64: bool) -> Identify:
-    """The address at the other end, or the one that a proxy of ours names."""
-    trusted = {_plain_address(proxy) for proxy in proxies}
-
-    def identify(request: Request) -> bytes | None:
-        try:
-            address = _plain_address(request.peer)
-            if header is not None and address in trusted:
-                # The last one, if it is a list: that one our proxy wrote itself.
-                address = _plain_address(request.headers.get(header, "").rpartition(",")[2].strip())
-        except ValueError:
-            return None
-        packed = address.packed
-        return packed[:8] if first_64 and len(packed) == 16 else packed
-
-    return identify
-
-
-def _plain_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
-
-
-def by_credential(known: Collection[bytes] | None) -> Identify:
-    """The credential, if its SHA-256 is ``known``; None: any will do, which is for tests."""
-
-    def identify(request: Request) -> bytes | None:
-        credential = request.headers.get(CREDENTIAL_FIELD, "")
-        if not credential:
-            return None
-        digest = hashlib.sha256(credential.encode("latin-1")).digest()
-        return digest if known is None or digest in known else None
-
-    return identify

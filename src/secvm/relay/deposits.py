@@ -1,12 +1,13 @@
-"""Deposits: a whole epoch, shuffled, with the relay's signed count (docs/protocol.md §19.5).
+"""Deposits: a whole epoch, sorted, with the relay's signed count (docs/protocol.md §19.5).
 
 ``make_deposit`` says what is handed on. ``Depositor`` does it on time:
 
  1. At the deposit moment nothing more is put into the epoch, and what is still being committed is waited for.
- 2. The epoch is sealed: shuffled and written down, or destroyed where fewer distinct clients came than the floor asks.
-    Of a destroyed epoch nothing is told but that it was.
+ 2. The epoch is sealed: sorted and written down, if anything came.
  3. The deposit is sent until the coordinator has it (202), always the same bytes; or until the epoch is over there
-    (410) or must be, whereupon it is destroyed.
+    (410), whereupon it is destroyed. Where the coordinator does not answer, it is destroyed when the epoch must be
+    over, and our clock has said so for a whole period by the machine's steady one: a clock that is wrong for a moment
+    destroys nothing.
 
 Sealing does not wait for sending: names of clients are destroyed on time also when the coordinator is away.
 """
@@ -15,15 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 
 from secvm.crypto.capsules import pack
-from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import SigningKey, sign
 from secvm.relay.epochs import Epochs
-from secvm.relay.mixing import shuffle
 from secvm.relay.store import RoundStore
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
@@ -39,21 +39,24 @@ _LOOK_AGAIN_S = 60.0
 Send = Callable[[bytes], Awaitable[int]]
 
 
-def signed_count(epoch: int, *, clients: int, capsules: int, key: SigningKey) -> bytes:
+def signed_count(opens_at: int, *, clients: int, capsules: int, key: SigningKey) -> bytes:
     """What the relay says it saw, in its envelope."""
-    content = {"capsules": capsules, "clients": clients, "epoch": epoch, "type": COUNT_TYPE}
+    content = {"capsules": capsules, "clients": clients, "opens_at": opens_at, "type": COUNT_TYPE}
     payload = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
     return sign(payload, purpose=COUNT_TYPE, keys=[key])
 
 
-def make_deposit(
-    epoch: int, clients: int, capsules: Sequence[bytes], *, floor: int, key: SigningKey, dice: RandomBytes
-) -> bytes | None:
-    """The body of ``POST /v1/deposit``; None below the floor."""
-    if clients < floor or not capsules:
+def in_order(capsules: Sequence[bytes]) -> list[bytes]:
+    """By digest: an order that was random before anybody sent anything, so that arrival leaves no trace in it."""
+    return sorted(capsules, key=lambda capsule: hashlib.sha256(capsule).digest())
+
+
+def make_deposit(opens_at: int, clients: int, capsules: Sequence[bytes], *, key: SigningKey) -> bytes | None:
+    """The body of ``POST /v1/deposit`` for the slot that begins at ``opens_at``; None where nothing came."""
+    if not capsules:
         return None
-    count = signed_count(epoch, clients=clients, capsules=len(capsules), key=key)
-    return len(count).to_bytes(4, "little") + count + pack(shuffle(capsules, dice))
+    count = signed_count(opens_at, clients=clients, capsules=len(capsules), key=key)
+    return len(count).to_bytes(4, "little") + count + pack(in_order(capsules))
 
 
 class Depositor:
@@ -65,27 +68,30 @@ class Depositor:
         epochs: Epochs,
         *,
         clock: Clock,
-        dice: RandomBytes,
+        steady: Clock,
         key: SigningKey,
-        floor: int,
         close: Callable[[int], Awaitable[None]],
         send: Send,
         log: Log,
         metrics: Metrics,
         first_pause_s: float,
     ) -> None:
-        """``close``: put nothing more into epochs before this one, and return when what was put there is durable."""
+        """``steady``: a clock that nobody sets.
+
+        ``close``: put nothing more into epochs before this one, and return when what was put there is durable.
+        """
         self._store = store
         self._epochs = epochs
         self._clock = clock
-        self._dice = dice
+        self._steady = steady
+        #: Since when, by the steady clock, there is no hope left for an epoch.
+        self._hopeless_since: dict[int, int] = {}
         self._key = key
-        self._floor = floor
         self._close = close
         self._send = send
         self._log = log
         self._first_pause_s = first_pause_s
-        outcomes = {"outcome": ("sealed", "below-floor", "accepted", "stale", "given-up", "failed")}
+        outcomes = {"outcome": ("sealed", "empty", "accepted", "stale", "given-up", "failed")}
         self._counted = metrics.counter("deposits", "Epochs, by what became of them.", outcomes)
         self._sealed = asyncio.Event()
         self._waiting = metrics.gauge("deposits_waiting", "Deposits that the coordinator has not acknowledged yet.")
@@ -118,13 +124,14 @@ class Depositor:
 
     async def _seal(self, epoch: int) -> None:
         def make(clients: int, capsules: Sequence[bytes]) -> bytes | None:
-            return make_deposit(epoch, clients, capsules, floor=self._floor, key=self._key, dice=self._dice)
+            opens_at = self._epochs.opens_at(epoch)
+            return make_deposit(opens_at, clients, capsules, key=self._key)
 
         try:
             deposited = await asyncio.to_thread(self._store.seal, epoch, make)
         finally:
             self._sealed.set()
-        self._tell("sealed" if deposited else "below-floor", epoch)
+        self._tell("sealed" if deposited else "empty", epoch)
 
     async def _send_on(self) -> None:
         pause_s = self._first_pause_s
@@ -146,18 +153,24 @@ class Depositor:
 
     async def _sent(self, epoch: int) -> bool:
         """Whether this epoch is off our hands."""
-        if self._clock.now() >= self._epochs.hopeless_at(epoch):
-            outcome = "given-up"
-        else:
-            status = await self._send(await asyncio.to_thread(self._store.deposit, epoch))
-            if status not in {202, 410}:
-                self._tell("failed", epoch, status)
-                return False
-            outcome = "accepted" if status == 202 else "stale"
+        status = await self._send(await asyncio.to_thread(self._store.deposit, epoch))
+        outcome = {202: "accepted", 410: "stale"}.get(status, "given-up")
+        if outcome == "given-up" and not self._is_hopeless(epoch):
+            self._tell("failed", epoch, status)
+            return False
+        self._hopeless_since.pop(epoch, None)
         await asyncio.to_thread(self._store.forget, epoch)
         await asyncio.to_thread(self._show)
         self._tell(outcome, epoch)
         return True
+
+    def _is_hopeless(self, epoch: int) -> bool:
+        """Whether no coordinator can want this epoch any more, by both clocks."""
+        if self._clock.now() < self._epochs.hopeless_at(epoch):
+            self._hopeless_since.pop(epoch, None)
+            return False
+        now = self._steady.now()
+        return now - self._hopeless_since.setdefault(epoch, now) >= self._epochs.period
 
     def _show(self) -> None:
         """What is in the store, as numbers to watch. In this order: who sees the epoch sealed sees its deposit too."""

@@ -31,9 +31,17 @@ class Epochs:
         """The epoch of what arrives now: the one that is deposited next. Before the grid begins it is epoch 0."""
         return max(0, (now - self.origin - self.deposit_after) // self.period + 1)
 
+    def opens_at(self, epoch: int) -> int:
+        """When its slot begins, and the windows of its rounds open: what the relay's count calls it by."""
+        return self.origin + epoch * self.period
+
+    def slot(self, now: int) -> int:
+        """The slot that this moment lies in; before the grid begins it is slot -1."""
+        return max(-1, (now - self.origin) // self.period)
+
     def deposit_at(self, epoch: int) -> int:
         """When it is deposited: the first moment that does not belong to it."""
-        return self.origin + epoch * self.period + self.deposit_after
+        return self.opens_at(epoch) + self.deposit_after
 
     def hopeless_at(self, epoch: int) -> int:
         """When no coordinator takes it any more, by a wide margin: a slot's rounds end within the slot."""

@@ -8,6 +8,7 @@ hop is an answer too: 502 and 504, as HTTP has them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -59,20 +60,21 @@ class GatewayClient:
         headers = {"content-type": media_type}
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
-        return await self._ask("POST", path, body, headers, self._timeout_s)
+        return await self.ask("POST", path, body, headers, self._timeout_s)
 
     async def hand_on(self, path: str, body: bytes, media_type: str, *, timeout_s: float | None = None) -> int:
         """For the relay itself, with its token; the status."""
         headers = {"content-type": media_type, "authorization": f"Bearer {self._token}"}
-        return (await self._ask("POST", path, body, headers, timeout_s or self._timeout_s)).status
+        return (await self.ask("POST", path, body, headers, timeout_s or self._timeout_s)).status
 
     async def get(self, path: str) -> Response:
         """What is public."""
-        return await self._ask("GET", path, None, {}, self._timeout_s)
+        return await self.ask("GET", path, None, {}, self._timeout_s)
 
-    async def _ask(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout_s: float
+    async def ask(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float
     ) -> Response:
+        """One request with these header fields and no others; what fails on the way is an answer too."""
         assert self._session is not None
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:

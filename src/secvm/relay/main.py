@@ -11,32 +11,37 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.crypto.capsules import MEDIA_TYPE
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
-from secvm.crypto.tokens import SEED_BYTES as TOKEN_SEED_BYTES
 from secvm.errors import BadInputError
-from secvm.relay.admission import Admission, Allowance, Identify, by_address, by_credential
+from secvm.relay.admission import Admission, Allowance
+from secvm.relay.batches.doors import RoleDoors
+from secvm.relay.batches.worth import check_worth
 from secvm.relay.deposits import MOST_BESIDE, Depositor
 from secvm.relay.epochs import Epochs
+from secvm.relay.fetch_keys import FetchKeys
 from secvm.relay.forwarding import GatewayClient
-from secvm.relay.issuing import Issuing
-from secvm.relay.modes import DEPOSIT_PATH, Forward, Interval, Mode, Round, Turnstile
+from secvm.relay.identity import Identify, by_address, by_credential
+from secvm.relay.modes import DEPOSIT_PATH, Forward, Mode, Round, Turnstile
 from secvm.relay.refusals import too_large, try_later
+from secvm.relay.roles import Role, make_own_folder
 from secvm.relay.server import Doors
 from secvm.relay.settings import RelaySettings
 from secvm.relay.store import RoundStore
-from secvm.runtime.clock import Clock, SteeredClock, SystemClock
-from secvm.runtime.http_server import HttpServer
+from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
+from secvm.runtime.http_server import Handler, HttpServer, Request, Response
+from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.only_one import only_one
+from secvm.runtime.only_one import FILE, only_one
 from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import make_secret, read_secret, read_token_seed
+from secvm.runtime.secret_files import make_secret, read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
 
@@ -59,32 +64,33 @@ def read_key(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
     return SigningKey(bytes.fromhex(data.decode()))
 
 
-def make_token_seed(path: Path, dice: RandomBytes = os.urandom) -> None:
-    """A new seed of token keys in a new file, which only its owner can read."""
-    make_secret(path, dice(TOKEN_SEED_BYTES).hex().encode() + b"\n")
-
-
 def secret_files(settings: RelaySettings) -> list[Path]:
     """What a passphrase can be put on."""
     key = None if settings.signing is None else settings.signing.key_file
-    seed = None if settings.tokens is None else settings.tokens.seed_file
-    return [path for path in (key, settings.gateway.token_file, seed) if path is not None]
+    coordinators = [one.token_file for one in settings.coordinators]
+    return [path for path in (key, settings.gateway.token_file, *coordinators) if path is not None]
 
 
 def serve(path: Path, passphrase: Passphrase | None = None) -> None:
     """Run the relay that these settings describe, until somebody says stop."""
     settings = read_settings(path, RelaySettings)
     clock: Clock = SystemClock()
+    steady: Clock = SteadyClock()
     if settings.testing.clock is not None:
         try:
-            clock = SteeredClock(settings.testing.clock)
+            clock = steady = SteeredClock(settings.testing.clock)
         except (OSError, ValueError):
             raise BadInputError("testing.clock names no file that steers a clock") from None
     with contextlib.ExitStack() as held:
         if settings.relay.mode == "round" and settings.store is not None:
             store = settings.store.path
             held.enter_context(only_one(store.with_name(f"{store.name}.lock"), "relay"))
-        relay = Relay(settings, clock=clock, dice=os.urandom, log_to=sys.stderr, passphrase=passphrase)
+        if settings.rounds is not None:
+            # Both: neither two processes with one disk nor two with one memory may hold a label.
+            for folder in (settings.rounds.folder, settings.rounds.secrets):
+                make_own_folder(folder)
+                held.enter_context(only_one(folder / FILE, "relay"))
+        relay = Relay(settings, clock=clock, steady=steady, dice=os.urandom, log_to=sys.stderr, passphrase=passphrase)
         run_service(relay.run, log=relay.log)
 
 
@@ -96,12 +102,14 @@ class Relay:
         settings: RelaySettings,
         *,
         clock: Clock,
+        steady: Clock,
         dice: RandomBytes,
         log_to: TextIO,
         passphrase: Passphrase | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
+        self._steady = steady
         self._dice = dice
         self.log = Log(log_to, clock, "relay")
         self._metrics = Metrics("relay")
@@ -109,11 +117,12 @@ class Relay:
         clients, limits = settings.clients, settings.limits
         # In mode round all of it is handed on at once.
         room = limits.deposit_bytes - MOST_BESIDE if settings.relay.mode == "round" else 2**62
-        allowance = Allowance(clients.quota, clients.fetches, limits.clients, limits.capsules, room)
+        self._allowance = Allowance(
+            clients.quota, clients.fetches, limits.clients, limits.capsules, room, clients.network_quota
+        )
         self._identify = _identify(settings)
         token_file = settings.gateway.token_file
         self._token = None if token_file is None else _read_token(token_file, passphrase)
-        self._issuing: Issuing | None = None
         self._key: SigningKey | None = None
         self._store: RoundStore | None = None
         if settings.relay.mode == "round":
@@ -128,18 +137,25 @@ class Relay:
                     "epochs.origin_ms and epochs.period_s are others than this store began with",
                     next_step="Set them back, or name another file as store.path.",
                 )
-            if settings.tokens is not None:
-                self._issuing = Issuing(
-                    read_token_seed(settings.tokens.seed_file, passphrase=passphrase),
-                    quota=settings.tokens.quota,
-                    store=self._store,
-                    dice=dice,
-                    metrics=self._metrics,
-                    retry_after_s=limits.retry_after_s,
-                )
+        self._role: Role | None = None
+        if settings.rounds is not None:
+            assert settings.signing is not None
+            self._role = Role(
+                settings,
+                read_key(settings.signing.key_file, passphrase),
+                tokens={one.url: _read_token(one.token_file, passphrase) for one in settings.coordinators},
+                identify=self._identify,
+                clock=clock,
+                steady=steady,
+                dice=dice,
+                worth=check_worth,
+                sealer=BulkSealer(find_lanes().lanes, threads=settings.rounds.threads),
+                log=self.log,
+                metrics=self._metrics,
+            )
         # Quotas and clients of the epoch that a restart fell into are as they were.
         begun = (lambda _epoch: None) if self._store is None else self._store.read
-        self._admission = Admission(self._epochs, allowance, dice, begun)
+        self._admission = Admission(self._epochs, self._allowance, dice, begun)
         self._admission.lowest = 0 if self._store is None else self._store.sealed() + 1
 
     async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
@@ -156,6 +172,8 @@ class Relay:
         finally:
             if self._store is not None:
                 self._store.close()
+            if self._role is not None:
+                self._role.close()
         self.log.tell("stopped")
 
     async def _serve(self, gateway: GatewayClient, stop: asyncio.Event, listening: Callable[[int], None]) -> None:
@@ -165,27 +183,40 @@ class Relay:
             settings.relay.path,
             mode,
             turnstile,
-            gateway,
+            FetchKeys(
+                gateway,
+                self._epochs,
+                self._clock,
+                self._metrics,
+                self._store if self._role is None else self._role.keys,
+            ),
             admission=self._admission,
             identify=self._identify,
             clock=self._clock,
             metrics=self._metrics,
+            package_bytes=limits.package_bytes,
             capsule_bytes=limits.capsule_bytes,
             retry_after_s=limits.retry_after_s,
-            kind=settings.relay.mode,
-            floor=settings.clients.floor if settings.relay.mode == "round" else None,
-            epochs=self._epochs if settings.relay.mode == "round" else None,
-            issuing=self._issuing,
+            kind=settings.relay.mode if settings.rounds is None else settings.rounds.role,
         )
-        issuing = self._issuing
-        server = HttpServer(
-            doors.handle,
-            body_limits={} if issuing is None else {f"{settings.relay.path}/tokens": issuing.body_bytes},
-            # A proxy of ours is one address for everybody behind it.
-            limits=limits.server_limits(body_bytes=limits.capsule_bytes, also_exempt=settings.clients.proxies),
-            refusals={413: too_large()},
-        )
-        async with self._depositing(gateway, mode, stop):
+        body_limits = {settings.relay.path: limits.package_bytes}
+        async with contextlib.AsyncExitStack() as held:
+            handle: Handler = doors.handle
+            body_bytes = limits.capsule_bytes
+            if self._role is not None:
+                handle = _first_by(
+                    await held.enter_async_context(self._role.serving(settings.relay.path)), doors.handle
+                )
+                body_bytes = self._role.body_bytes
+                body_limits |= {f"{settings.relay.path}/fetch": limits.capsule_bytes}
+            server = HttpServer(
+                handle,
+                body_limits=body_limits,
+                # A proxy of ours is one address for everybody behind it.
+                limits=limits.server_limits(body_bytes=body_bytes, also_exempt=settings.clients.proxies),
+                refusals={413: too_large()},
+            )
+            await held.enter_async_context(self._depositing(gateway, mode, stop))
             # Before anybody waits: an epoch that had begun is read from the disk.
             self._admission.table(self._clock.now())
             port = await server.start(settings.listen.host, settings.listen.port)
@@ -202,17 +233,6 @@ class Relay:
         turnstile = Turnstile(gateway, limits.forwards, lambda: try_later(later_s))
         if self._store is not None:
             return Round(self._store, waiting=limits.waiting, retry_after_s=later_s), turnstile
-        if self._settings.relay.mode == "interval":
-            interval_ms = self._settings.relay.interval_ms
-            held = Interval(
-                gateway,
-                self._dice,
-                interval_ms=interval_ms,
-                waiting=limits.waiting,
-                batch_bytes=limits.batch_bytes,
-                retry_after_s=later_s,
-            )
-            return held, turnstile
         return Forward(turnstile, retry_after_s=later_s), turnstile
 
     @contextlib.asynccontextmanager
@@ -234,9 +254,8 @@ class Relay:
             self._store,
             self._epochs,
             clock=self._clock,
-            dice=self._dice,
+            steady=self._steady,
             key=self._key,
-            floor=self._settings.clients.floor,
             close=close,
             send=send,
             log=self.log,
@@ -251,6 +270,15 @@ class Relay:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+def _first_by(role: RoleDoors[Any], others: Handler) -> Handler:
+    """The doors of a role, and behind them all others."""
+
+    def handle(request: Request) -> Response | Awaitable[Response]:
+        return role.handle(request) or others(request)
+
+    return handle
 
 
 def _identify(settings: RelaySettings) -> Identify:

@@ -1,7 +1,6 @@
-"""The three modes: what becomes of a capsule that was let in (docs/protocol.md §19.6).
+"""The two modes: what becomes of a capsule that was let in (docs/protocol.md §19.6).
 
 *Forward*: on to the gateway at once, and its sealed answer back; for any client of Oblivious HTTP.
-*Interval*: held for a moment, shuffled with the others, handed on as a batch; answered when the coordinator has it.
 *Round*: kept on our own disk until the epoch's deposit; answered after our commit.
 
 A capsule that comes again while the first is under way waits for the same commit. In every mode the number of capsules
@@ -11,26 +10,25 @@ that wait is limited, and who is one too many is asked to come later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from secvm.crypto.capsules import MEDIA_TYPE, pack, packed_size
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.capsules import packed_size
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Table, Verdict, digest_of
 from secvm.relay.forwarding import GatewayClient
-from secvm.relay.mixing import shuffle
 from secvm.relay.refusals import over_quota, stale, try_later
 from secvm.relay.store import Arrival, RoundStore
 from secvm.runtime.group_commit import GroupCommit
 from secvm.runtime.http_server import Response
 
 GATEWAY_PATH, FETCH_PATH, KEYS_PATH = "/v1/gateway", "/v1/fetch", "/v1/keys"
-BATCH_PATH, DEPOSIT_PATH = "/v1/batch", "/v1/deposit"
+DEPOSIT_PATH = "/v1/deposit"
 #: A durable commit takes about as long.
 _COMMIT_TICK_MS = 2.0
-#: Capsules of one commit. A batch has at most as many as may wait.
+#: Capsules of one commit.
 _LARGEST_GROUP = 2000
 
 Answer = Response | Awaitable[Response]
@@ -58,25 +56,30 @@ class Mode(Protocol):
 
 
 class Turnstile:
-    """So many requests to the gateway at a time."""
+    """So many requests to the gateway at a time; of one client, never more than are left for all others."""
 
     def __init__(self, gateway: GatewayClient, limit: int, later: Callable[[], Response]) -> None:
         self._gateway = gateway
         self._left = limit
         self._later = later
+        #: Under way for each client, by its name.
+        self._clients: Counter[bytes] = Counter()
 
-    def post(self, path: str, capsule: bytes) -> Answer:
-        """Hand a capsule on and bring the answer back, or say at once that there is no room."""
-        if self._left <= 0:
+    def post(self, client: bytes, path: str, capsule: bytes) -> Answer:
+        """Hand a client's capsule on and bring the answer back, or say at once that there is no room."""
+        if self._clients[client] >= self._left:
             return self._later()
         # Taken here and not in the coroutine: many may be made before the first runs.
         self._left -= 1
+        self._clients[client] += 1
         task = asyncio.get_running_loop().create_task(self._gateway.post(path, capsule, REQUEST_MEDIA_TYPE))
-        task.add_done_callback(self._returned)
+        task.add_done_callback(lambda _task: self._returned(client))
         return task
 
-    def _returned(self, _task: asyncio.Task[Response]) -> None:
+    def _returned(self, client: bytes) -> None:
         self._left += 1
+        # This subtraction also drops who has none left.
+        self._clients -= Counter((client,))
 
 
 class Forward:
@@ -93,7 +96,7 @@ class Forward:
             case Verdict.FULL:
                 return try_later(self._retry_after_s)
         # Counted also when the hop fails: the same bytes again are free.
-        return self._turnstile.post(GATEWAY_PATH, capsule)
+        return self._turnstile.post(client, GATEWAY_PATH, capsule)
 
     async def flush(self) -> None:
         """Answers that are under way are the server's to wait for."""
@@ -111,18 +114,29 @@ class _Held:
     capsule: bytes
 
 
-class _Grouped:
-    """What interval and round have in common: capsules are answered in groups."""
+class Round:
+    """Kept until the epoch's deposit."""
 
-    #: Whether a capsule that was taken before needs nothing more than an answer.
-    _kept = False
-
-    def __init__(self, group: Callable[..., GroupCommit[_Held, Response]], *, retry_after_s: int) -> None:
+    def __init__(self, store: RoundStore, *, waiting: int, retry_after_s: int) -> None:
+        self._store = store
         self._retry_after_s = retry_after_s
         self._under_way: dict[tuple[int, bytes], asyncio.Future[Response]] = {}
-        self._group = group(failed=lambda _error: try_later(retry_after_s), settled=self._settled)
+        self._group: GroupCommit[_Held, Response] = GroupCommit(
+            self._keep,
+            _COMMIT_TICK_MS,
+            largest=_LARGEST_GROUP,
+            waiting=waiting,
+            failed=lambda _error: try_later(retry_after_s),
+            settled=self._settled,
+        )
 
     def take(self, table: Table, client: bytes, capsule: bytes) -> Answer:
+        # The first byte is the id of the gateway's key, which is the epoch's number modulo 256 (docs/protocol.md
+        # §19.1). In another epoch's deposit nobody could open it: accepted, it would be lost.
+        ahead = (capsule[0] - table.epoch) % 256
+        if ahead:
+            # Of the next epoch: its clock is ahead of ours, or ours was set back.
+            return try_later(self._retry_after_s) if ahead == 1 else stale()
         digest = digest_of(capsule)
         known = self._under_way.get((table.epoch, digest))
         if known is not None:
@@ -135,16 +149,20 @@ class _Grouped:
                 return over_quota()
             case Verdict.FULL:
                 return try_later(self._retry_after_s)
-            case Verdict.AGAIN if self._kept or table.is_handed_on(digest):
+            case Verdict.AGAIN:
                 return accepted()
         future = self._group.add(_Held(table, client, digest, capsule))
         self._under_way[table.epoch, digest] = future
         return asyncio.shield(future)
 
+    def _keep(self, held: list[_Held]) -> list[Response]:
+        self._store.append([Arrival(one.table.epoch, one.table.key, one.client, one.capsule) for one in held])
+        return [accepted() for _ in held]
+
     def _settled(self, group: list[_Held], durable: bool) -> None:
         for one in group:
             self._under_way.pop((one.table.epoch, one.digest), None)
-            if self._kept and not durable:
+            if not durable:
                 one.table.release(one.client, one.digest, packed_size(one.capsule))
 
     async def flush(self) -> None:
@@ -152,94 +170,3 @@ class _Grouped:
 
     async def close(self) -> None:
         await self._group.close()
-
-
-class Interval(_Grouped):
-    """Held for a moment, then handed on with the others."""
-
-    def __init__(
-        self,
-        gateway: GatewayClient,
-        dice: RandomBytes,
-        *,
-        interval_ms: int,
-        waiting: int,
-        batch_bytes: int,
-        retry_after_s: int,
-    ) -> None:
-        self._gateway = gateway
-        self._dice = dice
-        self._batch_bytes = batch_bytes
-
-        def group(
-            failed: Callable[[Exception], Response], settled: Callable[[list[_Held], bool], None]
-        ) -> GroupCommit[_Held, Response]:
-            # A full queue is one batch: capsules that come together leave together.
-            return GroupCommit(
-                self._hand_on, interval_ms, largest=waiting, waiting=waiting, failed=failed, settled=settled
-            )
-
-        super().__init__(group, retry_after_s=retry_after_s)
-
-    async def _hand_on(self, held: list[_Held]) -> list[Response]:
-        taken: set[tuple[int, bytes]] = set()
-        # Of one key's epoch each: the coordinator drops what its epoch takes no more, and answers for a whole batch.
-        epochs = [
-            [one for one in held if one.capsule[0] == key_id] for key_id in sorted({one.capsule[0] for one in held})
-        ]
-        for some in (part for mine in epochs for part in _batches(shuffle(mine, self._dice), self._batch_bytes)):
-            batch = pack([one.capsule for one in some])
-            if await self._gateway.hand_on(BATCH_PATH, batch, MEDIA_TYPE) == 202:
-                taken |= {(one.table.epoch, one.digest) for one in some}
-                for one in some:
-                    one.table.hand_on(one.digest)
-        # Whatever became of the others: nobody but the device has the capsule now.
-        return [
-            accepted() if (one.table.epoch, one.digest) in taken else try_later(self._retry_after_s) for one in held
-        ]
-
-
-def _batches(held: Sequence[_Held], most: int) -> Iterator[list[_Held]]:
-    """As few batches as the coordinator takes: one, unless somebody sends large capsules."""
-    batch: list[_Held] = []
-    size = len(pack([]))
-    for one in held:
-        more = packed_size(one.capsule)
-        if batch and size + more > most:
-            yield batch
-            batch, size = [], len(pack([]))
-        batch.append(one)
-        size += more
-    if batch:
-        yield batch
-
-
-class Round(_Grouped):
-    """Kept until the epoch's deposit."""
-
-    _kept = True
-
-    def __init__(self, store: RoundStore, *, waiting: int, retry_after_s: int) -> None:
-        self._store = store
-
-        def group(
-            failed: Callable[[Exception], Response], settled: Callable[[list[_Held], bool], None]
-        ) -> GroupCommit[_Held, Response]:
-            return GroupCommit(
-                self._keep, _COMMIT_TICK_MS, largest=_LARGEST_GROUP, waiting=waiting, failed=failed, settled=settled
-            )
-
-        super().__init__(group, retry_after_s=retry_after_s)
-
-    def take(self, table: Table, client: bytes, capsule: bytes) -> Answer:
-        # The first byte is the id of the gateway's key, which is the epoch's number modulo 256 (docs/protocol.md
-        # §19.1). In another epoch's deposit nobody could open it: accepted, it would be lost.
-        ahead = (capsule[0] - table.epoch) % 256
-        if ahead:
-            # Of the next epoch: its clock is ahead of ours, or ours was set back.
-            return try_later(self._retry_after_s) if ahead == 1 else stale()
-        return super().take(table, client, capsule)
-
-    def _keep(self, held: list[_Held]) -> list[Response]:
-        self._store.append([Arrival(one.table.epoch, one.table.key, one.client, one.capsule) for one in held])
-        return [accepted() for _ in held]

@@ -1,6 +1,6 @@
 """What the relay answers to what it does not take: problems (RFC 9457) as constant bytes (docs/protocol.md §17).
 
-The relay imports nothing of the protocol. Those of these bytes that are the protocol's are held equal to it by a test.
+Those of these bytes that are the protocol's are held equal to it by a test.
 Faults that are HTTP's own have the type ``about:blank``, as the RFC wants it.
 """
 

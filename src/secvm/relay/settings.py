@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES
-from secvm.crypto.tokens import MAX_TOKENS
 from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.settings import Settings
 
@@ -30,7 +29,7 @@ class Gateway(Settings):
 
     #: Such as ``https://coordinator.example``; ``/v1/…`` is added.
     url: str = Field(pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*[^/?#\s])?$")
-    #: A file with the token that the coordinator knows this relay by. Needed for the modes interval and round.
+    #: A file with the token that the coordinator knows this relay by. Needed for mode round.
     token_file: Path | None = None
     #: For one request to the gateway, seconds.
     timeout_s: Seconds = 30.0
@@ -43,11 +42,11 @@ class Gateway(Settings):
 class Mode(Settings):
     """``[relay]``: what is done with capsules."""
 
-    mode: Literal["forward", "interval", "round"]
+    mode: Literal["forward", "round"]
     #: The path of this relay's URL R: ``POST R``, ``POST R/fetch``, ``GET R/keys``.
     path: str = Field(default="/relay", pattern=r"^(/[A-Za-z0-9._~-]+)+$")
-    #: Mode interval: a capsule is held at most so long, milliseconds.
-    interval_ms: Count = 500
+    #: R itself, as experiments name it, for a relay with a role: devices hold its terms against it.
+    url: str | None = Field(default=None, pattern=r"^https?://[!-~]{1,500}$")
 
 
 class Grid(Settings):
@@ -83,8 +82,8 @@ class Clients(Settings):
     quota: Count = 1000
     #: Fetches of one client in one epoch.
     fetches: Count = 1000
-    #: Mode round: fewest distinct clients of an epoch; with fewer it is destroyed.
-    floor: Count = 100
+    #: Distinct capsules, and likewise fetches, of all clients of one IPv6 network of 48 bits in one epoch.
+    network_quota: Count = 10_000
 
 
 class Store(Settings):
@@ -107,17 +106,19 @@ class Limits(HttpLimits):
     #: Clients of one epoch; the table of clients takes about 200 bytes for each.
     clients: Count = 100_000
     #: Distinct capsules of one epoch; about 100 bytes of memory each, beside what the store has on disk.
-    capsules: Count = 2_000_000
+    capsules: Count = 4_000_000
     #: Bytes of all capsules of one epoch, mode round: no more than the coordinator takes as one deposit (its
     #: ``limits.deposit_bytes``). What would not fit is not accepted, because it would be lost with all the others.
-    deposit_bytes: int = Field(default=2**26, ge=2**16)
-    #: Bytes of one batch, mode interval: no more than the coordinator's ``limits.batch_bytes``.
-    batch_bytes: int = Field(default=2**22, ge=2**16)
-    #: Bytes of one capsule; a larger one is answered 413.
+    #: Quotas shrink when half of it is taken: 2^30 bytes are whole quotas for 4,000,000 packages.
+    deposit_bytes: int = Field(default=2**30, ge=2**16)
+    #: Bytes of one capsule with a package; a larger one is answered 413. A package has 131. Under the
+    #: hybrid key it would have 1,219.
+    package_bytes: int = Field(default=256, ge=64, le=MAX_CAPSULE_BYTES - 1)
+    #: Bytes of one capsule with a fetch; a larger one is answered 413.
     capsule_bytes: int = Field(default=4096, ge=64, le=MAX_CAPSULE_BYTES - 1)
-    #: Capsules that wait for a commit or for their interval.
+    #: Capsules that wait for a commit.
     waiting: Count = 20_000
-    #: Requests to the gateway at a time.
+    #: Requests to the gateway at a time; of one client, never more than are left for the others: at most half.
     forwards: Count = 128
     #: Bytes of one of its answers.
     answer_bytes: Count = 2**23
@@ -125,13 +126,47 @@ class Limits(HttpLimits):
     retry_after_s: Count = 5
 
 
-class Tokens(Settings):
-    """``[tokens]``: anonymous tokens are issued here, at R/tokens."""
+class Rounds(Settings):
+    """``[rounds]``: a role in experiments with two relays' cover (docs/protocol.md §25)."""
 
-    #: Made by ``secvm relay token-seed``; the coordinator has the same.
-    seed_file: Path
-    #: Tokens of one client in one epoch: the budget of the experiment, or of all that a device may be in together.
-    quota: int = Field(ge=1, le=MAX_TOKENS)
+    #: The entry relay knows who sends; the mixing relay opens the outer layer. Never both on one machine.
+    role: Literal["entry", "mix"]
+    #: Who runs this relay, as experiments name them.
+    operator: str = Field(min_length=1, max_length=200)
+    #: A folder of the relay's own, made when it is not there: ledger, capsules until they are handed on, leaves.
+    folder: Path
+    #: A folder in memory (tmpfs): the secrets of rounds. It outlives the process, not the machine. Make no snapshots of
+    #: this machine's memory.
+    secrets: Path = Path("/dev/shm/secvm-relay")  # noqa: S108  (a folder of our own, for its owner alone, or refused)
+    #: Submissions of one client in a round, and of all clients of one IPv6 network of 48 bits.
+    quota: Count = 1
+    network_quota: Count = 100
+    #: Limits of an experiment: cells of all kinds, cover packages of one relay, capsules that reach the mixing relay.
+    cells: Count = 2**20
+    packages: Count = 4_500_000
+    capsules: Count = 50_000_000
+    #: Seconds in which this machine seals or opens a million packages; `secvm bench relay_cover` measures it.
+    seconds_per_million: Count = 600
+    #: Bytes of one submission: 128 for each package of an experiment's budget.
+    submission_bytes: int = Field(default=2**18, ge=2**10, le=2**23)
+    #: Submissions that wait for a commit.
+    waiting: Count = 2_000
+    #: Between two looks for a manifest, seconds.
+    poll_s: Seconds = 5.0
+    #: Pause after something could not be handed on, milliseconds; each further one is twice as long, to half a minute.
+    retry_ms: Count = 500
+    #: For one piece of a batch, seconds.
+    piece_timeout_s: Seconds = 120.0
+    #: Threads that seal and open.
+    threads: Count = 1
+
+
+class Coordinator(Settings):
+    """``[[coordinators]]``: whose experiments are served; documents are pulled from there and from nowhere else."""
+
+    url: str = Field(pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*[^/?#\s])?$")
+    #: A file with the token that coordinator and relay know each other by.
+    token_file: Path
 
 
 class Testing(Settings):
@@ -141,6 +176,11 @@ class Testing(Settings):
     clock: Path | None = None
     #: Known by credential: whatever a client calls itself is a credential.
     any_credential: bool = False
+    #: Round secrets follow from this text: whoever knows it knows all cover. Then only experiments that are marked as a
+    #: test are served.
+    seed: str | None = Field(default=None, min_length=1)
+    #: After this step of a round nothing more is done for it: so that a test can kill the process there.
+    halt_after: str | None = None
 
 
 class RelaySettings(Settings):
@@ -153,19 +193,24 @@ class RelaySettings(Settings):
     clients: Clients = Clients()
     store: Store | None = None
     signing: Signing | None = None
-    tokens: Tokens | None = None
+    rounds: Rounds | None = None
+    coordinators: tuple[Coordinator, ...] = ()
     limits: Limits = Limits()
     testing: Testing = Testing()
 
     @model_validator(mode="after")
     def _whole(self) -> RelaySettings:
         mode = self.relay.mode
-        if mode != "forward" and self.gateway.token_file is None:
-            raise ValueError(f"mode {mode} needs gateway.token_file")
+        if mode == "round" and self.gateway.token_file is None:
+            raise ValueError("mode round needs gateway.token_file")
         if mode == "round" and (self.store is None or self.signing is None):
             raise ValueError("mode round needs store.path and signing.key_file")
-        if self.tokens is not None and mode != "round":
-            raise ValueError("tokens are issued in mode round alone: there what was issued survives a restart")
+        if self.rounds is not None and (mode != "forward" or self.signing is None or self.relay.url is None):
+            raise ValueError("a role in rounds needs relay.mode forward, for fetches, signing.key_file and relay.url")
+        if self.rounds is not None and not self.coordinators:
+            raise ValueError("a role in rounds needs coordinators, whose experiments are served")
+        if len({one.url for one in self.coordinators}) != len(self.coordinators):
+            raise ValueError("coordinators name one URL twice")
         by_credential = self.clients.known_by == "credential"
         if by_credential and self.clients.credentials_file is None and not self.testing.any_credential:
             raise ValueError("clients known by credential need clients.credentials_file")

@@ -5,7 +5,7 @@ SQLite in WAL mode, synchronous=FULL: a commit is on the disk when it returns. T
  1. ``append``: groups of capsules, one packed blob for each group, under a random number and sorted inside, so that
     the tables do not say in which order capsules came. Beside them how many each client sent, by a keyed hash; the
     key is in the epoch's own row. No row joins a client with a capsule.
- 2. ``seal``, at the deposit moment, one transaction: the shuffled deposit is written, or nothing below the floor;
+ 2. ``seal``, at the deposit moment, one transaction: the sorted deposit is written, or nothing where nothing came;
     groups, clients and key are destroyed. From here on the deposit's bytes do not change, however often it is sent.
  3. ``forget``, when the coordinator has it: the deposit is destroyed as well.
 
@@ -31,9 +31,10 @@ from secvm.crypto.capsules import pack, packed_size, unpack
 from secvm.crypto.kem import RandomBytes
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.relay.admission import Begun, digest_of
+from secvm.runtime.sqlite_faults import opening_fault
 
 #: Of the tables below; another number is another program's file.
-_VERSION = 2
+_VERSION = 4
 #: A deposit is kept in pieces: SQLite's values end at a gigabyte.
 _PART_BYTES = 2**22
 
@@ -68,18 +69,8 @@ CREATE TABLE sealed (epoch INTEGER NOT NULL);
 INSERT INTO sealed VALUES (-1);
 -- One row: the grid by which epochs are numbered here. Stays.
 CREATE TABLE grid (origin_ms INTEGER NOT NULL, period_ms INTEGER NOT NULL);
-"""
-
-#: Version 2 has this one more.
-_ISSUED = """
--- Which requests for anonymous tokens each client was granted, by digest, and for how many. Gone at the seal.
-CREATE TABLE issued (
-    epoch  INTEGER NOT NULL,
-    name   BLOB NOT NULL,
-    digest BLOB NOT NULL,
-    tokens INTEGER NOT NULL,
-    PRIMARY KEY (epoch, name, digest)
-) WITHOUT ROWID
+-- One row: the gateway's key for fetches that was handed out first in a slot. Public; another takes its place.
+CREATE TABLE fetch_keys (slot INTEGER NOT NULL, keys BLOB NOT NULL)
 """
 
 _COUNT_CLIENT = """
@@ -120,12 +111,9 @@ class RoundStore:
             raise BadInputError(f"cannot open the relay's store {path}") from None
         try:
             self._prepare()
-        except sqlite3.OperationalError:
+        except (sqlite3.Error, ValueError, MemoryError) as error:  # the last is SQLite's word for some damaged files
             self._db.close()
-            raise BadInputError(f"the relay's store {path} is in use by another process") from None
-        except (sqlite3.Error, ValueError, MemoryError):  # the last is SQLite's word for some damaged files
-            self._db.close()
-            raise BadInputError(f"{path} is no store of a relay of this version") from None
+            raise opening_fault(error, f"the relay's store {path}", "store of a relay of this version") from None
 
     def _prepare(self) -> None:
         # Exclusive: a second relay on the same file would deposit epochs under the first one's hands.
@@ -137,8 +125,6 @@ class RoundStore:
             if version == 0:
                 for statement in _SCHEMA.split(";\n"):
                     self._db.execute(statement)
-            if version in (0, 1):
-                self._db.execute(_ISSUED)
                 self._db.execute(f"PRAGMA user_version = {_VERSION}")
             elif version != _VERSION:
                 raise ValueError
@@ -152,6 +138,18 @@ class RoundStore:
             if kept is None:
                 self._db.execute("INSERT INTO grid VALUES (?, ?)", (origin_ms, period_ms))
         return kept is None or kept == (origin_ms, period_ms)
+
+    def fetch_keys(self) -> tuple[int, bytes] | None:
+        """The gateway's key for fetches that was kept last, and its slot."""
+        with self._lock:
+            found = self._db.execute("SELECT slot, keys FROM fetch_keys").fetchone()
+        return None if found is None else (found[0], found[1])
+
+    def keep_fetch_keys(self, slot: int, keys: bytes) -> None:
+        """Keep the gateway's key for fetches of this slot, in place of the one before."""
+        with self._lock, self._transaction():
+            self._db.execute("DELETE FROM fetch_keys")
+            self._db.execute("INSERT INTO fetch_keys VALUES (?, ?)", (slot, keys))
 
     def append(self, arrivals: Sequence[Arrival]) -> None:
         """Keep these, all or none, in one commit."""
@@ -170,15 +168,6 @@ class RoundStore:
                 self._db.executemany(_COUNT_CLIENT, [(epoch, name, count) for name, count in sorted(counts.items())])
         self._begun |= by_epoch.keys()
 
-    def note_issued(self, epoch: int, key: bytes, client: bytes, digest: bytes, tokens: int) -> None:
-        """Remember that this client was granted so many tokens by the request with this digest. Twice is once."""
-        with self._lock, self._transaction():
-            if epoch <= self._sealed:
-                raise LocalProtocolError("nothing is added to an epoch that is sealed")
-            self._db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?)", (epoch, key))
-            self._db.execute("INSERT OR IGNORE INTO issued VALUES (?, ?, ?, ?)", (epoch, client, digest, tokens))
-            self._begun.add(epoch)
-
     def begun(self) -> list[int]:
         """Epochs that have capsules or gave tokens, and are not sealed, ascending."""
         return sorted(self._begun)
@@ -190,12 +179,8 @@ class RoundStore:
         with self._lock:
             key = self._db.execute("SELECT client_key FROM epochs WHERE epoch = ?", (epoch,)).fetchone()[0]
             sent = dict(self._db.execute("SELECT name, capsules FROM clients WHERE epoch = ?", (epoch,)))
-            issued: dict[bytes, dict[bytes, int]] = {}
-            granted = self._db.execute("SELECT name, digest, tokens FROM issued WHERE epoch = ?", (epoch,))
-            for name, digest, tokens in granted:
-                issued.setdefault(name, {})[digest] = tokens
         sizes = {digest_of(capsule): packed_size(capsule) for capsule in self._capsules(epoch)}
-        return Begun(key, sent, sizes.keys(), sum(sizes.values()), issued)
+        return Begun(key, sent, sizes.keys(), sum(sizes.values()))
 
     def sealed(self) -> int:
         """The last epoch that was sealed; -1: none yet."""
@@ -218,7 +203,7 @@ class RoundStore:
                 for part, at in enumerate(range(0, len(body or b""), _PART_BYTES)):
                     data = (body or b"")[at : at + _PART_BYTES]
                     self._db.execute("INSERT INTO deposits VALUES (?, ?, ?)", (epoch, part, data))
-                for table in ("groups", "clients", "issued", "epochs"):
+                for table in ("groups", "clients", "epochs"):
                     self._db.execute(f"DELETE FROM {table} WHERE epoch <= ?", (epoch,))  # noqa: S608  (names of ours)
                 self._db.execute("UPDATE sealed SET epoch = ?", (epoch,))
             self._sealed = epoch

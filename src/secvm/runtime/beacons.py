@@ -10,31 +10,20 @@ Blocking, on purpose: it is called once in an experiment's life, from a thread o
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from datetime import datetime
-from typing import IO, Any
 
 from secvm.crypto.beacon import DRAND_CHAINS, MAX_ROUND, LocalUnsafeBeacon, is_unsafe, nist_chain_index
 from secvm.crypto.beacon_records import MAX_RECORD_BYTES
-from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
+from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError, UnreachableError
 from secvm.runtime.clock import Clock
+from secvm.runtime.http_client import HttpClient
 
 NIST_URL = "https://beacon.nist.gov/beacon/2.0"
 DRAND_URLS = ("https://api.drand.sh", "https://api2.drand.sh", "https://api3.drand.sh")
 #: For one answer, all of it.
 TIMEOUT_S = 20.0
-_PIECE_BYTES = 4096
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """An answer that sends us elsewhere, perhaps to http, or into the network behind us, is no answer."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
 
 
 class WebBeacons:
@@ -52,12 +41,10 @@ class WebBeacons:
         """``issuers`` are certificates as PEM that lead from NIST's to a pinned one: NIST serves its own alone."""
         if not drand_urls or not all(url.startswith(("https://", "http://")) for url in (nist_url, *drand_urls)):
             raise BadInputError("a beacon's address begins with https:// or http://")
-        self._clock = clock
         self._nist_url = nist_url
         self._drand_urls = tuple(drand_urls)
         self._issuers = issuers
-        self._timeout_s = timeout_s
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._client = HttpClient(clock, answer_s=timeout_s)
 
     def fetch(self, chain: str, round_number: int) -> bytes:
         if not 1 <= round_number <= MAX_ROUND:
@@ -107,26 +94,12 @@ class WebBeacons:
         return b"\n".join((pulse, certificate, self._issuers))
 
     def _get(self, url: str) -> bytes:
-        deadline = self._clock.now() + int(self._timeout_s * 1000)
         try:
-            # The schemes were looked at when the addresses were given.
-            with self._opener.open(url, timeout=self._timeout_s) as answer:
-                return self._read(answer, deadline)
-        except urllib.error.HTTPError as error:
-            # It holds the connection.
-            error.close()
-            raise BeaconUnavailableError("the beacon has no such round, or not yet") from None
-        except (OSError, http.client.HTTPException, ValueError):
-            raise BeaconUnavailableError("the beacon does not answer") from None
-
-    def _read(self, answer: IO[bytes], deadline: int) -> bytes:
-        # Piece by piece: the socket's own time limit begins anew with every byte that trickles in.
-        pieces, length = [], 0
-        while piece := answer.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
-            length += len(piece)
-            if length > MAX_RECORD_BYTES:
-                raise BadBeaconError("the beacon's answer is too long")
-            if self._clock.now() > deadline:
-                raise BeaconUnavailableError("the beacon answers too slowly")
-            pieces.append(piece)
-        return b"".join(pieces)
+            answer = self._client.ask(url, most=MAX_RECORD_BYTES)
+        except UnreachableError as fault:
+            raise BeaconUnavailableError(f"the beacon does not answer: {fault}") from None
+        if answer.status != 200:
+            raise BeaconUnavailableError("the beacon has no such round, or not yet")
+        if len(answer.content) > MAX_RECORD_BYTES:
+            raise BadBeaconError("the beacon's answer is too long")
+        return answer.content

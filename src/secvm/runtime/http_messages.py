@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from secvm.errors import LocalProtocolError
 from secvm.runtime.clock import Clock
@@ -14,6 +14,14 @@ from secvm.runtime.clock import Clock
 Network = IPv4Network | IPv6Network
 #: Where a reverse proxy on the same machine comes from.
 LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the host of a URL is this machine, by its address or as ``localhost``; 127.example is somebody else."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

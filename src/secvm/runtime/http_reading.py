@@ -3,13 +3,15 @@
 Its rules, beside those of ``http_connection``:
 
  1. A request whose end is not certain (two lengths, a length and chunks) is refused, never guessed.
- 2. A head has a limit of bytes, of fields and of time, content has one of bytes and of pace; who breaks one is told so.
+ 2. A head has a limit of bytes, of fields and of time, content has one of bytes and of pace, and what stands between
+    chunks one of bytes; who breaks one is told so.
  3. Bytes are handed to the parser in pieces, and no further than requests may be owed: thousands of requests that come
     at once are not made into thousands of objects.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -29,6 +31,10 @@ _NAMES = {
     )
     for spelling in (name, name.title())
 }  # fmt: skip
+#: What RFC 9112 allows as Host: a name or an address, and a port; nothing, too. A comma would be two fields joined.
+_HOST = re.compile(r"(\[[0-9A-Za-z:.%_~-]+\]|([A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(:[0-9]*)?")
+#: A chunk of one byte has so many others around it: size and line ends.
+_AROUND_A_BYTE = 5
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST")}
 
 
@@ -38,9 +44,12 @@ class Keeper(Protocol):
     before_body: BeforeBody
     limits: Limits
     guard: Guard
-    body_limits: Mapping[str, int]
     #: Seconds, from anywhere.
     time: Callable[[], float]
+
+    def body_limit(self, path: str) -> int:
+        """Most bytes of the content of a request for this path."""
+        ...
 
 
 class _Stop(Exception):  # noqa: N818  (no error: it only ends the parser's work)
@@ -59,6 +68,7 @@ class Reading:
         "_counted",
         "_ending",
         "_fields",
+        "_framing",
         "_head_bytes",
         "_head_pieces",
         "_headers",
@@ -94,6 +104,8 @@ class Reading:
         #: Of the head's finished parts; and of the pieces in which it came so far.
         self._head_bytes = self._head_pieces = 0
         self._body_limit = 0
+        #: Bytes of a content that are none of it: sizes of chunks, their extensions, fields after them.
+        self._framing = 0
         #: Of a content whose length is known, what is still to come.
         self._body_left = 0
         #: Whether the piece that is being read ended a request.
@@ -144,6 +156,7 @@ class Reading:
 
     def _parse(self, data: bytes) -> None:
         self._completed = False
+        content = len(self._body) if self._receiving and not self._in_head else None
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -156,6 +169,12 @@ class Reading:
                 self._refuse(503, "too much is under way")
                 return
             self._counted = len(self._body)
+        if content is not None and not self._completed:
+            # All of this belongs to one content. The parser passes over extensions of chunks, however long.
+            self._framing += len(data) - (len(self._body) - content)
+            if self._framing > self._keeper.limits.head_bytes + _AROUND_A_BYTE * len(self._body):
+                self._refuse(400, "too much between the chunks")
+                return
         if self._in_head and not self._completed:
             # All of this belongs to one head. The parser keeps an unfinished field to itself: uncounted, it could grow
             # for ever.
@@ -220,8 +239,8 @@ class Reading:
         problem = self._problem(headers, length)
         if problem is None and not self._take_target():
             problem = (400, "this is no target")
-        self._body_left = 0
-        self._body_limit = self._keeper.body_limits.get(self._path, self._keeper.limits.body_bytes)
+        self._body_left = self._framing = 0
+        self._body_limit = self._keeper.body_limit(self._path)
         if problem is None and length is not None:
             self._body_left = int(length)
             if self._body_left > self._body_limit:
@@ -233,7 +252,8 @@ class Reading:
         if refusal is not None:
             self._refuse_with(refusal)
             raise _Stop
-        if "expect" in headers:
+        # Whoever speaks HTTP/1.0 does not know what "100 Continue" means.
+        if "expect" in headers and self._parser.get_http_version() != "1.0":
             self._owes_continue = True
             self._continue()
 
@@ -251,7 +271,7 @@ class Reading:
         if length is not None and not (length.isascii() and length.isdigit() and len(length) < 20):
             return 400, "the length is not clear"
         host = headers.get("host")
-        if (host is None and version == "1.1") or (host is not None and "," in host):
+        if (host is None and version == "1.1") or (host is not None and not _HOST.fullmatch(host)):
             return 400, "one host, please"
         if "expect" in headers and headers["expect"].lower() != "100-continue":
             return 417, "only 100-continue is expected here"

@@ -17,6 +17,7 @@ from secvm.errors import BadInputError
 from secvm.runtime.http_connection import Connection
 from secvm.runtime.http_guard import Guard
 from secvm.runtime.http_messages import BeforeBody, Handler, Heads, Limits, Request, Response, http_date
+from secvm.runtime.waits import stop_listening
 
 __all__ = ["Handler", "HttpServer", "Limits", "Request", "Response", "http_date"]
 
@@ -52,14 +53,16 @@ class HttpServer:
         refusals: Mapping[int, Response] | None = None,
         before_body: BeforeBody | None = None,
     ) -> None:
-        """``body_limits``: other limits for some paths. ``date``: what the Date field says, none without.
+        """``body_limits``: other limits for some paths, and for all below one that ends with a slash. ``date``: what
+        the Date field says, none without.
         ``refusals``: what to answer when the server itself refuses with that status (400, 413, 431).
         ``before_body``: may refuse a request before its content has come.
         """
         self.handler = handler
         self.before_body: BeforeBody = before_body or (lambda _path, _headers: None)
         self.limits = limits or Limits()
-        self.body_limits: Mapping[str, int] = dict(body_limits or {})
+        self._body_limits: Mapping[str, int] = dict(body_limits or {})
+        self._below = tuple((path, most) for path, most in self._body_limits.items() if path.endswith("/"))
         self.refusals: Mapping[int, Response] = dict(refusals or {})
         self.guard = Guard(self.limits)
         self.heads = Heads(date)
@@ -96,7 +99,7 @@ class HttpServer:
         """Take no new connections or requests, finish what is under way, close."""
         self.draining = True
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
         for connection in list(self.connections):
             connection.finish()
         if self.connections:
@@ -120,6 +123,13 @@ class HttpServer:
     def _sweep_again(self) -> None:
         self.sweep(self.time())
         self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep_again)
+
+    def body_limit(self, path: str) -> int:
+        """Most bytes of the content of a request for this path."""
+        found = self._body_limits.get(path)
+        if found is not None:
+            return found
+        return next((most for prefix, most in self._below if path.startswith(prefix)), self.limits.body_bytes)
 
     def head(self, response: Response, *, keep_alive: bool) -> bytes:
         """Status line and header fields of an answer."""

@@ -6,7 +6,7 @@
  2. ``build_lanes`` has compiled ``crypto/_lanes.c``: the file's name carries the digest of source and compiler's
     options, so that code of another version is never taken for this one's;
  3. nobody but us and root can have written it, or put another in its place;
- 4. it opens and refuses what the readable code opens and refuses, on capsules of every kind.
+ 4. it opens and refuses what the readable code opens and refuses, on capsules of every kind, and seals the same bytes.
 
 Nothing is ever compiled because a program was started.
 """
@@ -27,8 +27,10 @@ from pathlib import Path
 from typing import Literal
 
 from secvm.crypto import lanes as face
+from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.lanes import Lanes
+from secvm.crypto.layers import inner_layer, outer_layer
 from secvm.crypto.oblivious import GatewayKey, GatewayKeys, RequestSealer
 from secvm.errors import SecVMError
 
@@ -74,7 +76,9 @@ def _load(built: Path) -> Found:
         lanes = Lanes(str(built / _LIBRARY))
     except (OSError, AttributeError):
         return Found(None, "does-not-load")
-    return Found(lanes, "found") if opens_alike(lanes) else Found(None, "opens-otherwise")
+    if not opens_alike(lanes):
+        return Found(None, "opens-otherwise")
+    return Found(lanes, "found") if seals_alike(lanes) else Found(None, "seals-otherwise")
 
 
 def cpu_can(described: str | None = None) -> bool:
@@ -205,6 +209,25 @@ def opens_alike(lanes: Lanes) -> bool:
         == [_told(one) for one in quick.open_unanswered(capsules[:count])]
         for count in (*range(10), len(capsules))
     ]
+    return all(alike)
+
+
+def seals_alike(lanes: Lanes) -> bool:
+    """Whether lanes seal the same capsules of both layers as the readable code, and open or refuse the same of them."""
+    thrown = _thrown(b"layers")
+    private, label = X25519PrivateKey(thrown(32)), thrown(32)
+    slow, quick = BulkSealer(), BulkSealer(lanes)
+    alike = []
+    for layer in (inner_layer(label), outer_layer(label)):
+        for count in (*range(1, 10), 33):
+            ephemerals, contents = thrown(32 * count), thrown(layer.content_bytes * count)
+            capsules = slow.seal(layer, private.public_key, ephemerals, contents)
+            alike.append(quick.seal(layer, private.public_key, ephemerals, contents) == capsules)
+            size = layer.capsule_bytes
+            some = capsules[:size]
+            bad = (bytes(32) + some[32:], some[:-1] + bytes([some[-1] ^ 1]), bytes([some[0] ^ 1]) + some[1:])
+            mixed = capsules + b"".join(bad)
+            alike.append(quick.open_all(layer, private, mixed) == slow.open_all(layer, private, mixed))
     return all(alike)
 
 

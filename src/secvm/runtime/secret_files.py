@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +23,7 @@ from pathlib import Path
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.locking import DEFAULT_COST, Cost, is_locked, lock, unlock
 from secvm.errors import BadInputError, WrongPassphraseError
+from secvm.files import sync_folder
 from secvm.runtime.passphrases import Passphrase
 
 #: No secret of ours is longer: whoever names a larger file here has mistaken it.
@@ -50,14 +50,6 @@ def read_secret(path: Path, *, shortest: int = 16, passphrase: Passphrase | None
     return data
 
 
-def read_token_seed(path: Path, *, passphrase: Passphrase | None = None) -> bytes:
-    """The seed of token keys that ``secvm relay token-seed`` wrote: 64 hexadecimal digits."""
-    data = read_secret(path, passphrase=passphrase).strip()
-    if not re.fullmatch(rb"[0-9a-f]{64}", data):
-        raise BadInputError(f"{path} is no seed of token keys", next_step="'secvm relay token-seed' makes one.")
-    return bytes.fromhex(data.decode())
-
-
 def make_secret(path: Path, data: bytes) -> None:
     """Write a new secret that only its owner can read: whole and durable, or not at all.
 
@@ -76,7 +68,7 @@ def make_secret(path: Path, data: bytes) -> None:
         finally:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except FileExistsError:
         raise BadInputError(f"the secret {path} exists already") from None
     except OSError as error:
@@ -109,7 +101,7 @@ def write_secret(place: Path, data: bytes) -> None:
         _write(beside, data)
         with place.open("r+b") if place.exists() else contextlib.nullcontext() as old:
             beside.replace(place)
-            _sync_folder(place.parent)
+            sync_folder(place.parent)
             if old is not None:
                 _overwrite(old.fileno())
     except OSError as error:
@@ -124,7 +116,7 @@ def remove_secret(path: Path) -> None:
     try:
         with path.open("r+b") as old:
             path.unlink()
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
             _overwrite(old.fileno())
     except FileNotFoundError:
         return
@@ -260,14 +252,6 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _overwrite(descriptor: int) -> None:

@@ -19,7 +19,7 @@ from typing import TypeVar
 import pydantic
 
 from secvm.errors import BadInputError
-from secvm.runtime.secret_files import make_secret, read_secret, read_token_seed
+from secvm.runtime.secret_files import make_secret, read_secret
 
 #: Secrets are found here as well: whoever reads settings mostly reads the files that they name.
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "parse_settings",
     "read_secret",
     "read_settings",
-    "read_token_seed",
 ]
 
 #: What is named in a message; anything else was not meant as a key, and may be what should have stood behind it.

@@ -12,6 +12,9 @@ import contextlib
 import threading
 from collections.abc import Sequence
 
+from secvm.runtime.waits import stop_listening
+from secvm.testing.conversations import Conversations
+
 #: How long somebody who was asked may say nothing, and how long one that did is left alone.
 SILENCE_S, ALONE_S = 3.0, 3.0
 _CONNECT_S = 1.0
@@ -48,10 +51,16 @@ class Balancer:
 
     async def _serve(self, listening: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
+        conversations = Conversations()
+
+        def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            conversations.begin(self._carry(reader, writer), writer)
+
+        server = await asyncio.start_server(taken, "127.0.0.1", self.port)
         listening.set()
         await self._stop.wait()
-        server.close()
+        await stop_listening(server)
+        await conversations.end()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -72,11 +81,12 @@ class Balancer:
                 await asyncio.gather(*ways, return_exceptions=True)
                 if ways[2] in done:
                     self._alone[target] = asyncio.get_running_loop().time() + ALONE_S
+            except asyncio.CancelledError:
+                # The end of all: nobody waits for what is not flushed yet.
+                there_writes.transport.abort()
+                raise
             finally:
                 there_writes.close()
-        except asyncio.CancelledError:
-            # The end of all: nobody is to be told.
-            return
         finally:
             writer.close()
 

@@ -1,16 +1,19 @@
-"""Federation: coordinator, relay, witnesses and hosts as real processes on this machine, one clock for all of them.
+"""Federation: coordinator, relays, witnesses and hosts as real processes on this machine, one clock for all of them.
 
     with Federation(folder, hosts=[HostOf(people, first=0, count=100)], seed="…") as federation:
         digest = federation.begin(specification)          # a dict as the coordinator's admin API takes it
         for number in range(1, rounds + 1):
             federation.play_round(number, attending=100)
 
-With ``dashboard=True`` the operator's page runs beside it, at ``page_url``; ``admin_key`` changes things there.
-With ``nodes`` and a ``database`` (``testing.postgres``) the coordinator is so many processes on one PostgreSQL, and
-"coordinator" is the door before them (``testing.balancer``); each node is killed and started by its own name.
+With ``covered=True`` two relays add cover, an entry relay and a mixing relay, to experiments with a guarantee; else
+there is one, for plain experiments. With ``dashboard=True`` the operator's page runs beside it, at ``page_url``;
+``admin_key`` changes things there. With ``nodes`` and a ``database`` (``testing.postgres``) the coordinator is so many
+processes on one PostgreSQL, and "coordinator" is the door before them (``testing.balancer``); each node is killed and
+started by its own name.
 
 The settings files are those of real services, in a folder of their own; every process can be killed and started again.
-Time is steered by ``PatientClock``: it stands still
+Time is steered by ``PatientClock``. In a round of two relays ``testing.relayed_play`` says where it stands still; in a
+plain one it does
 
  1. before a window opens, until every device that attends has its capsules,
  2. before it closes, until every package is acknowledged,
@@ -25,8 +28,8 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -36,7 +39,9 @@ from secvm.protocol.experiment_document import ExperimentDocument, read_publishe
 from secvm.protocol.manifest import RoundManifest
 from secvm.runtime.clock import ClockSteering
 from secvm.testing.balancer import Balancer
+from secvm.testing.federation_relays import ROLES, cover_seeds
 from secvm.testing.federation_settings import (
+    ANYTHING,
     BEGIN_MS,
     COORDINATOR,
     DASHBOARD,
@@ -44,14 +49,18 @@ from secvm.testing.federation_settings import (
     RELAY,
     RELAY_MODE,
     RELAY_PATH,
+    RELAY_STEPS,
     FederationSettings,
     HostOf,
     Pace,
 )
-from secvm.testing.patient_clock import PatientClock
+from secvm.testing.patient_clock import JOINING_QUIET_S, PatientClock
 from secvm.testing.processes import Children, free_port
+from secvm.testing.relayed_play import Between, RelayedPlay, settle
 
 _START_PATIENCE_S = 60.0
+#: A host answers once all its devices have joined: so much longer for each of them, on a machine that is busy.
+_JOIN_PATIENCE_S = 0.3
 _REQUEST_PATIENCE_S = 10.0
 
 
@@ -87,25 +96,29 @@ class Federation:
         hosts: Sequence[HostOf],
         seed: str,
         pace: Pace | None = None,
-        floor: int = 2,
         quota: int = 100_000,
-        patience_s: float = 60.0,
+        patience_s: float = 120.0,
         witnesses: int = 3,
-        tokens: int | None = None,
         nodes: int = 0,
         database: str | None = None,
         dashboard: bool = False,
         audit_every_s: float = 20.0,
+        covered: bool = False,
+        consent: Mapping[str, Any] = ANYTHING,
     ) -> None:
-        """``floor``: fewest clients, ``quota``: most capsules of one in an epoch, both as the relay has them. Without
-        ``witnesses`` there is no log. ``tokens``: so many anonymous ones are issued to a client in an epoch, by the
-        relay, and the experiment wants one with each package. ``nodes`` on the ``database`` of this address, in place
-        of one coordinator. ``dashboard``: the operator's page beside it, with an audit every ``audit_every_s``.
+        """``quota``: most capsules of one client in an epoch, as the relay has it. Without ``witnesses`` there is no
+        log. ``tokens``: so many anonymous ones are issued to a client in an epoch, by the relay, and the experiment
+        wants one with each package. ``nodes`` on the ``database`` of this address, in place of one coordinator.
+        ``dashboard``: the operator's page beside it, with an audit every ``audit_every_s``. ``covered``: experiments
+        have a guarantee, and two relays. ``consent``: of every device, as its settings say it.
         """
         self._dashboard, self._audit_every_s = dashboard, audit_every_s
-        self._tokens = tokens
         self.folder = folder
+        self.covered = covered
         self.pace = pace or Pace()
+        if covered and self.pace.relays is None:
+            self.pace = replace(self.pace, relays=RELAY_STEPS)
+        self._seed, self._consent = seed, consent
         self.document: ExperimentDocument | None = None
         self.children = Children(folder)
         self._hosts = list(hosts)
@@ -115,7 +128,7 @@ class Federation:
         names = (COORDINATOR, *self.server_names, *self.host_names, *self.door_names)
         self._ports = {name: free_port() for name in names}
         self._door: Door = self._make_door()
-        self._settings = self._make_settings(seed=seed, floor=floor, quota=quota)
+        self._settings = self._make_settings(seed=seed, quota=quota)
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
         #: Whether a round's window is open just now.
@@ -123,18 +136,17 @@ class Federation:
         #: What the hosts said last, so that one that is away does not take back what it had.
         self._last_counts: dict[tuple[str, int], RoundCounts] = {}
 
-    def _make_settings(self, *, seed: str, floor: int, quota: int) -> FederationSettings:
+    def _make_settings(self, *, seed: str, quota: int) -> FederationSettings:
         return FederationSettings(
             self.folder,
             pace=self.pace,
             ports=self._ports,
             witnesses=self.witness_names,
             seed=seed,
-            floor=floor,
             quota=quota,
-            tokens=self._tokens,
             nodes=self.node_names,
             database=self._database,
+            consent=self._consent,
         )
 
     def _make_door(self) -> Door:
@@ -156,7 +168,13 @@ class Federation:
     @property
     def server_names(self) -> list[str]:
         """All but the hosts."""
-        return [*self.witness_names, *(self.node_names or [COORDINATOR]), RELAY, *([DASHBOARD] * self._dashboard)]
+        coordinators = self.node_names or [COORDINATOR]
+        return [*self.witness_names, *coordinators, *self.relay_names, *([DASHBOARD] * self._dashboard)]
+
+    @property
+    def relay_names(self) -> list[str]:
+        """The two that add cover, or the only one."""
+        return list(ROLES) if self.covered else [RELAY]
 
     @property
     def door_names(self) -> list[str]:
@@ -171,7 +189,7 @@ class Federation:
     # ── beginning and ending ─────────────────────────────────────────────────────────────────────────────────────────
 
     def start_servers(self) -> None:
-        """Start witnesses, coordinator and relay, and wait until all answer."""
+        """Start witnesses, coordinator and relays, and wait until all answer."""
         self._settings.write_servers()
         if self._dashboard:
             self._settings.write_dashboard(self._audit_every_s)
@@ -184,19 +202,22 @@ class Federation:
 
     def _start_server(self, name: str) -> None:
         kinds = {**dict.fromkeys(self.witness_names, "witness"), **dict.fromkeys(self.node_names, COORDINATOR)}
+        kinds |= dict.fromkeys(self.relay_names, "relay")
         kind = kinds.get(name, name)
         self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
 
     def begin(self, specification: dict[str, Any]) -> str:
         """Make the experiment and start the hosts; the experiment's digest."""
         told = {
+            **({} if self.covered else {"privacy": "none"}),
             **specification,
-            "windows": {"length_s": self.pace.length_s, "grace_s": self.pace.grace_s, "first_opening": ORIGIN_MS},
+            "windows": self.pace.specified(),
             "relays": self._relays_told(),
             "test": True,
-            **({} if self._tokens is None else {"tokens": {"issuer": self.relay_url}}),
         }
-        made = self.ask(COORDINATOR, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
+        # As an operator, on a machine of the coordinator: planning takes longer than the door before nodes waits.
+        asked = (self.node_names or [COORDINATOR])[0]
+        made = self.ask(asked, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
         digest: str = json.loads(made)["digest"]
         # Logged and cosigned first; then its beacons' rounds come, then its first round.
         served = self.patiently(lambda: self.public(f"/v1/experiment/{digest}"), "the experiment")
@@ -204,14 +225,20 @@ class Federation:
         self.clock.leap_to(ORIGIN_MS - 1000 * self.pace.lead_s)
         self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         for name, host in zip(self.host_names, self._hosts, strict=True):
-            self._settings.write_host(name, host, digest, self.relay_url)
-            self.children.start(name, ["participant", "run", "--config", str(self.folder / f"{name}.toml")])
+            self._settings.write_host(name, host, digest)
+            self._start_host(name)
+        patience_s = _START_PATIENCE_S + _JOIN_PATIENCE_S * sum(host.count for host in self._hosts)
         for name in self.host_names:
-            self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
+            self._await(lambda name=name: self.healthy(name), f"{name} to answer", patience_s)  # type: ignore[misc]
         return digest
+
+    def _start_host(self, name: str) -> None:
+        self.children.start(name, ["participant", "run", "--config", str(self.folder / f"{name}.toml")])
 
     def _relays_told(self) -> list[dict[str, str]]:
         """As an operator names them."""
+        if self.covered:
+            return [relay.specified() for relay in self._settings.role_relays]
         return [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}]
 
     def stop(self) -> None:
@@ -219,6 +246,11 @@ class Federation:
         self.children.stop(self.host_names)
         self.children.stop()
         self._door.close()
+
+    def look_after(self) -> bool:
+        """Raise where a process has ended by itself; whether all that processes need is there."""
+        self.children.check()
+        return True
 
     def kill(self, name: str) -> None:
         """SIGKILL one process."""
@@ -250,7 +282,17 @@ class Federation:
 
     @property
     def relay_url(self) -> str:
-        return f"http://127.0.0.1:{self._ports[RELAY]}{RELAY_PATH}"
+        return self._settings.relay_url
+
+    @property
+    def relay_path(self) -> str:
+        """What R's path is, of every relay."""
+        return RELAY_PATH
+
+    @property
+    def cover_seeds(self) -> tuple[str, str]:
+        """What the two relays draw their cover from, the entry relay first."""
+        return cover_seeds(self._seed)
 
     @property
     def coordinator_url(self) -> str:
@@ -336,8 +378,19 @@ class Federation:
             lost=sum(one.lost for one in found),
         )
 
+    def status(self) -> list[dict[str, Any]]:
+        """What each host that answers says of the experiment: devices, those that ended, canaries to be looked for."""
+        found = [self.answer(name, "/status") for name in self.host_names]
+        return [told[self.digest] for one in found if one is not None and self.digest in (told := json.loads(one))]
+
+    def settle(self) -> None:
+        """After the last round of two relays: wait for devices to fetch the ending and to look for their canaries."""
+        settle(self)
+
     def arrived(self) -> int | None:
-        """Capsules that came to the relay since it started; None where it does not answer."""
+        """Capsules that came to the relay since it started; None where it does not answer, and of two relays."""
+        if self.covered:
+            return None
         with contextlib.suppress(OSError):
             page = self.ask(RELAY, "GET", "/metrics").decode()
             found = re.search(r'^secvm_relay_requests_total\{door="capsule"\} ([0-9.e+]+)', page, re.MULTILINE)
@@ -384,10 +437,16 @@ class Federation:
         look: Callable[[int], None] | None = None,
         before_closing: Callable[[], None] | None = None,
         wait_for_packages: bool = True,
+        between: Between | None = None,
     ) -> tuple[RoundCounts, float]:
         """One whole round, up to the publication of what follows. What the hosts counted, and how long the end was
-        waited for. Without ``wait_for_packages`` the window closes on time, whatever is still on its way.
+        waited for. Without ``wait_for_packages`` the window closes on time, whatever is still on its way. ``between``:
+        told of every step of a round of two relays (``testing.relayed_play``), while time stands still.
         """
+        if self.covered:
+            return RelayedPlay(self, number, attending=attending).play(
+                look=look, before_closing=before_closing, wait_for_packages=wait_for_packages, between=between
+            )
         opens, pace = self.opens_at(number), self.pace
         closes = opens + 1000 * pace.length_s
         counts = RoundCounts()
@@ -407,7 +466,12 @@ class Federation:
         # Askings spread over the grace after the round before; then there is only computing to wait for.
         fetched_by = opens - 1000 * (pace.lead_s - pace.grace_s)
         self.clock.creep_to(
-            opens, until=all_joined, what="devices to join", progress=lambda: counts, run_until=fetched_by + 500
+            opens,
+            until=all_joined,
+            what="devices to join",
+            progress=lambda: counts,
+            run_until=fetched_by + 500,
+            quiet_s=JOINING_QUIET_S,
         )
         self.clock.leap_to(opens)
         waited = 0.0
@@ -454,8 +518,8 @@ class Federation:
         self._await(there, what)
         return found[0]
 
-    def _await(self, there: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + _START_PATIENCE_S
+    def _await(self, there: Callable[[], bool], what: str, patience_s: float = _START_PATIENCE_S) -> None:
+        deadline = time.monotonic() + patience_s
         while not there():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited in vain for {what}")

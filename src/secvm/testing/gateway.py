@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from secvm.runtime.waits import stop_listening
+from secvm.testing.conversations import Conversations
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -60,7 +63,7 @@ class FakeGateway:
         self._arrived = asyncio.Condition()
         self._connections = 0
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._conversations = Conversations()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -71,10 +74,8 @@ class FakeGateway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await stop_listening(self._server)
+        await self._conversations.end()
 
     def at(self, path: str) -> list[Seen]:
         """What came to this path so far."""
@@ -87,10 +88,8 @@ class FakeGateway:
         return self.at(path)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer, self._connections))
+        self._conversations.begin(self._serve(reader, writer, self._connections), writer)
         self._connections += 1
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> None:
         try:

@@ -17,17 +17,14 @@ from secvm.protocol.experiment_document import read_published
 from secvm.protocol.salt import salt_of
 from secvm.protocol.trusted_rounds import Trusted, TrustedRounds
 from secvm.testing import second_rule
-from secvm.testing.public_history import PublicHistory
+from secvm.testing.public_history import PublicHistory, lines_from
 
 
 class SecondImplementation(PublicHistory):
     """A coordinator whose rule somebody else wrote."""
 
     def step(self, state: State, tally: Tally) -> State:
-        counts = second_rule.uncovered(
-            self.document.experiment,
-            second_rule.Counts(tally.plus.tolist(), tally.minus.tolist(), tally.participants.tolist()),
-        )
+        counts = second_rule.Counts(tally.plus.tolist(), tally.minus.tolist(), tally.participants.tolist())
         vectors = {name: vector.tolist() for name, vector in state.vectors.items()}
         take = second_rule.swift_step if state.rule == "swift" else second_rule.pegasos_step
         number, new = take(self.document.experiment, state.step, vectors, counts)
@@ -51,13 +48,10 @@ class SecondImplementation(PublicHistory):
 def honest_run(dice: random.Random) -> int:
     """One run to its end; how many looks devices have taken comes back. Raises what a device raises."""
     kind = dice.choice([PublicHistory, SecondImplementation])
-    covered = dice.random() < 0.3
-    history = kind.drawn(dice, relays=1 if covered else dice.randint(0, 2), covered=covered)
+    history = kind.drawn(dice, relays=dice.randint(0, 2))
     devices: list[Trusted | None] = [None] * dice.randint(1, 3)
     looks = 0
     for _ in range(dice.randint(1, 6)):
-        if dice.random() < 0.1:
-            history.token_key = dice.randbytes(32)
         history.announce()
         if dice.random() < 0.3:
             # Cosignatures are renewed while the round is the newest.
@@ -83,7 +77,12 @@ def _look(history: PublicHistory, kept: Trusted | None) -> Trusted:
         kept = Trusted.from_parts(kept.header(), kept.state)
     device = TrustedRounds(document, history.envelope, kept)
     device.believe(device.check(history.served(device), now=history.now))
-    device.compare(history.files[f"{history.log_place}/checkpoint"])
+    device.compare(history.files[f"{history.place}/checkpoint"], ())
+    # Later in the window, when other experiments have gone on.
+    later = history.branch()
+    later.let_others_append()
+    signed, since = later.cosign(), device.trusted.log.frontier.size
+    device.compare(signed.data, lines_from(later.files, since, signed.checkpoint.size))
     return device.trusted
 
 

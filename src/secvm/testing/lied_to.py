@@ -7,7 +7,6 @@ the person is told.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +26,7 @@ from secvm.protocol.evidence import examine
 from secvm.protocol.experiment_document import read_published
 from secvm.protocol.manifest import RoundManifest
 from secvm.testing.clock import ManualClock
-from secvm.testing.lies_about_counts import leave_out
-from secvm.testing.lying import Liar, Scene, Told
-from secvm.testing.malicious import Lie
+from secvm.testing.lying import Scene, Told
 from secvm.testing.transport import MemoryTransport
 
 #: What the person has; nothing of it may ever be seen.
@@ -60,9 +57,9 @@ class _Refetching(MemoryTransport):
         self._path, self._checkpoint = path, checkpoint
         self.lied_at: int | None = None
 
-    async def fetch(self, path: str, *, most: int = 2**30, fresh: bool = False) -> Fetched | None:
-        if path != self._path or not fresh:
-            return await super().fetch(path, most=most, fresh=fresh)
+    async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
+        if path != self._path:
+            return await super().fetch(path, most=most, gateway_keys=gateway_keys)
         self.lied_at = self.now() if self.lied_at is None else self.lied_at
         return Fetched(self._checkpoint, self.now())
 
@@ -78,11 +75,10 @@ class DeviceInFolder:
         self.clock = ManualClock(now)
         self.net = MemoryTransport(self.clock.now)
         if told is not None and told.refetched is not None:
-            self.net = _Refetching(self.clock, f"{history.log_place}/checkpoint", told.refetched)
+            self.net = _Refetching(self.clock, f"{history.place}/checkpoint", told.refetched)
         self.net.files = dict(files)
         self._scene, self._envelope, self._honest = scene, history.envelope, history.files
-        # Every capsule is looked for: how many a device looks for is not what is tried here.
-        self._policy = TrustPolicy(unsafe_beacons=True, receipts=history.document.budget)
+        self._policy = TrustPolicy(unsafe_beacons=True)
         self._folder = folder
         self.device = self._start(DeviceState(folder, unsafe_unsynced=True))
 
@@ -144,11 +140,8 @@ class DeviceInFolder:
         return None, ""
 
 
-async def live(lie: Lie, scene: Scene, told: Told | None, folder: Path) -> Lived:
-    """A device that is told this lie; ``told`` is None for one that comes after the round, and is told here."""
-    if lie.after_the_round:
-        return await _live_on(scene, folder)
-    assert told is not None
+async def live(scene: Scene, told: Told, folder: Path) -> Lived:
+    """A device that is told a lie."""
     one = DeviceInFolder(folder, scene, files=told.files, now=told.now, told=told)
     try:
         await one.join()
@@ -168,25 +161,6 @@ async def live(lie: Lie, scene: Scene, told: Told | None, folder: Path) -> Lived
     return Lived(caught_by, sentence, told.variant, sent, no_effect=same and caught_by is None)
 
 
-async def _live_on(scene: Scene, folder: Path) -> Lived:
-    """A whole honest round first, in which it takes part; then its capsules are left out."""
-    liar = Liar.after(scene.history)
-    liar.announce()
-    one = DeviceInFolder(folder, scene, files=liar.files, now=liar.now)
-    await one.join()
-    await one.drive(liar.manifests[-1].accept_until)
-    one.device.flush()
-    mine = [hashlib.sha256(capsule).digest() for capsule in sorted(one.net.arrived)]
-    told = leave_out(scene, liar, mine)
-    one.net.files = dict(told.files)
-    # Receipts are asked for at moments of their own, some more than once.
-    await one.drive(liar.manifests[-1].accept_until + _A_WHILE_MS)
-    caught_by, sentence = one.reason()
-    one.device.close()
-    # The next round may have begun before it had looked for all of them; none after that.
-    return Lived(caught_by, sentence, told.variant, 0 if len(mine) == liar.document.budget else -1)
-
-
 async def live_honestly(scene: Scene, folder: Path) -> Lived:
     """A device in the next round of an honest coordinator."""
     history = scene.history.branch()
@@ -200,9 +174,9 @@ async def live_honestly(scene: Scene, folder: Path) -> Lived:
     return Lived(caught_by, sentence, "honest", sent, no_effect=sent == history.document.budget)
 
 
-def lied_to(lie: Lie, scene: Scene, told: Told | None, folder: Path) -> Lived:
+def lied_to(scene: Scene, told: Told, folder: Path) -> Lived:
     """``live``, for those without a loop."""
-    return asyncio.run(live(lie, scene, told, folder))
+    return asyncio.run(live(scene, told, folder))
 
 
 def told_the_truth(scene: Scene, folder: Path) -> Lived:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from secvm.crypto.beacon import LocalUnsafeBeacon
 from secvm.protocol.experiment_document import Beacon, HashedBins
-from secvm.protocol.log import experiment_entry
+from secvm.protocol.log_entries import experiment_entry
 from secvm.testing.lying import Liar, Scene, Told, lines_of
 from secvm.testing.parties import Parties
 from secvm.testing.public_history import PublicHistory
@@ -62,29 +62,30 @@ def beacon_already_known(scene: Scene) -> Told:
     liar = PublicHistory(dice, document, parties, now=late)
     liar.play(dice.randint(0, 2))
     liar.announce()
-    variant = dice.choice(["late", "dated back by all but one of a quorum", "another log's", "the directory's"])
+    variant = dice.choice(["late", "dated back by all but one of a quorum", "another entry's", "another log's"])
     scene.kept = None
     files = dict(liar.files)
-    signed, quorum = liar.log.checkpoint(1), liar.terms.quorum
+    index = liar.log.index_of(experiment_entry(document.digest))
+    signed, quorum = liar.log.checkpoint(index + 1), liar.terms.quorum
     if variant == "late":
         lines = lines_of(signed, list(parties.witnesses), time_s=late // 1000)
-        files[f"{liar.place}/first"] = liar.log.proof(0, signed.cosigned(*lines))
-    elif variant == "another log's":
+        files[f"{liar.place}/first"] = liar.log.proof(index, signed.cosigned(*lines))
+    elif variant == "another entry's":
         # Of an experiment that was logged in time.
         other = PublicHistory(dice, replace(document, title="Another"), parties.anew())
         files[f"{liar.place}/first"] = other.first
-    elif variant == "the directory's":
-        directory = WitnessedLog(liar.directory.origin, parties.log, [experiment_entry(document.digest).to_bytes()])
-        early = directory.checkpoint(1)
+    elif variant == "another log's":
+        elsewhere = WitnessedLog("else.example/secvm/v2", parties.log, [experiment_entry(document.digest).to_bytes()])
+        early = elsewhere.checkpoint(1)
         early = early.cosigned(*lines_of(early, list(parties.witnesses), time_s=START // 1000))
-        files[f"{liar.place}/first"] = directory.proof(0, early)
+        files[f"{liar.place}/first"] = elsewhere.proof(0, early)
     else:
         liars = dice.sample(parties.witnesses, quorum - 1)
         lines = lines_of(signed, liars, time_s=START // 1000)
         # Each of them several times: one witness is one moment.
         lines += lines_of(signed, liars, time_s=START // 1000 + 1)
         lines += lines_of(signed, [one for one in parties.witnesses if one not in liars], time_s=late // 1000)
-        files[f"{liar.place}/first"] = liar.log.proof(0, signed.cosigned(*lines))
+        files[f"{liar.place}/first"] = liar.log.proof(index, signed.cosigned(*lines))
     return Told(files=files, now=liar.now, public=files, variant=variant, stage=liar)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from secvm.crypto.signing import sign
 from secvm.protocol.checkpoints import SignedCheckpoint
 from secvm.protocol.documents import digest_of, encode_document
-from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.log_entries import experiment_entry, manifest_entry
+from secvm.protocol.logged_documents import entry_of
+from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle, write_bundle
 from secvm.protocol.version import EXPERIMENT_TYPE
 from secvm.testing.lying import Liar, Scene, Told, lines_of, no_padding, one_witness_twice, unknown_witness
 from secvm.testing.public_history import PublicHistory
@@ -14,24 +16,22 @@ from secvm.testing.public_history import PublicHistory
 def withheld_checkpoint(scene: Scene) -> Told:
     """The round is shown, and no checkpoint that holds it and that a quorum has cosigned."""
     liar = _announced(scene)
-    variant = scene.dice.choice(["no proof", "no cosignatures", "too few", "half a proof", "before the round"])
-    path, signed = _proof_path(liar), liar.log.checkpoint()
+    variant = scene.dice.choice(["none", "no cosignatures", "too few", "half a checkpoint", "before the round"])
+    path, signed = _checkpoint_path(liar), liar.log.checkpoint()
     files = dict(liar.files)
     match variant:
-        case "no proof":
+        case "none":
             del files[path]
         case "no cosignatures":
-            files[path] = liar.log.proof(signed.checkpoint.size - 1, signed)
+            files[path] = signed.data
         case "too few":
-            files[path] = liar.log.proof(signed.checkpoint.size - 1, _short(liar, signed))
-        case "half a proof":
+            files[path] = _short(liar, signed).data
+        case "half a checkpoint":
             files[path] = files[path][: scene.dice.randrange(len(files[path]))]
         case _:
             # Cosigned by all, and one entry too old.
             old = liar.log.checkpoint(signed.checkpoint.size - 1)
-            old = old.cosigned(*lines_of(old, list(liar.parties.witnesses), time_s=liar.now // 1000))
-            proof = LogProof.from_bytes(files[path])
-            files[path] = LogProof(proof.index, proof.path, old.data).to_bytes()
+            files |= _cosigned_by_all(liar, old)
     return Told(files=files, now=liar.now, public=dict(liar.files), variant=variant)
 
 
@@ -56,31 +56,57 @@ def stale_checkpoint(scene: Scene) -> Told:
         times = {"long ago": [old_s], "from the future": [ahead_s], "half of each": [old_s, ahead_s]}[variant]
         lines += [line for time_s in times for line in lines_of(signed, [one], time_s=time_s)]
     files = dict(liar.files)
-    files[_proof_path(liar)] = liar.log.proof(signed.checkpoint.size - 1, signed.cosigned(*lines))
+    files[_checkpoint_path(liar)] = signed.cosigned(*lines).data
     return Told(files=files, now=liar.now, public=files, variant=variant, visible=True)
 
 
-def replayed_proof(scene: Scene) -> Told:
-    """A genuine proof, of another entry or another time."""
+def replayed_log(scene: Scene) -> Told:
+    """Genuine bytes of the log, of another time or another place."""
     past, dice = scene.history, scene.dice
     liar = _announced(scene)
-    path, size = _proof_path(liar), liar.log.tree.size
-    signed = liar.cosign()
-    variant = dice.choice(["an older one", "of another entry", "renumbered", "an older one, cosigned anew"])
+    variant = dice.choice(
+        ["an older checkpoint", "an older one, cosigned anew", "another order of lines", "a line less"]
+    )
     files = dict(liar.files)
-    other = dice.randrange(size - 1)
-    if variant == "an older one":
-        files[path] = past.files[f"{past.place}/proof/{other}"]
-    elif variant == "of another entry":
-        files[path] = liar.log.proof(other, signed)
-    elif variant == "renumbered":
-        found = LogProof.from_bytes(liar.log.proof(other, signed))
-        files[path] = LogProof(size - 1, found.path, found.checkpoint).to_bytes()
+    if variant == "an older checkpoint":
+        files[_checkpoint_path(liar)] = past.files[_checkpoint_path(past)]
+    elif variant == "an older one, cosigned anew":
+        # Any beginning of the log that is without the round.
+        size = dice.randint(1, liar.log.index_of(entry_of(liar.manifests[-1])))
+        files |= _cosigned_by_all(liar, liar.log.checkpoint(size))
     else:
-        old = liar.log.checkpoint(other + 1)
-        old = old.cosigned(*lines_of(old, list(liar.parties.witnesses), time_s=liar.now // 1000))
-        files[path] = liar.log.proof(other, old)
+        # The checkpoint is the newest; what leads to it is not served.
+        path = next(path for path in files if path.startswith(f"{liar.log_place}/tile/entries/{_tail(liar)}"))
+        lines = read_bundle(files[path], width=liar.log.tree.size % TILE_WIDTH)
+        lines = lines[::-1] if variant == "another order of lines" else lines[:-1]
+        files[path] = write_bundle(lines)
     return Told(files=files, now=liar.now, public=dict(liar.files), variant=variant)
+
+
+def logged_twice(scene: Scene) -> Told:
+    """The log has a second entry of the experiment that cannot be there, cosigned by all."""
+    liar, dice = _announced(scene), scene.dice
+    manifest = liar.manifests[-1]
+    other = dice.randbytes(32).hex()
+    digest, number = liar.document.digest, manifest.round_number
+    variant = dice.choice(["another manifest", "the same one", "an earlier round", "the experiment", "in the window"])
+    if variant == "in the window":
+        scene.follow(liar)
+    before = dict(liar.files)
+    liar.let_others_append()
+    liar.log.append(
+        {
+            "the same one": entry_of(manifest),
+            "an earlier round": manifest_entry(digest, max(1, number - 1), other),
+            "the experiment": experiment_entry(digest),
+        }.get(variant, manifest_entry(digest, number, other))
+    )
+    signed = liar.cosign()
+    if variant != "in the window":
+        return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
+    # Who has believed the round is shown it when it looks again.
+    files = {**liar.files, **before}
+    return Told(files=files, now=liar.now, public=liar.files, variant=variant, refetched=signed.data)
 
 
 def cosigned_by_strangers(scene: Scene) -> Told:
@@ -135,8 +161,20 @@ def _announced(scene: Scene) -> Liar:
     return liar
 
 
-def _proof_path(history: PublicHistory) -> str:
-    return f"{history.place}/proof/{history.log.tree.size - 1}"
+def _checkpoint_path(history: PublicHistory) -> str:
+    return f"{history.place}/checkpoint"
+
+
+def _tail(history: PublicHistory) -> str:
+    """The name of the log's last tile of entries, which is not full."""
+    return Tile(None, 0, history.log.tree.size).path.removeprefix("tile/entries/")
+
+
+def _cosigned_by_all(history: PublicHistory, signed: SignedCheckpoint) -> dict[str, bytes]:
+    """The files of the log at this checkpoint, with every witness's line under it."""
+    signed = signed.cosigned(*lines_of(signed, list(history.parties.witnesses), time_s=history.now // 1000))
+    files = {f"{history.log_place}/{path}": data for path, data in history.log.files(signed).items()}
+    return {**files, _checkpoint_path(history): signed.data}
 
 
 def _short(history: PublicHistory, signed: SignedCheckpoint) -> SignedCheckpoint:
@@ -148,15 +186,15 @@ def _short(history: PublicHistory, signed: SignedCheckpoint) -> SignedCheckpoint
 def _with_lines(liar: Liar, signed: SignedCheckpoint, variant: str) -> Told:
     """Show the victim this checkpoint and no other."""
     files = dict(liar.files)
-    files[_proof_path(liar)] = liar.log.proof(signed.checkpoint.size - 1, signed)
-    files[f"{liar.log_place}/checkpoint"] = signed.data
+    files |= {_checkpoint_path(liar): signed.data, f"{liar.log_place}/checkpoint": signed.data}
     return Told(files=files, now=liar.now, public=files, variant=variant)
 
 
 __all__ = [
     "cosigned_by_strangers",
+    "logged_twice",
     "one_counted_twice",
-    "replayed_proof",
+    "replayed_log",
     "stale_checkpoint",
     "withheld_checkpoint",
 ]

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from secvm.crypto.hpke import CHACHA20_POLY1305
+from secvm.crypto.kdf import HKDF_SHA256
 from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.oblivious import OUR_ALGORITHMS, GatewayKey, encode_key_configurations
 from secvm.learning.weights import Weights
 from secvm.protocol.documents import digest_of
 from secvm.protocol.manifest import RoundManifest
@@ -73,11 +75,29 @@ def different_gateway_key(scene: Scene) -> Told:
     key = GatewayKey(honest.gateway_keys[-1].key_id, X25519PrivateKey.generate(dice.randbytes))
     choices: list[dict[str, Any]] = [
         {"gateway_keys": encode_key_configurations([key.configuration])},
-        {"token_key": dice.randbytes(32)},
         {"quota": manifest.quota + dice.randint(1, 9)},
     ]
     changes = dice.choice(choices)
     return _to_one(scene, honest, next(iter(changes)), changes)
+
+
+def several_gateway_keys(scene: Scene) -> Told:
+    """Several gateway keys in everybody's manifest: capsules are told apart by what their senders' machines have."""
+    liar, dice = Liar.after(scene.history), scene.dice
+    honest = liar.make_manifest()
+    ours, chacha = liar.gateway_keys[-1], (HKDF_SHA256, CHACHA20_POLY1305.aead_id)
+    other = X25519PrivateKey.generate(dice.randbytes)
+    variant = dice.choice(["a key of an unknown KEM before it", "two keys", "two pairs", "another pair"])
+    # A machine that lacks the KEM passes over such a key, whatever its bytes are.
+    unknown = bytes([ours.key_id]) + b"\xff\xff" + dice.randbytes(dice.randint(0, 2000))
+    changed = {
+        "a key of an unknown KEM before it": len(unknown).to_bytes(2, "big") + unknown + honest.gateway_keys,
+        "two keys": encode_key_configurations([GatewayKey(ours.key_id, other).configuration]) + honest.gateway_keys,
+        "two pairs": encode_key_configurations([replace(ours, algorithms=(chacha, OUR_ALGORITHMS)).configuration]),
+        "another pair": encode_key_configurations([replace(ours, algorithms=(chacha,)).configuration]),
+    }[variant]
+    liar.announce(gateway_keys=changed)
+    return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
 
 
 def rewritten_past(scene: Scene) -> Told:
@@ -126,9 +146,7 @@ def two_manifests(scene: Scene) -> Told:
     if variant == "both logged" and not scene.newcomer:
         scene.follow(honest)
     liar.add(second)
-    proof = liar.log.proof(second.round_number + 1, liar.cosign())
-    files = {**liar.files, f"{liar.place}/proof/{second.round_number}": proof}
-    return Told(files=files, now=liar.now, public=files, variant=variant, visible=True)
+    return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant, visible=True)
 
 
 def forked_log(scene: Scene) -> Told:
@@ -208,7 +226,7 @@ def _log_files(history: PublicHistory) -> dict[str, bytes]:
     return {
         path: data
         for path, data in history.files.items()
-        if path.startswith((history.log_place, f"{history.place}/proof/"))
+        if path.startswith((history.log_place, f"{history.place}/proof/", f"{history.place}/checkpoint"))
     }
 
 
@@ -224,6 +242,7 @@ __all__ = [
     "forked_log",
     "other_weights",
     "rewritten_past",
+    "several_gateway_keys",
     "shorter_window",
     "two_manifests",
 ]

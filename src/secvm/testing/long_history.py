@@ -4,7 +4,7 @@
         …                         # a dashboard reads from ``url``
         history.tell_next()       # one more round is public
 
-The experiment, its log and its directory are signed and cosigned as always, and the status is written by the
+The experiment, and its log are signed and cosigned as always, and the status is written by the
 coordinator's own code; the counts in it are drawn, with days and nights, and their manifests were never written. So
 whoever shows can be measured with it, and whoever audits must refuse it.
 """
@@ -54,9 +54,7 @@ class LongHistory:
         further: int = 0,
         seed: int = 1,
         title: str = "A question that was asked for years",
-        covered: bool = False,
     ) -> None:
-        """``covered``: with cover, whose noise is too little to guarantee anything."""
         dice = random.Random(seed)  # noqa: S311  (nothing here is secret)
         parties = Parties.drawn(dice)
         experiment = Experiment(n_bins=4096, labels=LABELS, rule=Swift(), thinning=Thinning(rho=Fraction(4)), budget=20)
@@ -70,7 +68,6 @@ class LongHistory:
                 rounds=rounds + further + 1,
                 floor=30,
                 title=title,
-                covered=covered,
             ),
             parties,
         )

@@ -173,8 +173,6 @@ class Told:
     joined: str | None = None
     #: What the victim gets when it looks at the checkpoint again in the window; only then the lie begins.
     refetched: bytes | None = None
-    #: Digests of capsules of its own that were acknowledged, and in which round.
-    acknowledged: tuple[int, tuple[bytes, ...]] | None = None
 
 
 @dataclass(kw_only=True)

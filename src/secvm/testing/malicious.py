@@ -5,8 +5,8 @@ what the victim is then served, as files by path. Each is told in several ways, 
 know: the liar signs as coordinator and as log, recomputes whatever follows from its lie, and has honest witnesses
 cosign all that extends what they have seen. What it cannot have is a quorum for two logs (``secvm.testing.lying``).
 
-Each is caught before a package leaves, except ``capsule-left-out``, which is seen after the round; and one is **not
-detected**, because nothing here can: a forged tally within the budget. ``secvm dev trials`` tells them all.
+Each is caught before a package leaves, except one that is **not detected**, because nothing here can: a forged tally
+within the budget. ``secvm dev trials`` tells them all.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ class Lie:
     visible_from_outside: bool
     #: Whether a device sees it.
     detected: bool = True
-    #: Whether a device sees it only when the round is over.
-    after_the_round: bool = False
     #: What the scene needs, for ``Scene.drawn``.
     needs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -55,6 +53,7 @@ _LIES = (
     Lie("different-weights", one.different_weights, visible_from_outside=False),
     Lie("shorter-window", one.shorter_window, visible_from_outside=False),
     Lie("different-gateway-key", one.different_gateway_key, visible_from_outside=False),
+    Lie("several-gateway-keys", one.several_gateway_keys, visible_from_outside=True),
     Lie("rewritten-past", one.rewritten_past, visible_from_outside=False, needs={"at_least": 1}),
     Lie("two-manifests", one.two_manifests, visible_from_outside=False),
     Lie("forked-log", one.forked_log, visible_from_outside=False),
@@ -69,11 +68,17 @@ _LIES = (
     Lie("changed-salt", steps.changed_salt, visible_from_outside=True),
     Lie("forged-salt", salt.forged_salt, visible_from_outside=True, needs={"beacons": 2, "newcomer": True}),
     Lie("beacon-already-known", salt.beacon_already_known, visible_from_outside=True, needs={"newcomer": True}),
-    Lie("replayed-proof", log.replayed_proof, visible_from_outside=False),
+    Lie("replayed-log", log.replayed_log, visible_from_outside=False),
+    Lie("logged-twice", log.logged_twice, visible_from_outside=True),
     Lie("cosigned-by-strangers", log.cosigned_by_strangers, visible_from_outside=True),
     Lie("one-counted-twice", log.one_counted_twice, visible_from_outside=True),
-    Lie("capsule-left-out", counts.capsule_left_out, visible_from_outside=False, after_the_round=True),
     Lie("relay-count-that-cannot-be", counts.relay_count_that_cannot_be, visible_from_outside=True),
+    Lie(
+        "relay-count-withheld",
+        counts.relay_count_withheld,
+        visible_from_outside=True,
+        needs={"mode": "round"},
+    ),
     Lie("forged-tally", steps.forged_tally, visible_from_outside=False, detected=False),
 )
 #: All of them, by name.

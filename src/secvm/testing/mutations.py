@@ -7,6 +7,15 @@ look at what they are there for. What is taken out, and what it would do to peop
     dedup              a package that was sent again counts twice
     commit before ack  a package is acknowledged, and lost with the process
     count before send  a device tells more than its ledger knows, after a crash in the wrong moment
+
+and of relays' cover (docs/protocol.md §25 to §31), what each would tell somebody of a person:
+
+    draw again after restart                    the average of two draws over one batch has less noise
+    same noise for another batch                the difference of two batches has none
+    cover sealed for another key                cover that does not open is told apart, and hides nobody
+    pk_X without X's signature                  whoever put the key there opens the outer layer
+    reveal that does not name X's count         a mixing relay that signs counts until the opened part suits it
+    seeded dice because the document is marked  whoever marks an experiment as a test subtracts all cover
 """
 
 from __future__ import annotations
@@ -17,7 +26,10 @@ from pathlib import Path
 
 from secvm.errors import BadInputError
 
-_LISTS = "tests/simulation/test_op_lists.py"
+_LISTS = "tests/system/simulation/test_op_lists.py"
+_ENTRY, _MIX = "tests/unit/relay/test_entry_rounds.py", "tests/unit/relay/test_mix_rounds.py"
+_EXPERIMENTS = "tests/unit/relay/test_experiments.py"
+_SUBMISSION = "tests/unit/protocol/relays/test_relay_submission.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +77,14 @@ MUTATIONS: Mapping[str, Mutation] = {
                 "SELECT true FROM driver WHERE term >= %(term)s;",
             ),
         ),
-        ("tests/stores/test_nodes_on_a_store.py::test_stale_driver_can_do_nothing",),
+        ("tests/contract/stores/test_nodes_on_a_store.py::test_stale_driver_can_do_nothing",),
     ),
     "dedup": Mutation(
         (
             Edit(
                 "src/secvm/coordinator/counting.py",
-                "        first = seen.first(words)\n",
-                "        first = seen.first(words) | True\n",
+                "        chosen.tally(words, seen.first(words), plan)\n",
+                "        chosen.tally(words, seen.first(words) | True, plan)\n",
             ),
         ),
         (f"{_LISTS}::test_what_is_sent_again_counts_once",),
@@ -101,21 +113,109 @@ MUTATIONS: Mapping[str, Mutation] = {
     "count before send": Mutation(
         (
             Edit(
-                "src/secvm/participant/membership.py",
+                "src/secvm/participant/plain/preparing.py",
                 "            # From here on it counts: nothing of the round exists before.\n"
                 "            enter(around.state, document, manifest.round_number, around.consent)\n",
                 "",
             ),
             Edit(
-                "src/secvm/participant/membership.py",
-                "            self.tell(SendSucceeded(due.package_id), now)\n",
-                "            self.tell(SendSucceeded(due.package_id), now)\n"
-                "            enter(self._around.state, self.document, self._round, self._around.consent)\n",
+                "src/secvm/participant/plain/membership.py",
+                "            self._turns.tell(SendSucceeded(due.package_id), now)\n",
+                "            self._turns.tell(SendSucceeded(due.package_id), now)\n"
+                "            from secvm.participant.ledger import enter\n"
+                "            state, number = self._around.state, self._turns.round_number\n"
+                "            enter(state, self.document, number, self._around.consent)\n",
             ),
         ),
         (f"{_LISTS}::test_a_round_is_in_the_ledger_before_its_first_package_leaves",),
     ),
 }
 
+#: The same for what a relay's cover rests on.
+RELAY_MUTATIONS: Mapping[str, Mutation] = {
+    "draw again after restart": Mutation(
+        (
+            Edit(
+                "src/secvm/relay/batches/keeping.py",
+                "        return self.secrets.find(plan.experiment, plan.round_number)\n",
+                "        return self.secrets.make(plan.experiment, plan.round_number, os.urandom)\n",
+            ),
+        ),
+        (
+            f"{_ENTRY}::test_a_machine_that_restarted_has_no_secret_and_never_draws_again",
+            f"{_MIX}::test_a_machine_that_restarted_never_draws_again",
+        ),
+    ),
+    "same noise for another batch": Mutation(
+        (
+            Edit(
+                "src/secvm/relay/batches/keeping.py",
+                "self.ledger.mark(plan.label, BATCH, root) and self.secrets.mark(plan.label, BATCH, root)",
+                "self.ledger.mark(plan.label, BATCH, root)",
+            ),
+            Edit(
+                "src/secvm/relay/batches/rounds.py",
+                "        other = root is not None and remembered not in (None, root)\n",
+                "        other = remembered is not None and root is None and False\n",
+            ),
+        ),
+        (
+            f"{_ENTRY}::test_a_disk_restored_alone_draws_over_no_other_batch",
+            f"{_MIX}::test_a_disk_restored_alone_draws_over_no_other_batch",
+        ),
+    ),
+    "cover sealed for another key": Mutation(
+        (
+            Edit(
+                "src/secvm/relay/batches/drawing.py",
+                'mix_key = plan.mix_commitment.public_key if role == "entry" else None',
+                'mix_key = count_key if role == "entry" else None',
+            ),
+        ),
+        (f"{_EXPERIMENTS}::test_cover_is_sealed_for_the_keys_of_the_rounds_own_manifest",),
+    ),
+    "pk_X without X's signature": Mutation(
+        (
+            Edit(
+                "src/secvm/protocol/relays/manifest.py",
+                "        found = kind.read(envelope, relay.key)\n",
+                "        found = kind.enclosed(envelope) if relay.key else None\n",
+            ),
+        ),
+        (f"{_EXPERIMENTS}::test_manifests_that_bind_a_relay_to_what_it_never_said_are_refused",),
+    ),
+    "reveal that does not name X's count": Mutation(
+        (
+            Edit(
+                "src/secvm/relay/mix/rounds.py",
+                "            mix_count=MixCount.enclosed(own).digest,\n",
+                "            mix_count=reveal.answered,\n",
+            ),
+        ),
+        (f"{_MIX}::test_the_first_valid_reveal_that_names_our_count_is_answered",),
+    ),
+    "look for an own capsule that is no canary": Mutation(
+        (
+            Edit(
+                "src/secvm/protocol/relays/submission.py",
+                "        return self.places[-1]\n",
+                "        return self.places[0]\n",
+            ),
+        ),
+        (f"{_SUBMISSION}::test_canary_is_a_null_under_the_root_of_its_request",),
+    ),
+    "seeded dice because the document is marked": Mutation(
+        (
+            Edit(
+                "src/secvm/relay/batches/experiments.py",
+                "        seed = self._own.seed\n",
+                "        marked = any(one.test for one, _ in self._served.values())\n"
+                '        seed = self._own.seed or ("0" if marked else None)\n',
+            ),
+        ),
+        (f"{_EXPERIMENTS}::test_a_relay_throws_seeded_dice_only_where_it_was_started_with_a_seed",),
+    ),
+}
+MUTATIONS = {**MUTATIONS, **RELAY_MUTATIONS}
 
 __all__ = ["MUTATIONS", "Edit", "Mutation"]

@@ -2,7 +2,7 @@
 
 All processes of a federation read one file (``runtime.clock.SteeredClock``). Here is who steers it. ``run_to`` lets
 time run up to an instant, and returns when it is there *and* a condition holds. Just before a window closes time
-creeps: with every look half of what is left goes by. So a package whose sending failed and was put off to a later
+creeps: half of what is left goes by, again and again. So a package whose sending failed and was put off to a later
 moment of the window still gets its moment, and the window never closes on it.
 """
 
@@ -15,6 +15,8 @@ from secvm.runtime.clock import ClockSteering
 
 #: Fast enough that nothing can be seen to happen in between.
 LEAP = 1e6
+#: While devices join: nothing new for so long, in seconds of the machine, and half of the time left goes by.
+JOINING_QUIET_S = 1.0
 
 
 class PatienceLostError(Exception):
@@ -29,7 +31,7 @@ class PatientClock:
         steering: ClockSteering,
         *,
         rate: float,
-        patience_s: float = 60.0,
+        patience_s: float = 120.0,
         look_every_s: float = 0.1,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
@@ -107,23 +109,28 @@ class PatientClock:
         progress: Callable[[], object],
         look: Callable[[int], None] | None = None,
         run_until: int | None = None,
+        quiet_s: float = 0.0,
     ) -> float:
-        """Run to an instant a little before ``instant`` (or to ``run_until``); then with every look half of what is
-        left goes by. The instant itself is never reached.
+        """Run to an instant a little before ``instant`` (or to ``run_until``); then half of what is left goes by with
+        every look. The instant itself is never reached; in the end its last moment is.
+
+        ``quiet_s``: half goes by only after nothing has changed for so long. On a busy machine an asking may fail long
+        after most of the time that is left would have gone by; its next attempt, a while later, still gets its moment.
         """
         last = instant - 1
         begins = instant - max(2, int(self.rate * 100)) if run_until is None else min(run_until, last)
         waited = self.run_to(max(self.now(), begins), until=lambda: True, what=what, look=look)
         begun, before = self._monotonic(), progress()
-        changed = begun
+        changed = quiet_since = begun
         while not until():
             self._sleep(self._look_every_s)
             if look is not None:
                 look(self.now())
             now, after = self._monotonic(), progress()
             if after != before:
-                before, changed = after, now
-            if self.now() < last:
+                before, changed, quiet_since = after, now, now
+            if self.now() < last and now - quiet_since >= quiet_s:
+                quiet_since = now
                 self._steering.steer(limit=min(last, self.now() + max(1, (instant - self.now()) // 2)), rate=self.rate)
             if now - changed > self._patience_s:
                 raise PatienceLostError(f"waited in vain for {what}")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import random
@@ -24,21 +23,24 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from secvm.crypto.signing import SigningKey
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.participant.consent import Accepted, Consent
+from secvm.learning.thinning import Thinning
+from secvm.participant.consent import TOTAL_AUC, Accepted, Consent, default_policy
 from secvm.participant.deciding import decline, pause
 from secvm.participant.device import DAILY_BYTES, Device
 from secvm.participant.state import DeviceState
-from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.surroundings import TrustedRelay, TrustPolicy
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import Guard, new_secret
 from secvm.participant.ui.offers import Way
 from secvm.participant.ui.server import MakeGuard, serve_page
 from secvm.participant.vault import Vault
-from secvm.privacy.shuffle_dp import plan
-from secvm.protocol.cover_terms import CoverTerms
-from secvm.protocol.experiment_document import FeaturesWanted, HashedBins, Windows
+from secvm.privacy.relay_plan import RelayQuestion, plan_relays
+from secvm.privacy.target import PrivacyTarget
+from secvm.protocol.experiment_document import FeaturesWanted, HashedBins, Relay, Windows
+from secvm.protocol.relayed_terms import RelayCoverTerms, RelayTimes
 from secvm.runtime.only_one import FILE as LOCK_FILE
 from secvm.runtime.only_one import only_one
 from secvm.testing.clock import ManualClock
@@ -74,7 +76,7 @@ class _Asked:
     changes: dict[str, Any]
 
     def history(self, dice: random.Random) -> PublicHistory:
-        """As it is published; with cover, its relay is of mode round."""
+        """As it is published."""
         told: dict[str, Any] = {
             "title": self.title,
             "question": self.question,
@@ -88,10 +90,7 @@ class _Asked:
             "test": False,
         }
         parties = Parties.drawn(dice, witnesses=3, relays=1)
-        document = draw_document(dice, parties, **{**told, **self.changes})
-        if document.privacy is not None:
-            document = replace(document, relays=tuple(replace(relay, mode="round") for relay in document.relays))
-        return PublicHistory(dice, document, parties)
+        return PublicHistory(dice, draw_document(dice, parties, **{**told, **self.changes}), parties)
 
 
 _GARDEN_LABELS = ("a garden", "a balcony", "neither")
@@ -100,28 +99,29 @@ SLEEP = _Asked("Sleep", "Do you sleep well?", ("well", "badly"), 6, 16, 6000, 4,
 SHOES = _Asked("Shoes", "Which shoes would you buy next?", ("boots", "sandals"), 10, 12, 60, 20, {})
 RADIO = _Asked("Radio", "Do you listen to the radio?", ("yes", "no"), 10, 12, 60, 20, {})
 TRAVEL = _Asked("Travel", "How do you get to work?", ("by bicycle", "by train"), 10, 20, 200, 20, {})
-TINY = _Asked("A small club", "Are you a member?", ("yes", "no"), 10, 12, 6, 20, {})
+ENDLESS = _Asked("A life with the club", "Are you a member?", ("yes", "no"), 10, 12, 60, 2000, {})
 
 
 def _covered() -> _Asked:
-    """One with cover, whose guarantee a device agrees to by itself."""
-    share = Fraction(7, 10)
-    made = plan(
-        epsilon=1.0,
-        delta=1e-6,
-        rounds=4,
-        features=5,
-        bins=20,
-        participants=4000,
-        gamma=0.5,
-        labels=2,
-        train_share=share,
+    """One with two relays' cover, whose guarantee a device agrees to by itself."""
+    share, target = Fraction(7, 10), PrivacyTarget(Fraction(1))
+    made = plan_relays(
+        RelayQuestion(target=target, people=4000, bins=20, features=5, rounds=4, thinning=Thinning(), train_share=share)
     )
     experiment = Experiment(
         n_bins=20, labels=("yes", "no"), features_per_person=5, budget=made.budget, cover=made.cover
     )
-    terms = CoverTerms(epsilon=Fraction(1), delta=Fraction(1, 10**6), participants=4000, gamma=Fraction(1, 2))
-    changes = {"experiment": experiment, "privacy": terms, "train_share": share}
+    entry, mix = (SigningKey(bytes([number]) * 32).public for number in (1, 2))
+    changes = {
+        "experiment": experiment,
+        "privacy": RelayCoverTerms(epsilon=target.epsilon, delta=target.delta),
+        "relays": (
+            Relay(url="https://entry.example/", key=entry, role="entry", operator="Entry e.V."),
+            Relay(url="https://mix.example/", key=mix, role="mix", operator="Mix Ltd."),
+        ),
+        "train_share": share,
+        "windows": replace(_WINDOWS, relays=RelayTimes(batch_s=30, mix_s=40, reveal_s=50, open_s=70)),
+    }
     return _Asked("Music", "Do you play an instrument?", ("yes", "no"), 20, made.budget, 1400, 4, changes)
 
 
@@ -132,13 +132,19 @@ class MadeUpPerson:
         self.folder = folder
         self.clock = ManualClock(START + 6 * _HOUR_MS)
         self.net = MemoryTransport(self.clock.now)
-        self.consent = Consent()
-        self.policy = TrustPolicy()
+        # Somebody who has said yes, in the settings, to what tells little without a guarantee.
+        self.consent = Consent(policy=default_policy(auc=TOTAL_AUC))
         self._dice = random.Random(seed)  # noqa: S311  (a made-up world)
-        self.garden, self.sleep, self.shoes, self.radio, self.travel, self.tiny = (
-            one.history(self._dice) for one in (GARDEN, SLEEP, SHOES, RADIO, TRAVEL, TINY)
+        self.garden, self.sleep, self.shoes, self.radio, self.travel, self.endless = (
+            one.history(self._dice) for one in (GARDEN, SLEEP, SHOES, RADIO, TRAVEL, ENDLESS)
         )
         self.music = _covered().history(self._dice)
+        # Whom this person trusts: relays by their addresses alone, and two by operator and key.
+        known = tuple(
+            TrustedRelay(url=relay.url, key=relay.key, operator=relay.operator) for relay in self.music.document.relays
+        )
+        others = {relay.url for one in self.histories for relay in one.document.relays if relay.operator is None}
+        self.policy = TrustPolicy(relays=(*known, *(TrustedRelay(url=url) for url in sorted(others))))
         # A browser that is open has the loop of this thread.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(self._live).result()
@@ -165,7 +171,7 @@ class MadeUpPerson:
 
     @property
     def histories(self) -> list[PublicHistory]:
-        return [self.garden, self.sleep, self.shoes, self.radio, self.travel, self.tiny, self.music]
+        return [self.garden, self.sleep, self.shoes, self.radio, self.travel, self.endless, self.music]
 
     def serve(self) -> None:
         """Let everything be public that its coordinators have published."""
@@ -206,10 +212,9 @@ class MadeUpPerson:
             if number == 1:
                 self._cheat()
             await self._drive(device, until=self.garden.opening(number) + 3 * _HOUR_MS + 60_000)
-            digests = [hashlib.sha256(one).digest() for one in sorted(self.net.arrived)]
             for history in joined:
                 if history is not self.shoes:
-                    history.conclude(history.draw_tally(), capsules=digests)
+                    history.conclude(history.draw_tally())
         device.flush()
         pause(device.state, self.sleep.document.digest)
         self._move_to(self.garden.opening(3) - 1000 * LEAD_S)

@@ -28,9 +28,9 @@ from typing import IO, Self
 from urllib.parse import quote
 
 from secvm.coordinator.store.postgres_migrations import migrate
-from secvm.coordinator.store.postgres_pool import Pool
+from secvm.coordinator.store.postgres_pool import Patience, Pool
 from secvm.errors import BadInputError, StoreError
-from secvm.testing.processes import die_with_parent, free_port
+from secvm.testing.processes import dying_with_parent, free_port
 
 #: How long a server may take to start, or to end.
 PATIENCE_S = 60.0
@@ -179,7 +179,8 @@ class PostgresCluster:
         return _TEMPLATE
 
     def _admin(self) -> Pool:
-        pool = Pool(self.url(), most=1)
+        # Databases are made and dropped while others keep the disk busy.
+        pool = Pool(self.url(), patience=Patience(statement_s=300.0), most=1)
         try:
             pool.once("SELECT 1")
         except BaseException:
@@ -225,14 +226,13 @@ class PostgresCluster:
     def _popen(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         user = self._user
         return subprocess.Popen(  # noqa: S603  (PostgreSQL's own programs)
-            command,
+            dying_with_parent(command),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd=self.folder,
             env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
             start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
             user=None if user is None else user.pw_uid,
             group=None if user is None else user.pw_gid,
             extra_groups=None if user is None else [],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import random
 import signal
@@ -11,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -129,6 +130,15 @@ class Children:
                 process.wait()
 
 
+def dying_with_parent(command: Sequence[str]) -> list[str]:
+    """The command, run so that it dies with us, and without any Python between fork and exec.
+
+    For processes that are started while other threads run: in the new process nobody gives back the locks that those
+    threads held, and Python's own code waits for them there for ever, for one under a tracer of coverage.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", *command] if sys.platform == "linux" else list(command)
+
+
 def die_with_parent() -> None:
     """In the new process: SIGTERM when whoever started it is gone, however that went."""
     if _PRCTL is not None:
@@ -136,11 +146,10 @@ def die_with_parent() -> None:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on just now. None of those that outgoing connections are given: one of
-    them may take it while whoever listens there is being started again.
+    """A port of this machine that nobody listens on just now, and that this process was not given before. None of those
+    that outgoing connections are given: one of them may take it while whoever listens there is being started again.
     """
-    dice = random.SystemRandom()
-    for port in [*(dice.randrange(15_000, _first_given_away()) for _ in range(100)), 0]:
+    for port in [*itertools.islice(_PORTS, 100), 0]:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found: int = probe.getsockname()[1]
@@ -148,7 +157,17 @@ def free_port() -> int:
     raise OSError("no port is free")
 
 
+def _ports() -> Iterator[int]:
+    """One port after the other, round and round, from a random one on: two processes rarely meet."""
+    first, end = 15_000, _first_given_away()
+    begin = random.SystemRandom().randrange(first, end)
+    return itertools.cycle([*range(begin, end), *range(first, begin)])
+
+
 def _first_given_away() -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         return max(16_000, int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]))
     return 32_768
+
+
+_PORTS = _ports()

@@ -21,6 +21,7 @@ from typing import Any
 
 from secvm.crypto.beacon import LocalUnsafeBeacon
 from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.notes import Note
 from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
@@ -28,15 +29,17 @@ from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.weights import Weights
 from secvm.protocol.blobs import encode_tally
-from secvm.protocol.checkpoints import SignedCheckpoint
+from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint
 from secvm.protocol.documents import digest_of
 from secvm.protocol.ending import Ending, Why, make_ending
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, publish
-from secvm.protocol.log import LogTerms, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log import LogTerms
+from secvm.protocol.log_entries import experiment_entry, manifest_entry
+from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.receipts import encode_bits, encode_receipt
-from secvm.protocol.received import DIGEST_BYTES, bucket_bits, bucket_of, receipt, received_root, side_by_side
+from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle
 from secvm.protocol.trusted_rounds import Served, TrustedRounds, tallies_named
+from secvm.protocol.version import LOG_ORIGIN
 from secvm.testing.parties import HonestWitness, Parties
 from secvm.testing.random_experiments import START, draw_document, draw_tally
 from secvm.testing.witnessed_log import WitnessedLog
@@ -56,10 +59,12 @@ class PublicHistory:
         *,
         now: int = START,
         records: Sequence[bytes] | None = None,
+        log: WitnessedLog | None = None,
     ) -> None:
         """The experiment is signed, logged, cosigned and public from ``now`` on.
 
-        ``records`` are those of its beacons; without, those of the development beacon.
+        ``records`` are those of its beacons; without, those of the development beacon. ``log``: the coordinator's,
+        where it has experiments already.
         """
         assert document.log is not None
         self.dice, self.document, self.parties, self.now = dice, document, parties, now
@@ -72,12 +77,9 @@ class PublicHistory:
         self.ending: Ending | None = None
         #: The descent state of the newest manifest; once its round is concluded, that of the next.
         self.state = document.experiment.start()
-        #: Digests of the received capsules of each concluded round.
-        self.received: dict[int, list[bytes]] = {}
         self.gateway_keys: list[GatewayKey] = []
-        self.token_key: bytes | None = None
-        self.log = WitnessedLog(document.log.log_key(document.digest).name, parties.log)
-        self.directory = WitnessedLog(document.log.directory_key.name, parties.log)
+        #: The coordinator's one log, in which others of its experiments stand as well.
+        self.log = log or WitnessedLog(document.log.log_key.name, parties.log)
         self._last: LastRound | None = None
         self._publish_experiment(records)
 
@@ -117,36 +119,25 @@ class PublicHistory:
             gateway_keys=encode_key_configurations([key.configuration]),
             before=self.manifests[-1] if self.manifests else None,
             last=self._last,
-            token_key=self.token_key,
         )
 
-    def conclude(self, tally: Tally | None, *, capsules: Sequence[bytes] = (), clients: int | None = None) -> LastRound:
-        """End the round that was announced: with this tally, or abandoned. Takes the step; shows nothing yet.
-
-        ``capsules``: digests of capsules that were received, besides as many as the dice like.
-        """
-        number, manifest = len(self.manifests), self.manifests[-1]
+    def conclude(self, tally: Tally | None, *, clients: int | None = None) -> LastRound:
+        """End the round that was announced: with this tally, or abandoned. Takes the step; shows nothing yet."""
+        manifest = self.manifests[-1]
         self.now = max(self.now, manifest.accept_until)
-        received = [*capsules, *(self.dice.randbytes(DIGEST_BYTES) for _ in range(self.dice.randint(0, 90)))]
-        root = received_root(side_by_side(received)).hex()
         count = None
         if tally is None:
-            self._last = last_round(None, received_root=root)
+            self._last = last_round(None)
         else:
             people = int(tally.participants.sum() + tally.cells.sum())
             clients = people if clients is None else clients
             if self.parties.relays:
-                capsules_seen = max(clients * self.document.budget, len(received))
-                count = RelayCount(self.epoch(manifest.opens_at), clients, capsules_seen)
+                count = RelayCount(manifest.opens_at, clients, clients * self.document.budget)
             self._last = last_round(
-                tally,
-                relay_count=None if count is None else count.to_signed_bytes(self.parties.relays[0]),
-                received_root=root,
+                tally, relay_count=None if count is None else count.to_signed_bytes(self.parties.relays[0])
             )
             self._put_blob(encode_tally(tally))
             self.state = self.step(self.state, tally)
-        self.received[number] = received
-        self._show_receipts(number, received)
         return self._last
 
     def end(self, why: Why = Why.FINISHED) -> Ending:
@@ -165,7 +156,7 @@ class PublicHistory:
         return ending
 
     def cosign(self, now: int | None = None) -> SignedCheckpoint:
-        """Have the log as it is cosigned (again), and show the checkpoint and the newest entry's proof."""
+        """Have the log as it is cosigned (again), and show the checkpoint and the newest manifest's proof."""
         self.now = self.now if now is None else now
         signed = self.log.cosigned(
             self.present_witnesses(), time_s=lambda _: self.now // 1000 - self.dice.randint(0, 3)
@@ -174,10 +165,8 @@ class PublicHistory:
         return signed
 
     def play(self, rounds: int, *, abandoned: float = 0.2) -> None:
-        """So many whole rounds; each is abandoned with this probability, and sometimes a key changes."""
+        """So many whole rounds; each is abandoned with this probability."""
         for _ in range(rounds):
-            if self.dice.random() < 0.1:
-                self.token_key = self.dice.randbytes(32)
             self.announce()
             self.conclude(None if self.dice.random() < abandoned else self.draw_tally())
 
@@ -229,8 +218,8 @@ class PublicHistory:
 
     @property
     def log_place(self) -> str:
-        """The path below which its log stands."""
-        return f"/secvm/v1/{self.document.digest}"
+        """The path below which the log stands."""
+        return f"/{LOG_ORIGIN}"
 
     @property
     def first(self) -> bytes:
@@ -253,8 +242,8 @@ class PublicHistory:
         known = [replace(witness, seen=dict(witness.seen)) for witness in self.parties.witnesses]
         other.parties = replace(self.parties, witnesses=tuple(known))
         other.files, other.manifests = dict(self.files), list(self.manifests)
-        other.received, other.gateway_keys = dict(self.received), list(self.gateway_keys)
-        other.log, other.directory = self.log.branch(), self.directory.branch()
+        other.gateway_keys = list(self.gateway_keys)
+        other.log = self.log.branch()
         return other
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -270,19 +259,30 @@ class PublicHistory:
             self._put_blob(part.to_bytes())
 
     def show_checkpoint(self, signed: SignedCheckpoint) -> None:
-        """Put a checkpoint of the experiment's log, with tiles and the newest entry's proof, where all find them."""
-        self._put_log(self.log_place, self.log, signed)
-        newest = signed.checkpoint.size - 1
-        self.files[f"{self.place}/proof/{newest}"] = self.log.proof(newest, signed)
+        """Put a checkpoint of the log, with tiles and the newest manifest's proof, where all find them."""
+        self.files |= {f"{self.log_place}/{path}": data for path, data in self.log.files(signed).items()}
+        self.files[f"{self.place}/checkpoint"] = signed.data
+        newest = entry_of(self.manifests[-1]) if self.manifests else None
+        if newest is not None and newest.to_bytes() in self.log.entries[: signed.checkpoint.size]:
+            proof = self.log.proof(self.log.index_of(newest), signed)
+            self.files[f"{self.place}/proof/{newest.round_number}"] = proof
+
+    def let_others_append(self) -> int:
+        """Other experiments of the coordinator begin, as many as fall to this size of the log; how many lines."""
+        dice = random.Random(f"{self.document.digest} {self.log.tree.size}")  # noqa: S311  (no secrets here)
+        count = dice.randrange(3)
+        for _ in range(count):
+            other = dice.randbytes(32).hex()
+            self.log.append(experiment_entry(other))
+            self.log.append(manifest_entry(other, 1, dice.randbytes(32).hex()))
+        return 2 * count
 
     def _publish_experiment(self, records: Sequence[bytes] | None) -> None:
         digest = self.document.digest
+        self.let_others_append()
         self.log.append(experiment_entry(digest))
-        self.directory.append(experiment_entry(digest))
-        listed = self.directory.cosigned(self.present_witnesses(), time_s=lambda _: self.now // 1000)
-        self._put_log("/secvm/v1/directory", self.directory, listed)
         signed = self.cosign()
-        self.files[f"{self.place}/first"] = self.log.proof(0, signed)
+        self.files[f"{self.place}/first"] = self.log.proof(self.log.tree.size - 1, signed)
         self.files[self.place] = self.envelope
         told = {"digest": digest, "standing": "running", "title": self.document.title}
         self.files["/v1/experiments"] = json.dumps({"experiments": [told]}, separators=(",", ":")).encode()
@@ -296,25 +296,15 @@ class PublicHistory:
         """Log a document, have it cosigned, and only then show it."""
         if isinstance(told, Ending):
             self.ending = told
-            self.log.append(ending_entry(told.digest))
         else:
             self.manifests.append(told)
-            self.log.append(manifest_entry(told.digest))
+        self.let_others_append()
+        self.log.append(entry_of(told))
         self.cosign()
         self.show(told, told.signed([self.parties.coordinator]))
 
-    def _show_receipts(self, number: int, received: Sequence[bytes]) -> None:
-        data = side_by_side(received)
-        bits = bucket_bits(len(data) // DIGEST_BYTES)
-        self.files[f"{self.place}/received/{number}"] = encode_bits(bits)
-        for bucket, digest in {bucket_of(digest, bits): digest for digest in received}.items():
-            self.files[f"{self.place}/received/{number}/{bucket}"] = encode_receipt(receipt(data, digest))
-
     def _put_blob(self, data: bytes) -> None:
         self.files[f"/v1/blob/{digest_of(data)}"] = data
-
-    def _put_log(self, place: str, log: WitnessedLog, signed: SignedCheckpoint) -> None:
-        self.files |= {f"{place}/{path}": data for path, data in log.files(signed).items()}
 
 
 def served_from(files: Mapping[str, bytes], experiment: str, trusted: TrustedRounds) -> Served:
@@ -335,12 +325,26 @@ def served_from(files: Mapping[str, bytes], experiment: str, trusted: TrustedRou
     ]
     if ending is not None:
         told.append(Ending.from_bytes(Envelope.from_bytes(ending).payload))
+    checkpoint = _file(files, f"{place}/checkpoint")
+    size = Checkpoint.from_text(Note.from_bytes(checkpoint).text).size
     return Served(
         manifests=tuple(manifests),
-        proof=_file(files, f"{place}/proof/{newest + (ending is not None)}"),
+        checkpoint=checkpoint,
+        lines=lines_from(files, trusted.trusted.log.frontier.size, size),
         tallies={name: _file(files, f"/v1/blob/{name}") for name in tallies_named(told)},
         ending=ending,
     )
+
+
+def lines_from(files: Mapping[str, bytes], since: int, size: int) -> tuple[bytes, ...]:
+    """The lines of the log from an index on, out of its tiles."""
+    if size <= since:
+        return ()
+    lines: list[bytes] = []
+    for number in range(since // TILE_WIDTH, -(-size // TILE_WIDTH)):
+        tile = Tile(None, number, min(TILE_WIDTH, size - number * TILE_WIDTH))
+        lines += read_bundle(_file(files, f"/{LOG_ORIGIN}/{tile.path}"), width=tile.width)
+    return tuple(lines[since % TILE_WIDTH :])
 
 
 def _file(files: Mapping[str, bytes], path: str) -> bytes:
@@ -349,4 +353,4 @@ def _file(files: Mapping[str, bytes], path: str) -> bytes:
     return files[path]
 
 
-__all__ = ["LEAD_S", "PublicHistory", "served_from"]
+__all__ = ["LEAD_S", "PublicHistory", "lines_from", "served_from"]

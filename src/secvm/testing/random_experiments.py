@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.cover import COHORTS, Cover
-from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.cover import draw_cover
-from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.thinning import Thinning
-from secvm.protocol.cover_terms import CoverTerms
-from secvm.protocol.experiment_document import Beacon, ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
+from secvm.protocol.experiment_document import (
+    Beacon,
+    ExperimentDocument,
+    FeaturesWanted,
+    HashedBins,
+    Relay,
+    RelayMode,
+    Windows,
+)
 from secvm.testing.parties import Parties
 
 #: 2026-01-01.
@@ -58,19 +60,16 @@ def draw_document(
     *,
     experiment: Experiment | None = None,
     beacons: int | None = None,
-    covered: bool = False,
+    mode: RelayMode | None = None,
     **changes: Any,
 ) -> ExperimentDocument:
-    """An experiment with a log, to be published at ``START``.
+    """An experiment with a log, to be published at ``START``. ``mode``: of its relays, where that is told.
 
-    ``covered``: with cover, and then of parties with one relay. Its noise is far less than what it claims to keep.
     ``beacons``: how many of them fix its salt; 0: it stands there. It is marked as a test, as it must be with the
     development beacon.
     """
     experiment = draw_experiment(dice) if experiment is None else experiment
     share = Fraction(7, 10)
-    if covered:
-        experiment = _with_cover(dice, experiment, share)
     count = dice.randint(0, 3) if beacons is None else beacons
     named = tuple(
         Beacon(f"local-unsafe-{dice.getrandbits(32):x}", START // 1000 + dice.randint(600, 3000)) for _ in range(count)
@@ -87,39 +86,17 @@ def draw_document(
             beacons=named,
         ),
         "windows": Windows(length_s=60 * dice.randint(5, 30), grace_s=60, first_opening=START + BEFORE_FIRST_MS),
-        "floor": dice.randint(4 if covered else 3, 8),
+        "floor": dice.randint(3, 8),
         "train_share": share,
         "rounds": 30,
         "coordinator_keys": (parties.coordinator.public,),
         "relays": tuple(
-            Relay(url=f"https://relay{i}.example/r", key=key.public, mode="round" if covered else None)
-            for i, key in enumerate(parties.relays)
+            Relay(url=f"https://relay{i}.example/r", key=key.public, mode=mode) for i, key in enumerate(parties.relays)
         ),
-        "privacy": CoverTerms(epsilon=Fraction(1), delta=Fraction(1, 10**6), participants=1000, gamma=Fraction(1, 2))
-        if covered
-        else None,
         "log": parties.log_terms(quorum=dice.randint(len(parties.witnesses) // 2 + 1, len(parties.witnesses))),
         "test": True,
     }
     return ExperimentDocument(**{**told, **changes})
-
-
-def _with_cover(dice: random.Random, experiment: Experiment, train_share: Fraction) -> Experiment:
-    labels = len(experiment.labels)
-
-    def noise(cells: int) -> CoverNoise:
-        mean = Fraction(dice.randint(1, 40), 10)
-        odds = Fraction(dice.randint(1, 30), 10)
-        return CoverNoise(cells=cells, share=mean / (cells * odds), odds=odds, cap=dice.randint(2, 20))
-
-    cover = Cover(
-        train=noise(2 * experiment.models.n_models * (experiment.n_bins + 1)),
-        participation=noise(COHORTS * labels),
-        test=noise(labels**2),
-        real_cap=dice.randint(4, 20),
-        train_share=train_share,
-    )
-    return replace(experiment, features_per_person=dice.randint(5, 9), cover=cover, budget=cover.budget)
 
 
 def draw_tally(dice: random.Random, document: ExperimentDocument, *, train: int, test: int) -> Tally:
@@ -142,14 +119,7 @@ def draw_tally(dice: random.Random, document: ExperimentDocument, *, train: int,
                 side[model, dice.randrange(bins)] += 1
     for _ in range(test):
         tally.cells[dice.randrange(labels), dice.randrange(labels)] += 1
-    if experiment.cover is None:
-        return tally
-    seed = dice.randbytes(16)
-    covers = (
-        draw_cover(experiment.cover, n_bins=bins, n_labels=labels, dice=UnsafeSeededDice(seed, number), round_number=1)
-        for number in range(train + test)
-    )
-    return tally.count([package for one in covers for package in one])
+    return tally
 
 
 __all__ = ["BEFORE_FIRST_MS", "START", "draw_document", "draw_experiment", "draw_tally"]

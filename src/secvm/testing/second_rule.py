@@ -1,4 +1,4 @@
-"""Both descent rules once more, written from docs/protocol.md §4.10 and §6 alone, in plain Python numbers.
+"""Both descent rules once more, written from docs/protocol.md §6 alone, in plain Python numbers.
 
 It shares no line with ``secvm.learning.aggregate``: what two people wrote and what agrees bit for bit is the protocol,
 not a habit of one of them. Slow, and meant to be read beside the document.
@@ -24,8 +24,6 @@ class Counts:
     plus: Rows
     minus: Rows
     participants: list[int]
-    #: Of cover, in each train cell.
-    variance: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +35,6 @@ class Side:
     totals: list[int]
     total_scale: Fraction
     imbalance: Fraction
-
-
-def uncovered(experiment: Experiment, counts: Counts) -> Counts:
-    """§4.10: without the mean of cover, where there is cover."""
-    cover = experiment.cover
-    if cover is None:
-        return counts
-    here, train = (one.share * one.odds for one in (cover.participation, cover.train))
-    devices = sum(counts.participants) / (cover.train_share + len(counts.participants) * here)
-    of_train, of_people = round(devices * train), round(devices * here)
-    return Counts(
-        [[one - of_train for one in row] for row in counts.plus],
-        [[one - of_train for one in row] for row in counts.minus],
-        [max(0, one - of_people) for one in counts.participants],
-        devices * train * (1 + cover.train.odds),
-    )
 
 
 def taken(
@@ -83,7 +65,7 @@ def _clipped(experiment: Experiment, counts: Counts, model: int, clip: Fraction)
     plus, minus = [row[:] for row in counts.plus], [row[:] for row in counts.minus]
     for j, (p, m) in enumerate(zip(counts.plus[model], counts.minus[model], strict=True)):
         ours, theirs, both = up**2 * max(p, 0), down**2 * max(m, 0), up**2 + down**2
-        inside = min(ours + theirs, 4 * min(ours, theirs) + 8 * both) + math.floor(both * counts.variance)
+        inside = min(ours + theirs, 4 * min(ours, theirs) + 8 * both)
         limit = math.isqrt(math.floor(clip**2 * inside))
         if up * p - down * m > limit:
             plus[model][j] = (limit + down * m) // up

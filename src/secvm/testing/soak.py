@@ -147,6 +147,7 @@ class Soak:
             "question": "",
             "labels": ["a", "b"],
             "floor": _FLOOR,
+            "privacy": "none",
             "features": {"source": "none", "description": ""},
             "binning": {"bins": self._bins, "salt": "00" * 16},
             "descent": {"rule": "swift", "thinning": "3"},

@@ -11,8 +11,9 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from secvm.participant.transport import Deposits, Fetched, Issued, RelayTerms, SendResult
+from secvm.participant.transport import Fetched, Issued, SendResult, Submitted
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
+from secvm.protocol.relays.terms import RelayedTerms
 
 
 class Fate(enum.Enum):
@@ -42,6 +43,17 @@ class Seen:
     fate: Fate
 
 
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A device's request on the wire."""
+
+    body: bytes = field(repr=False)
+    label: bytes
+    relay: Relay
+    at: int
+    fate: Fate
+
+
 class MemoryTransport:
     """The network as a dictionary and a list."""
 
@@ -52,16 +64,18 @@ class MemoryTransport:
         self.files: dict[str, bytes] = {}
         #: Paths that were asked for, and when.
         self.fetches: list[tuple[str, int]] = []
-        #: The same of those that were asked for over a path of their own.
-        self.fresh_fetches: list[tuple[str, int]] = []
+        #: To which keys of the log each of ``fetches`` was to be sealed.
+        self.sealed_to: list[bytes | None] = []
         #: Everything that left a device, in order.
         self.seen: list[Seen] = []
         #: How far the server's clock is ahead; None: it tells no time.
         self.server_ahead_ms: int | None = 0
-        #: What the relay says that it does.
-        self.terms: RelayTerms | None = RelayTerms("round", 10**6, Deposits(0, 2**60))
-        #: Who issues tokens; nobody answers without.
-        self.issuer: Callable[[bytes], Issued] = lambda _request: Issued()
+        #: Requests to the entry relay, in order; who gives receipts for them; and the terms of both relays by URL.
+        self.requests: list[SentRequest] = []
+        self.entry: Callable[[bytes, bytes], bytes | None] = lambda _label, _body: None
+        self.both_terms: dict[str, RelayedTerms] = {}
+        #: Who gives a round's token; nobody answers without.
+        self.giver: Callable[[bytes, bytes], Issued] = lambda _label, _request: Issued()
 
     @property
     def arrived(self) -> set[bytes]:
@@ -83,21 +97,32 @@ class MemoryTransport:
             Fate.REFUSED: SendResult(acknowledged=False, final=True),
         }.get(fate, SendResult(acknowledged=False))
 
-    async def fetch(self, path: str, *, most: int = 2**30, fresh: bool = False) -> Fetched | None:
+    async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
         self.fetches.append((path, self.now()))
-        if fresh:
-            self.fresh_fetches.append((path, self.now()))
+        self.sealed_to.append(gateway_keys)
         content = self.files.get(path)
         if content is None or len(content) > most:
             return None
         ahead = self.server_ahead_ms
         return Fetched(content, None if ahead is None else self.now() + ahead)
 
-    async def ask_issuer(self, issuer: str, request: bytes) -> Issued:  # noqa: ARG002  (there is one)
-        return self.issuer(request)
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:  # noqa: ARG002  (there is one)
+        return self.giver(label, request)
 
-    async def relay_terms(self, relay: Relay) -> RelayTerms | None:  # noqa: ARG002  (there is one)
-        return self.terms
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:  # noqa: ARG002  (nobody has a name here)
+        fate = next(self.script, Fate.ARRIVES)
+        self.requests.append(SentRequest(body, label, relay, self.now(), fate))
+        if fate is Fate.HANGS:
+            await asyncio.get_running_loop().create_future()
+        receipt = self.entry(label, body) if fate in (Fate.ARRIVES, Fate.ANSWER_LOST) else None
+        return {
+            Fate.ARRIVES: Submitted(receipt),
+            Fate.BUSY: Submitted(retry_after_ms=2000),
+            Fate.REFUSED: Submitted(final=True),
+        }.get(fate, Submitted())
+
+    async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
+        return self.both_terms.get(relay.url)
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -8,7 +8,7 @@ from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import NoteKey, NoteSignature
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
-from secvm.protocol.log import LogEntry
+from secvm.protocol.log_entries import Entry
 from secvm.protocol.log_proofs import CosigningRequest, LogProof
 from secvm.protocol.tiles import TILE_WIDTH, Tile, tiles_of, write_bundle, write_tile
 from secvm.testing.parties import HonestWitness
@@ -30,9 +30,13 @@ class WitnessedLog:
         """With what its checkpoints are checked."""
         return NoteKey(self.origin, self.key.public)
 
-    def append(self, entry: LogEntry) -> None:
+    def append(self, entry: Entry) -> None:
         """One more entry."""
         self._append(entry.to_bytes())
+
+    def index_of(self, entry: Entry) -> int:
+        """Where an entry stands; the first place of one that stands there twice."""
+        return self.entries.index(entry.to_bytes())
 
     def branch(self, size: int | None = None) -> WitnessedLog:
         """A second log with the same beginning: from here on they may differ. Only liars need one."""

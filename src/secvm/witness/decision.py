@@ -13,7 +13,6 @@ Nothing here touches a clock, a file or a key of ours.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,13 +24,10 @@ from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, check_growt
 from secvm.protocol.log_proofs import CosigningRequest
 from secvm.protocol.version import LOG_ORIGIN
 
-#: What stands behind a log's name in an origin: an experiment's digest, or the directory.
-_TAIL = re.compile(r"[0-9a-f]{64}|directory")
-
 
 @dataclass(frozen=True, slots=True)
 class KnownLog:
-    """A log whose checkpoints are looked at: all origins that begin with its name."""
+    """A log whose checkpoints are looked at."""
 
     name: str
     key: VerifyKey
@@ -41,12 +37,11 @@ class Logs:
     """The logs that a witness knows."""
 
     def __init__(self, logs: Iterable[KnownLog]) -> None:
-        self._by_name = {log.name: log for log in logs}
+        self._by_origin = {f"{log.name}/{LOG_ORIGIN}": log for log in logs}
 
     def find(self, origin: str) -> KnownLog | None:
         """Whose origin this is; none: nobody's that is known."""
-        name, _, tail = origin.rpartition(f"/{LOG_ORIGIN}/")
-        return self._by_name.get(name) if _TAIL.fullmatch(tail) else None
+        return self._by_origin.get(origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +78,10 @@ class Reason(enum.Enum):
     OTHER_SIZE = "other-size"
     FORK = "fork"
     BAD_PROOF = "bad-proof"
-    #: The log has as many origins here as it may have.
-    FULL = "full"
 
     @property
     def status(self) -> int:
-        """Of HTTP, as C2SP assigns them; it has none for ``FULL``."""
+        """Of HTTP, as C2SP assigns them."""
         return _STATUS[self]
 
 
@@ -100,7 +93,6 @@ _STATUS = {
     Reason.OTHER_SIZE: 409,
     Reason.FORK: 409,
     Reason.BAD_PROOF: 422,
-    Reason.FULL: 507,
 }
 
 

@@ -127,7 +127,7 @@ class Witness:
         self._key = read_key(settings.witness.key_file, passphrase)
         if self._key.public.data.hex() in {log.key for log in settings.logs}:
             raise BadInputError("a log cannot be its own witness: its key is the witness's")
-        self._store = WitnessStore(settings.store.path, origins=settings.limits.origins)
+        self._store = WitnessStore(settings.store.path)
 
     async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
         """Serve until ``stop`` is set, then drain. ``listening`` is told the port."""

@@ -10,6 +10,7 @@ together with others of the same moment; cosigned and answered when that is on t
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Awaitable
 
@@ -18,9 +19,9 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import StoreError
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.log_proofs import SIZE_TYPE, write_cosignatures, write_size
-from secvm.protocol.version import LOG_ORIGIN
 from secvm.runtime.clock import Clock
 from secvm.runtime.group_commit import GroupCommit
+from secvm.runtime.http_names import refuse_names
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
@@ -31,6 +32,8 @@ SUBMIT_PATH = "/add-checkpoint"
 SEEN_PATH = "/v1/seen"
 TEXT_TYPE = "text/plain; charset=utf-8"
 _JSON_TYPE = "application/json"
+#: A refusal of one origin for one reason is logged once in this time, and counted always.
+_QUIET_MS = 60_000
 
 _SENTENCES = {
     Reason.MALFORMED: "This is no request to cosign a checkpoint.",
@@ -38,7 +41,6 @@ _SENTENCES = {
     Reason.BAD_SIGNATURE: "The log whose origin this is did not sign it.",
     Reason.SHRINKS: "The old size is larger than the checkpoint's.",
     Reason.BAD_PROOF: "The proof does not show that the log has grown out of what was cosigned.",
-    Reason.FULL: "This log has as many origins here as it may have.",
 }
 
 #: What was decided and is durable, and when, in seconds.
@@ -73,6 +75,8 @@ class Doors:
         self._group: GroupCommit[Question, _Decided | None] = GroupCommit(
             self._commit, tick_ms=0.0, waiting=waiting, failed=lambda _error: None
         )
+        #: When a refusal of an origin was logged, in the last minute.
+        self._logged: dict[tuple[Reason, str], int] = {}
         #: What ``/v1/seen`` answers, until something is decided.
         self._kept: Response | None = None
         self._cosigned = metrics.counter(
@@ -88,7 +92,9 @@ class Doors:
         if request.method == "POST" and request.path == SUBMIT_PATH:
             return self._submit(request.body)
         if request.method == "GET" and request.path in gets:
-            return gets[request.path]()
+            # What it has seen is for everybody; the rest is for whoever runs it, and not under a name.
+            refused = None if request.path == SEEN_PATH else refuse_names(request.headers)
+            return refused or gets[request.path]()
         if request.path == SUBMIT_PATH or request.path in gets:
             return Response(405, b"", headers=(("allow", "POST" if request.path == SUBMIT_PATH else "GET"),))
         return Response(404)
@@ -124,14 +130,22 @@ class Doors:
         decision, time_s = durable
         if isinstance(decision, Refuse):
             if decision.reason in {Reason.FORK, Reason.BAD_PROOF}:
-                # Signed by the log: whoever runs the witness shall look.
-                self._log.tell(decision.reason.value, size=asked.checkpoint.size, **_which(asked.checkpoint))
+                self._tell_of(decision.reason, asked.checkpoint)
             return self._refuse(decision)
         self._cosigned.add(growth=decision.growth.value)
         if decision.growth is not Growth.RENEWED:
             self._log.tell("cosigned", size=decision.checkpoint.size, **_which(decision.checkpoint))
         line = decision.checkpoint.cosign(self._key, name=self._name, time_s=time_s)
         return Response(200, write_cosignatures([line]), TEXT_TYPE)
+
+    def _tell_of(self, reason: Reason, checkpoint: Checkpoint) -> None:
+        """Let whoever runs the witness look: the log signed it. Once a minute, because anybody may send it again."""
+        now = self._clock.now()
+        # Whatever lies ahead was written before the clock was set back.
+        self._logged = {which: at for which, at in self._logged.items() if 0 <= now - at < _QUIET_MS}
+        if (reason, checkpoint.origin) not in self._logged:
+            self._logged[reason, checkpoint.origin] = now
+            self._log.tell(reason.value, size=checkpoint.size, **_which(checkpoint))
 
     def _refuse(self, refused: Refuse) -> Response:
         self._refused.add(reason=refused.reason.value)
@@ -180,6 +194,5 @@ class Doors:
 
 
 def _which(checkpoint: Checkpoint) -> dict[str, str]:
-    """Which log of its owner it is, in words that a log line may hold."""
-    tail = checkpoint.origin.rpartition(f"/{LOG_ORIGIN}/")[2]
-    return {"kind": tail} if tail == "directory" else {"experiment": tail}
+    """Whose log it is, in words that a log line may hold: SHA-256 of its origin."""
+    return {"digest": hashlib.sha256(checkpoint.origin.encode()).hexdigest()}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from secvm.crypto.signing import VerifyKey
+from secvm.errors import ProtocolError
 from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.settings import Settings
 
@@ -41,10 +43,19 @@ class Store(Settings):
 class KnownLog(Settings):
     """``[[logs]]``: whose checkpoints are looked at."""
 
-    #: Host and path: all origins ``name/secvm/v1/…`` are this log's.
+    #: Host and path: the log's origin is ``name/secvm/v2``.
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)*$", max_length=200)
     #: The log's Ed25519 key in hexadecimal.
     key: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+    @field_validator("key")
+    @classmethod
+    def _binds_its_owner(cls, key: str) -> str:
+        try:
+            VerifyKey(bytes.fromhex(key))
+        except ProtocolError:
+            raise ValueError("should be a key that only the log can sign for: ask its owner for it again") from None
+        return key
 
 
 class Limits(HttpLimits):
@@ -52,8 +63,6 @@ class Limits(HttpLimits):
 
     #: Open connections: few have a reason to come.
     connections: Count = 1000
-    #: Origins of one log, which are its experiments and one more; about 1 kB of disk each. Further ones: 507.
-    origins: Count = 10_000
     #: Bytes of one request; a larger one is answered 413.
     request_bytes: int = Field(default=2**16, ge=2**12, le=2**18)
     #: Requests that wait for the disk; further ones: 503.

@@ -20,7 +20,8 @@ from pathlib import Path
 from secvm.errors import BadInputError, StoreError
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.runtime.secret_files import make_secret
-from secvm.witness.decision import Cosign, Decision, Question, Reason, Refuse, Seen, decide
+from secvm.runtime.sqlite_faults import opening_fault
+from secvm.witness.decision import Cosign, Decision, Question, Reason, Seen, decide
 
 #: "SVMw".
 APPLICATION_ID = 0x53564D77
@@ -73,12 +74,8 @@ class Fork:
 class WitnessStore:
     """What was cosigned last of every origin, and the forks that were seen. Any thread may use it, one at a time."""
 
-    def __init__(self, path: Path, *, origins: int, database: sqlite3.Connection | None = None) -> None:
-        """Open what ``create`` made; ``origins``: how many one log may have.
-
-        ``database``: open already, in place of the file: on a simulated disk, say.
-        """
-        self._origins = origins
+    def __init__(self, path: Path, *, database: sqlite3.Connection | None = None) -> None:
+        """Open what ``create`` made. ``database``: open already, in place of the file: on a simulated disk, say."""
         self._lock = threading.Lock()
         if database is None and not path.is_file():
             raise BadInputError(
@@ -102,10 +99,8 @@ class WitnessStore:
             if found != [APPLICATION_ID, _VERSION]:
                 raise BadInputError(f"{path} is no store of a witness of this version")
             _set_up(self._db)
-        except sqlite3.OperationalError:
-            raise BadInputError(f"the witness's store {path} is in use by another process") from None
-        except (sqlite3.Error, UnicodeDecodeError, MemoryError):  # the latter two are SQLite's, too, of damaged files
-            raise BadInputError(f"{path} is no store of a witness of this version") from None
+        except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:  # the latter two, too, of damaged files
+            raise opening_fault(error, f"the witness's store {path}", "store of a witness of this version") from None
 
     @staticmethod
     def create(path: Path) -> None:
@@ -139,8 +134,6 @@ class WitnessStore:
         seen = None if row is None else Seen(Checkpoint(new.origin, row[0], row[1]), row[2])
         decision = decide(seen, asked)
         if isinstance(decision, Cosign):
-            if seen is None and self._count(db, asked.log) >= self._origins:
-                return Refuse(Reason.FULL)
             db.execute(_REMEMBER, (new.origin, asked.log, new.size, new.root, asked.note, time_s))
         elif decision.reason is Reason.FORK and seen is not None:
             kept = db.execute("SELECT count(*) FROM forks WHERE origin = ?", (new.origin,)).fetchone()[0]
@@ -148,11 +141,6 @@ class WitnessStore:
                 row = (new.origin, new.size, new.root, seen.note, asked.note, time_s)
                 db.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?, ?, ?, ?)", row)
         return decision
-
-    @staticmethod
-    def _count(db: sqlite3.Connection, log: str) -> int:
-        found: int = db.execute("SELECT count(*) FROM seen WHERE log = ?", (log,)).fetchone()[0]
-        return found
 
     def seen(self) -> list[tuple[Checkpoint, int]]:
         """What was cosigned last of every origin, and when."""

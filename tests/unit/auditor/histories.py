@@ -65,9 +65,6 @@ def listing(*histories: PublicHistory) -> bytes:
 def lay_out(files: Mapping[str, bytes], folder: Path) -> Path:
     """Public files as a coordinator's folder has them."""
     for path, data in files.items():
-        if "/received/" in path:
-            # Receipts come from a coordinator's memory, and are never in its folder.
-            continue
         parts = path.strip("/").split("/")
         place = folder.joinpath(*parts, "index") if parts[:-1] == ["v1", "experiment"] else folder.joinpath(*parts)
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,6 @@ from tests.unit.auditor.histories import audited, history
 #: Which change of which file cannot matter, and why.
 HARMLESS = {
     ("lengthened", r".*/beacon/\d+"): "JSON with a blank behind it says the same, and its output is verified",
-    ("taken away", r".*/received/\d+"): "receipts are dropped after a while; the report says that they were not seen",
     ("lengthened", r"/v1/experiments"): "JSON with a blank behind it says the same",
     ("flipped", r"/v1/experiments"): "unsigned; a standing that is no word of ours is told, and is no fault",
     ("flipped elsewhere", r"/v1/experiments"): "the same",
@@ -82,7 +81,7 @@ def test_list_that_calls_a_running_experiment_over_is_told(standing: str) -> Non
 
 def test_signature_of_a_stranger_beside_the_right_ones_changes_nothing() -> None:
     made = history()
-    checkpoint = f"{made.log_place}/checkpoint"
+    checkpoint = f"{made.place}/checkpoint"
     stranger = "— stranger.example " + "AAAAAA" * 12 + "\n"
     report = audited(made, {**made.files, checkpoint: made.files[checkpoint] + stranger.encode()})
     assert report.ok

@@ -9,22 +9,23 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import MOST_FAULTS
-from secvm.auditor.steps import FOLLOWS, tally_bytes
+from secvm.auditor.steps import FOLLOWS
 from secvm.crypto.beacon import LocalUnsafeBeacon
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.protocol.blobs import encode_tally
-from secvm.protocol.checkpoints import read_checkpoint
+from secvm.protocol.checkpoints import SignedCheckpoint
 from secvm.protocol.documents import digest_of
 from secvm.protocol.ending import Why
 from secvm.protocol.evidence import Kind, examine
-from secvm.protocol.log import experiment_entry, manifest_entry
+from secvm.protocol.log_entries import experiment_entry, manifest_entry
+from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import RelayCount, last_round, read_relay_count
 from secvm.testing.parties import draw_key
 from secvm.testing.public_history import PublicHistory
-from secvm.testing.random_experiments import START
+from secvm.testing.witnessed_log import WitnessedLog
 from tests.unit.auditor.histories import audited, history, listing, rewritten, sentences, told
 
 
@@ -129,7 +130,7 @@ def test_forged_tally_within_the_budget_is_not_found_and_the_report_says_that_no
     ("change", "said"),
     [
         ({"capsules": 1}, "the relay had 1 capsules"),
-        ({"epoch": 7}, "count is of epoch 7"),
+        ({"opens_at": 7}, "count is of the slot that began at 7"),
     ],
 )
 def test_tally_that_does_not_fit_the_relays_count_is_found(change: dict[str, int], said: str) -> None:
@@ -148,7 +149,7 @@ def test_more_people_than_clients_are_doubted_and_no_fault_of_the_coordinators()
     made.conclude(made.draw_tally(), clients=1)
     last = made._last
     assert last is not None
-    count = RelayCount(read_relay_count(last.relay_count or b"", made.document).epoch, 1, 10**6)
+    count = RelayCount(read_relay_count(last.relay_count or b"", made.document).opens_at, 1, 10**6)
     made.announce(last=replace(last, relay_count=count.to_signed_bytes(made.parties.relays[0])))
     report = audited(made)
     assert report.ok
@@ -245,9 +246,10 @@ def test_checkpoint_of_too_few_witnesses_is_found() -> None:
     note = signed.cosigned(
         *(signed.checkpoint.cosign(key, name="w0.example", time_s=made.now // 1000 - i) for i, key in enumerate(lines))
     )
-    files = {**made.files, f"{made.log_place}/checkpoint": note.data}
-    report = audited(made, files)
-    assert "no quorum: too few witnesses" in sentences(report)
+    for path in (f"{made.place}/checkpoint", f"{made.log_place}/checkpoint"):
+        report = audited(made, {**made.files, path: note.data})
+        assert told(report) == [("log", None)]
+        assert "no quorum: too few witnesses" in sentences(report)
 
 
 def test_round_that_is_shown_and_not_logged_is_found() -> None:
@@ -262,45 +264,57 @@ def test_round_that_is_shown_and_not_logged_is_found() -> None:
 
 def test_entry_that_is_logged_and_not_shown_is_found() -> None:
     made = history(rounds=1)
-    made.log.append(manifest_entry("ab" * 32))
+    made.log.append(manifest_entry(made.document.digest, 3, "ab" * 32))
     made.cosign()
     report = audited(made)
-    assert ("log", None) in told(report)
-    assert "only 3 of their documents are shown" in sentences(report)
+    assert told(report) == [("log", None)]
+    assert "the log holds the manifest of round 3, and its document is not shown" in sentences(report)
+
+
+def cosigned_by_all(made: PublicHistory, log: WitnessedLog) -> SignedCheckpoint:
+    """The log as it is, with every witness's line, whatever they have seen."""
+    signed = log.checkpoint()
+    return signed.cosigned(
+        *(signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in made.parties.witnesses)
+    )
+
+
+def with_another_end(made: PublicHistory) -> WitnessedLog:
+    """The log with another manifest in the place of the newest."""
+    log = made.log.branch(made.log.index_of(entry_of(made.manifests[-1])))
+    log.append(manifest_entry(made.document.digest, made.manifests[-1].round_number, "cd" * 32))
+    return log
 
 
 def test_log_that_holds_another_document_is_found_and_proved() -> None:
     made = history(rounds=1)
     liar = made.branch()
-    liar.log = made.log.branch(2)
-    liar.log.append(manifest_entry("cd" * 32))
-    signed = liar.log.checkpoint()
-    note = signed.cosigned(
-        *(signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in made.parties.witnesses)
-    )
-    liar.show_checkpoint(note)
-    del liar.files[f"{liar.place}/proof/2"]
+    liar.log = with_another_end(made)
+    liar.show_checkpoint(cosigned_by_all(made, liar.log))
     report = audited(liar)
-    assert ("log", None) in told(report)
-    assert "does not hold the documents" in sentences(report)
-    assert kinds(report.evidence) == {Kind.NOT_IN_LOG}
+    assert ("logged", 2) in told(report)
+    assert "is another than the one in the log" in sentences(report)
+    assert Kind.NOT_IN_LOG in kinds(report.evidence)
+
+
+def test_fork_between_the_logs_checkpoint_and_the_experiments_is_found_and_proved() -> None:
+    made = history(rounds=1)
+    note = cosigned_by_all(made, with_another_end(made))
+    report = audited(made, {**made.files, f"{made.place}/checkpoint": note.data})
+    assert "the log was forked" in sentences(report)
+    assert kinds(report.evidence) == {Kind.FORKED_LOG}
 
 
 def test_fork_between_a_proof_and_the_checkpoint_is_found_and_proved() -> None:
     made = history(rounds=1)
-    files = dict(made.files)
-    other = made.branch()
-    other.log = made.log.branch(2)
-    other.log.append(manifest_entry("cd" * 32))
-    signed = other.log.checkpoint()
-    note = signed.cosigned(
-        *(signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in made.parties.witnesses)
-    )
-    files[f"{made.log_place}/checkpoint"] = note.data
-    report = audited(made, files)
+    other = made.log.branch(made.log.tree.size - 2)
+    other.append(experiment_entry("cd" * 32))
+    other.append(entry_of(made.manifests[-1]))
+    proof = other.proof(other.tree.size - 1, cosigned_by_all(made, other))
+    report = audited(made, {**made.files, f"{made.place}/proof/2": proof})
+    assert told(report) == [("logged", 2)]
     assert "the log was forked" in sentences(report)
-    assert Kind.FORKED_LOG in kinds(report.evidence)
-    assert read_checkpoint(note.data, log=made.log.note_key).checkpoint.size == 3
+    assert kinds(report.evidence) == {Kind.FORKED_LOG}
 
 
 def test_two_manifests_for_one_round_are_found_and_proved() -> None:
@@ -349,25 +363,17 @@ def test_manifest_after_the_ending_is_found_and_proved() -> None:
 
 def test_first_checkpoint_of_another_tree_is_found() -> None:
     made = history(rounds=1)
-    other = made.log.branch(1)
-    other.append(manifest_entry("cd" * 32))
-    signed = other.checkpoint()
-    lines = [signed.checkpoint.cosign(one.key, name=one.name, time_s=START // 1000) for one in made.parties.witnesses]
-    files = {**made.files, f"{made.place}/first": other.proof(0, signed.cosigned(*lines))}
+    index = made.log.index_of(experiment_entry(made.document.digest))
+    other = made.log.branch(index + 1)
+    # As large as the log is now, of which another root was signed.
+    while other.tree.size < made.log.tree.size:
+        other.append(experiment_entry(f"{other.tree.size:064x}"))
+    files = {**made.files, f"{made.place}/first": other.proof(index, cosigned_by_all(made, other))}
     report = audited(made, files)
-    assert {check for check, _ in told(report)} == {"first"}
+    assert told(report) == [("first", None)]
     assert "another tree" in sentences(report)
     # Both are signed by the log: a fork.
     assert kinds(report.evidence) == {Kind.FORKED_LOG}
-
-
-def test_proof_of_another_time_is_told_and_no_fault() -> None:
-    made = history(rounds=2)
-    signed = read_checkpoint(made.files[f"{made.log_place}/checkpoint"], log=made.log.note_key)
-    files = {**made.files, f"{made.place}/proof/1": made.log.proof(1, signed)}
-    report = audited(made, files)
-    assert report.ok
-    assert any("proof of entry 1 is not of the time" in warning for warning in report.warnings)
 
 
 def test_witnesses_who_saw_the_end_of_a_round_before_it_closed_are_told() -> None:
@@ -375,7 +381,8 @@ def test_witnesses_who_saw_the_end_of_a_round_before_it_closed_are_told() -> Non
     signed = made.log.checkpoint()
     early = made.manifests[0].opens_at // 1000
     lines = [signed.checkpoint.cosign(one.key, name=one.name, time_s=early) for one in made.parties.witnesses]
-    files = {**made.files, f"{made.place}/proof/2": made.log.proof(2, signed.cosigned(*lines))}
+    index = made.log.index_of(entry_of(made.manifests[1]))
+    files = {**made.files, f"{made.place}/proof/2": made.log.proof(index, signed.cosigned(*lines))}
     report = audited(made, files, snapshot=True)
     assert report.ok
     assert any("before its window had closed" in warning for warning in report.warnings)
@@ -423,32 +430,53 @@ def test_development_beacon_in_an_experiment_that_is_no_test_is_found() -> None:
     assert "no test" in sentences(audited(real))
 
 
-# ── the directory ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the log as a whole ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_experiment_that_is_shown_and_not_in_the_directory_is_found() -> None:
+def test_experiment_that_is_shown_and_not_in_the_log_is_found() -> None:
     made = history()
-    other = rewritten(made, now=made.now, title="Another")
-    place = "/secvm/v1/directory"
-    files = {**made.files, **{path: data for path, data in other.files.items() if path.startswith(place)}}
+    other = experiment_entry("ab" * 32)
+    log = WitnessedLog(made.log.origin, made.parties.log, [other.to_bytes()])
+    files = {path: data for path, data in made.files.items() if not path.startswith(made.log_place)}
+    signed = cosigned_by_all(made, log)
+    files |= {f"{made.log_place}/{path}": data for path, data in log.files(signed).items()}
+    files[f"{made.place}/checkpoint"] = signed.data
     report = audited(made, files)
-    assert ("directory", None) in told(report)
-    assert "does not stand in the directory" in sentences(report)
-    assert dict(report.never_run) == {other.document.digest: "logged, and not listed"}
+    assert ("log", None) in told(report)
+    assert "the experiment is shown, and not in the log" in sentences(report)
+    assert dict(report.never_run) == {other.experiment: "logged, and not listed"}
 
 
-def test_directory_that_is_not_served_is_found() -> None:
+def test_log_that_is_not_served_is_found() -> None:
     made = history()
-    files = {path: data for path, data in made.files.items() if "/directory/" not in path}
-    assert told(audited(made, files)) == [("directory", None)]
+    files = {path: data for path, data in made.files.items() if not path.startswith(made.log_place)}
+    assert {check for check, _ in told(audited(made, files))} == {"log", "first"}
 
 
-def test_experiment_twice_in_the_directory_is_found() -> None:
-    made = history()
-    made.directory.append(experiment_entry(made.document.digest))
-    signed = made.directory.cosigned(list(made.parties.witnesses), time_s=lambda _: made.now // 1000)
-    files = {f"/secvm/v1/directory/{path}": data for path, data in made.directory.files(signed).items()}
-    assert told(audited(made, {**made.files, **files})) == [("directory", None)]
+@pytest.mark.parametrize("again", ["the experiment", "a round", "an earlier round"])
+def test_entry_that_cannot_stand_there_is_found_and_proved(again: str) -> None:
+    made = history(rounds=2)
+    digest = made.document.digest
+    made.log.append(
+        {
+            "the experiment": experiment_entry(digest),
+            "a round": manifest_entry(digest, 3, "ab" * 32),
+            "an earlier round": manifest_entry(digest, 1, "ab" * 32),
+        }[again]
+    )
+    made.cosign()
+    report = audited(made)
+    assert {check for check, _ in told(report)} <= {"log", "logged"}
+    assert "cannot both stand there" in sentences(report)
+    assert kinds(report.evidence) == {Kind.TWO_ENTRIES}
+
+
+def test_line_that_is_no_entry_is_found() -> None:
+    made = history(rounds=1)
+    made.log = WitnessedLog(made.log.origin, made.parties.log, [*made.log.entries, b"secvm-v3-audit\n"])
+    made.cosign()
+    assert told(audited(made)) == [("log", None)]
+    assert "no device believes this log" in sentences(audited(made))
 
 
 def test_experiment_that_is_not_listed_is_audited_by_its_digest_and_that_is_told() -> None:
@@ -460,7 +488,7 @@ def test_experiment_that_is_not_listed_is_audited_by_its_digest_and_that_is_told
     assert any("not in the coordinator's list" in warning for warning in report.warnings)
 
 
-def test_experiment_under_an_earlier_key_of_the_log_is_not_looked_for_in_the_new_directory() -> None:
+def test_experiment_under_another_key_of_the_log_is_found() -> None:
     old = history(rounds=1, beacons=0)
     renewed = replace(old.parties, log=draw_key(random.Random(77)))
     terms = replace(old.terms, key=renewed.log.public)
@@ -469,8 +497,8 @@ def test_experiment_under_an_earlier_key_of_the_log_is_not_looked_for_in_the_new
     new = PublicHistory(old.dice, document, replace(renewed, witnesses=fresh), now=old.now)
     files = {**old.files, **new.files, "/v1/experiments": listing(old, new)}
     report = audited(new, files)
-    assert told(report) == []
-    assert any("has changed its log's name or key" in sentence for sentence in report.not_checked)
+    assert told(report) == [("log", None)]
+    assert "names another log than the coordinator's newest experiment" in sentences(report)
 
 
 # ── what is told to people ───────────────────────────────────────────────────────────────────────────────────────────
@@ -535,7 +563,7 @@ def test_repro_experiment_with_states_too_large_is_not_begun() -> None:
     # Averaged over 64 rounds, a state has 32 times as many numbers as the tally by which the size was judged.
     rule = Pegasos(averaging=64)
     made = history(experiment=Experiment(n_bins=20, labels=("a", "b"), rule=rule, budget=8))
-    size = tally_bytes(made.document)
+    size = made.document.tally_bytes
     with pytest.raises(BadInputError, match="more than may be read here"):
         audited(made, most_tally_bytes=size)
 

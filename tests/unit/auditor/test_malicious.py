@@ -17,6 +17,8 @@ PROVABLE = {
     "wrong-class-weight",
     "first-state-not-zero",
     "weights-not-of-the-state",
+    "several-gateway-keys",
+    "relay-count-withheld",
 }
 
 

@@ -7,10 +7,11 @@ import pytest
 
 from secvm.auditor.explain import STILL_TO_CHECK, explain
 from secvm.auditor.findings import ROUND_CHECKS
-from secvm.cli.audit_text import explanation_text, plain, report_text
+from secvm.cli.audit_text import explanation_text, report_text, short
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.documents import digest_of
-from secvm.protocol.log import manifest_entry
+from secvm.protocol.inconsistency import Inconsistency
+from secvm.protocol.log_entries import manifest_entry
 from secvm.testing.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history
 
@@ -79,19 +80,19 @@ def test_many_rounds_are_shown_in_spans() -> None:
     assert "60 to 61  other" in text
 
 
-def test_what_a_server_wrote_changes_no_terminal() -> None:
-    assert plain("a\x1b[2Jb\nc") == "a?[2Jb?c"
-    assert len(plain("x" * 10_000)) < 300
+def test_what_a_server_wrote_stays_on_its_line_and_short() -> None:
+    assert short("a\nb\rc\u2028d") == "a b c d"
+    assert len(short("x" * 10_000)) < 300
 
 
 def test_evidence_is_explained_with_key_and_what_is_left_to_check() -> None:
     made = at_fault()
     (data, *_) = audited(made).evidence
     explanation = explain(data)
-    assert explanation.finding.experiment == made.document.digest
+    assert explanation.experiment == made.document.digest
     assert explanation.signed_by == (f"coordinator {made.parties.coordinator.public.key_id.hex()}",)
     text = explanation_text(explanation)
-    assert explanation.finding.sentence in text
+    assert explanation.sentence in text
     assert all(sentence in text for sentence in STILL_TO_CHECK)
     content = explanation.to_content()
     assert list(content) == [
@@ -110,12 +111,12 @@ def test_evidence_is_explained_with_key_and_what_is_left_to_check() -> None:
 
 def test_evidence_about_the_log_names_the_logs_key() -> None:
     made = history(rounds=1)
-    other = made.log.branch(2)
-    other.append(manifest_entry("cd" * 32))
+    other = made.log.branch(made.log.tree.size - 1)
+    other.append(manifest_entry(made.document.digest, 2, "cd" * 32))
     signed = other.checkpoint()
-    files = {**made.files, f"{made.log_place}/checkpoint": signed.data}
+    files = {**made.files, f"{made.place}/checkpoint": signed.data}
     (data, *_) = audited(made, files).evidence
-    assert explain(data).signed_by[-1].startswith(f"log log.example/secvm/v1/{made.document.digest}+")
+    assert explain(data).signed_by[-1].startswith("log log.example/secvm/v2+")
 
 
 @pytest.mark.parametrize("cut", [0, 10, -1])
@@ -123,3 +124,12 @@ def test_file_that_is_no_evidence_shows_nothing(cut: int) -> None:
     (data, *_) = audited(at_fault()).evidence
     with pytest.raises(RemoteProtocolError):
         explain(data[:cut])
+
+
+def test_repro_a_sentence_written_anew_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = history(rounds=1)
+    made.conclude(made.draw_tally())
+    made.announce(quota=1)
+    monkeypatch.setattr(Inconsistency.QUOTA, "_value_", "in other words")
+    (fault,) = audited(made).faults
+    assert (fault.check, fault.sentence, fault.round_number) == ("quota", "in other words", 3)

@@ -8,7 +8,9 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.protocol.documents import digest_of
+from secvm.protocol.evidence import EVIDENCE_BEGINS, MAX_EVIDENCE_BYTES
 from secvm.testing.public_history import PublicHistory
+from secvm.testing.sealed_round import SealedRound
 from tests.unit.auditor.histories import history, lay_out
 
 
@@ -72,6 +74,36 @@ def test_file_that_shows_nothing_ends_with_one(tmp_path: Path, capsys: pytest.Ca
     assert "shows nothing" in capsys.readouterr().out
     assert run(["audit", "--evidence", str(nothing), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["evidence"] == "shows nothing"
+
+
+def test_repro_a_devices_evidence_of_a_missing_canary_is_examined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`participant evidence --export` says that anybody can check the file so."""
+    left_out = frozenset({SealedRound().submissions[0].canary.inner_digest})
+    evidence = SealedRound(mix_leaves_out=left_out).evidence(narrowed=True)
+    assert evidence is not None
+    file = tmp_path / "canary.json"
+    file.write_bytes(evidence.to_bytes())
+    assert run(["audit", "--evidence", str(file)]) == 0
+    assert "(the mixing relay) left it out" in capsys.readouterr().out
+    assert run(["audit", "--evidence", str(file), "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["parts"]) == ("missing-canary", {"statements": 3})
+
+
+def test_repro_a_large_file_of_something_else_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    large, evidence = tmp_path / "large", tmp_path / "evidence"
+    # Nothing but a name and a length: no disk, and no memory either if nobody reads it.
+    with large.open("wb") as file:
+        file.truncate(2**42)
+    with evidence.open("wb") as file:
+        file.write(EVIDENCE_BEGINS)
+        file.truncate(2**42)
+    assert run(["audit", "--evidence", str(large)]) == 1
+    assert "shows nothing" in capsys.readouterr().out
+    assert run(["audit", "--evidence", str(evidence)]) == 2
+    assert f"more than {MAX_EVIDENCE_BYTES} bytes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def _checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks/adding.py").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "benchmarks/_helper.py").write_text("", encoding="utf-8")
-    monkeypatch.setattr(benchmarks, "checkout", lambda: tmp_path)
+    monkeypatch.setattr(benchmarks, "find_or_refuse", lambda: tmp_path)
     # What `bench` adds to these is gone after the test.
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in ("benchmarks", "benchmarks.adding"):

@@ -55,7 +55,8 @@ def test_a_run_in_which_nothing_is_wrong_ends_with_0_and_leaves_nothing(monkeypa
     runs = FakeRuns(STORMY)
     code, told, _ = run(monkeypatch, runs, "--kills", "5", "--seed", "3")
     assert code == 0
-    assert told["kills"] == {"node": 3, "driver": 0, "database": 2, "relay": 0, "witness": 0, "host": 0}
+    assert {whom: count for whom, count in told["kills"].items() if count} == {"node": 3, "database": 2}
+    assert list(told["kills"]) == ["node", "driver", "database", "relay", "entry", "mix", "witness", "host"]
     assert (told["stops"], told["cuts"], told["disk_full"]) == (1, 1, 0)
     assert told["network"] == "tried"
     assert told["disk"] == "not tried: a small file system needs root on Linux"
@@ -76,8 +77,9 @@ def test_a_run_in_which_nothing_is_wrong_ends_with_0_and_leaves_nothing(monkeypa
         replace(STORMY, audit=["a step is wrong"]),
         replace(STORMY, forks=1),
         replace(STORMY, offline=b"other"),
+        replace(STORMY, accused=["a canary is missing"]),
     ],
-    ids=["other bytes", "a fault from outside", "a fork", "other than offline"],
+    ids=["other bytes", "a fault from outside", "a fork", "other than offline", "somebody honest is accused"],
 )
 def test_a_difference_ends_with_1_says_how_to_see_it_again_and_keeps_the_files(
     monkeypatch: pytest.MonkeyPatch, wrong: Played
@@ -85,7 +87,7 @@ def test_a_difference_ends_with_1_says_how_to_see_it_again_and_keeps_the_files(
     runs = FakeRuns(wrong)
     code, _, said = run(monkeypatch, runs, "--kills", "7", "--faults", "kill, stop", "--minutes", "60")
     assert code == 1
-    assert "./secvm dev chaos --seed 0 --kills 7 --faults kill,stop" in said
+    assert "./secvm dev chaos --experiment plain --seed 0 --kills 7 --faults kill,stop" in said
     assert runs.folders[0].parent.is_dir()
     assert str(runs.folders[0].parent) in said
     for folder in {*runs.folders}:
@@ -107,6 +109,16 @@ def test_several_runs_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in kept.iterdir():
         folder.rmdir()
     kept.rmdir()
+
+
+def test_under_cover_bytes_are_those_of_the_rounds_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = replace(STORMY, state=b"noise", offline=b"noise", unopened=[2])
+    runs = FakeRuns(noise)
+    code, told, _ = run(monkeypatch, runs, "--experiment", "covered")
+    assert code == 0
+    assert (told["experiment"], told["identical"], told["unopened"]) == ("covered", True, 1)
+    assert len(runs.folders) == 1, "each run has noise of its own: another one says nothing"
+    assert run(monkeypatch, FakeRuns(replace(noise, offline=b"other")), "--experiment", "covered")[0] == 1
 
 
 def test_faults_that_there_are_not_are_refused() -> None:
@@ -139,5 +151,10 @@ def test_a_plan_has_every_fault_that_can_be_tried() -> None:
     wanted = ChaosPlan(kills=200).wanted(network=True, disks=True)
     assert (wanted.kills, wanted.stops, wanted.cuts, wanted.slows) == (200, 5, 5, 5)
     assert wanted.disks >= 2
+    assert (wanted.losses, wanted.delays, wanted.restarts) == (5, 5, 0)
+    # Two unopened rounds of any ten would end participation.
+    for rounds, restarts in ((1, 0), (2, 1), (100, 1)):
+        plan = ChaosPlan(rounds=rounds, experiment="covered")
+        assert plan.wanted(network=True, disks=True).restarts == restarts
     nothing = ChaosPlan(kills=200, faults=("network", "disk")).wanted(network=False, disks=False)
     assert nothing == replace(nothing, kills=0, others=0, stops=0, cuts=0, slows=0, disks=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import typer
 
-from secvm.cli.output import Format, as_typed, emit, progress
+from secvm.cli.output import Format, as_typed, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 
@@ -31,6 +31,25 @@ def test_emit_writes_lines_for_people(capsys: pytest.CaptureFixture[str]) -> Non
 def test_emit_prefers_the_commands_own_text(capsys: pytest.CaptureFixture[str]) -> None:
     emit({"rounds": 3}, Format.TXT, text="three rounds")
     assert capsys.readouterr().out == "three rounds\n"
+
+
+def test_repro_text_of_others_changes_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "tea\x1b]0;pwned\x07\x1b[2J\x9b8m\u202e\r"
+    emit({}, Format.TXT, text=f"1  {evil}\n2  milk")
+    emit({"title": evil}, Format.TXT)
+    note(f"what is asked: {evil}\nnext line")
+    out, err = capsys.readouterr()
+    shown = "tea?]0;pwned??[2J?8m??"
+    assert out == f"1  {shown}\n2  milk\ntitle  {shown}\n"
+    assert err == f"what is asked: {shown}\nnext line\n"
+
+
+def test_repro_json_for_a_terminal_is_escaped_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    content = {"title": "tea\x1b[2J\x9b8m\u202e\U000e0041", "λ": "é"}
+    emit(content, Format.JSON)
+    out = capsys.readouterr().out
+    assert json.loads(out) == content
+    assert out == '{"title":"tea\\u001b[2J\\u009b8m\\u202e\\udb40\\udc41","λ":"é"}\n'
 
 
 def test_progress_stays_off_stdout(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,25 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from secvm.cli.main import run
+from secvm.cli.participant import _agrees
+from secvm.crypto.signing import sign
+from secvm.participant.inspection import what_leaves
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.transport import Transport
 from secvm.participant.vault import Vault
+from secvm.protocol.documents import digest_of, encode_document
+from secvm.protocol.experiment_document import FeaturesWanted
+from secvm.protocol.version import EXPERIMENT_TYPE
 from secvm.runtime.passphrases import Passphrase
-from tests.unit.participant.world import BUDGET, FEATURES, SECRET, World
+from tests.unit.participant.world import BUDGET, FEATURES, RELAY_URLS, SECRET, World
+from tests.unit.protocol.helpers import COORDINATOR, document
 
 
 @pytest.fixture
@@ -21,7 +29,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(tmp_path)
     world.fill()
     (tmp_path / "device.toml").write_text(
-        f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["https://relay.example/r"]\n'
+        f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = {json.dumps(RELAY_URLS)}\n'
         "[trust]\nwithout_log = true\n"
         '[consent]\npolicy = "unsafe-accept-anything"\n'
     )
@@ -110,6 +118,37 @@ def test_join_shows_what_it_means_and_takes_no_for_an_answer(
     assert status(world) is Status.JOINED
 
 
+def test_repro_experiment_whose_text_repaints_the_consent_screen_is_refused_before_it_is_shown(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(world.of.data) | {"question": "Tea?\x1b[2J\x1b[H Nobody can learn your answer."}
+    data = encode_document(content)
+    digest = digest_of(data)
+    world.net.files[f"/v1/experiment/{digest}"] = sign(data, purpose=EXPERIMENT_TYPE, keys=[COORDINATOR])
+    assert command(world, "join", digest) == 2
+    shown = "".join(capsys.readouterr())
+    assert "question of the experiment has U+001B as character 5" in shown
+    assert "Nobody can learn" not in shown
+
+
+def test_repro_consent_screen_changes_no_terminal_whatever_it_is_given(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    evil = "\x1b[2J\x1b[H\x9b8m\u202e"
+    of = document(
+        title=f"title{evil}",
+        question=f"question{evil}",
+        experiment=replace(document().experiment, labels=(f"a{evil}", "b")),
+        features=FeaturesWanted(source="words", description=f"description{evil}"),
+    )
+    assert not _agrees(of, what_leaves(of))
+    shown = capsys.readouterr().err
+    for text in ("title", "question", "(a", "description"):
+        assert f"{text}?[2J?[H?8m?" in shown
+    assert not {"\x1b", "\x9b", "\u202e"} & set(shown)
+
+
 def test_join_refuses_what_is_not_the_experiment_that_was_named(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,7 +224,7 @@ def test_join_refuses_what_tells_too_much_and_says_how_to_accept_it(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = world.folder.with_name("device.toml")
-    config.write_text(config.read_text().replace('policy = "unsafe-accept-anything"', "least_floor = 1"))
+    config.write_text(config.read_text().replace('policy = "unsafe-accept-anything"', "most_rounds = 1000"))
     assert command(world, "join", world.of.digest, "--yes") == 2
     complaint = capsys.readouterr().err
     assert "no formal guarantee" in complaint
@@ -207,4 +246,5 @@ def test_person_is_shown_the_statement_before_being_asked(
     shown = capsys.readouterr().err
     assert "There is no formal guarantee" in shown
     assert "nobody has to work together" in shown
+    assert "chooses the weights, by making tallies up, can tell your label with an AUC of 1.00" in shown
     assert status(world) is Status.DECLINED

@@ -83,5 +83,5 @@ def test_device_that_holds_nothing_says_so(tmp_path: Path, capsys: pytest.Captur
 def test_inspect_tells_of_log_witnesses_and_evidence(world: LoggedWorld, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["participant", "inspect", "--folder", str(world.folder)]) == 0
     told = capsys.readouterr().out
-    for said in ("log.example/secvm/v1/", "w0.example, w1.example, w2.example", "all 2 entries", "holds evidence"):
+    for said in ("log.example/secvm/v2", "w0.example, w1.example, w2.example", "lines of the log", "holds evidence"):
         assert said in told

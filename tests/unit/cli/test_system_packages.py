@@ -42,6 +42,17 @@ def provide(machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch, *, us
     system_packages.provide(root, which=machine.which, run=machine.run)
 
 
+def test_what_the_deep_tier_needs_is_installed_for_it_alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    (root / "tests/deep").mkdir()
+    (root / "tests/deep/system_packages.txt").write_text("nginx: nginx\n", encoding="utf-8")
+    machine = Machine({"chromium", "tor", "apt-get"}, {"nginx": "nginx"})
+    system_packages.provide(root, which=machine.which, run=machine.run)
+    assert machine.asked == []
+    system_packages.provide(root, deep=True, which=machine.which, run=machine.run)
+    assert machine.asked == ["nginx"]
+
+
 def test_nothing_is_done_or_said_where_all_is_there(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,5 +100,7 @@ def test_who_may_not_install_is_told_what_is_missing(
 
 def test_the_list_of_this_repository_can_be_read(repository: Path) -> None:
     packages = system_packages.wanted(repository / "tests/system_packages.txt")
-    assert {"chromium", "firefox-esr", "postgresql"} <= set(packages)
-    assert all(packages.values())
+    assert {"chromium", "postgresql"} <= set(packages)
+    deep = system_packages.wanted(repository / "tests/deep/system_packages.txt")
+    assert {"firefox-esr", "nginx"} <= set(deep)
+    assert all((packages | deep).values())

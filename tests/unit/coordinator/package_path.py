@@ -11,7 +11,6 @@ from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import Ingest, Limits
 from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.present import OpenRound, Present, gateway_key
-from secvm.coordinator.redeeming import Redeemer
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.crypto import capsules as packing
@@ -126,7 +125,6 @@ async def running(
     opener: bool = False,
     anybody: bool = True,
     tests: bool = True,
-    redeemer: Redeemer | None = None,
     refresh: Callable[[], Awaitable[None]] | None = None,
     metrics: Metrics | None = None,
 ) -> AsyncIterator[Running]:
@@ -142,8 +140,8 @@ async def running(
         return (b"the keys of now", "application/ohttp-keys") if path == "/v1/keys" else None
 
     metrics = metrics or Metrics("coordinator")
-    ingest = Ingest(store, clock, metrics=metrics, limits=limits, redeemer=redeemer, steady=SteadyClock())
-    gateway = Gateway(dice=DICE, public=public, date=lambda: DATE, redeemer=redeemer)
+    ingest = Ingest(store, clock, metrics=metrics, limits=limits, steady=SteadyClock())
+    gateway = Gateway(dice=DICE, public=public, date=lambda: DATE)
     routes = PackageRoutes(
         gateway,
         ingest,

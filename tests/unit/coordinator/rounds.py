@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from secvm.coordinator.books import first_blobs
+from secvm.coordinator.clock_check import ClockCheck
 from secvm.coordinator.driver import Driver
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.present import OpenRound, Present
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.questions import EarlyStopping, OwnSettings
-from secvm.coordinator.receipt_shelf import MemoryShelf, Shelf
-from secvm.coordinator.receipts import Receipts
+from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.records import make_block
 from secvm.coordinator.showing import Veil
+from secvm.coordinator.specification import EarlyStopping
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
@@ -115,14 +115,12 @@ class Coordinator:
         *,
         sent: set[tuple[str, int]] | None = None,
         grid: Grid = GRID,
-        shelf: Shelf | None = None,
         veil: Callable[[Publisher], Veil] | None = None,
+        check: ClockCheck | None = None,
     ) -> None:
         self.store, self.clock = store, clock
         self.ingest = Ingested(store)
-        self.shelf = MemoryShelf() if shelf is None else shelf
-        receipts = Receipts(self.shelf, store=store, grid=grid)
-        self.publisher = Publisher(store, folder, further=receipts.find)
+        self.publisher = Publisher(store, folder)
         self.driver = Driver(
             store=store,
             ingest=self.ingest,
@@ -131,8 +129,8 @@ class Coordinator:
             key=COORDINATOR,
             grid=grid,
             dice=dice,
-            receipts=receipts,
             veil=None if veil is None else veil(self.publisher),
+            check=check,
         )
         #: Rounds that people have answered; they do not forget it when a coordinator dies.
         self.sent: set[tuple[str, int]] = set() if sent is None else sent

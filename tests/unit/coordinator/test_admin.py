@@ -12,9 +12,11 @@ import pytest
 from secvm.coordinator.admin import Admin
 from secvm.coordinator.chosen_beacons import NewestPulse
 from secvm.coordinator.epochs import Grid
+from secvm.coordinator.settings import LimitsPart
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.experiment_document import HashedBins, read_published
+from secvm.relay import settings as relay_settings
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
@@ -218,6 +220,18 @@ def test_a_delay_of_beacons_asks_nist_off_the_event_loop_and_only_for_the_operat
     assert isinstance(document.binning, HashedBins)
     assert document.binning.beacons[1].round_number == 1015
     assert document.log == log_terms()
+
+
+def test_repro_an_experiment_whose_tallies_no_relay_passes_on_is_refused() -> None:
+    office = Office()
+    answer = office.ask("POST", content=put("binning.bins", 1_000_000))
+    assert answer.status == 422
+    sentence = told(answer)["detail"]
+    assert all(part in sentence for part in ("16000064 bytes", "8388608", "limits.answer_bytes"))
+    assert office.store.experiments() == []
+    assert office.ask("POST", content=put("binning.bins", 500_000)).status == 201
+    # What is not set is the same on both sides.
+    assert LimitsPart().answer_bytes == relay_settings.Limits().answer_bytes
 
 
 def test_repro_a_model_larger_than_any_memory_is_refused_before_it_is_made() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from secvm.coordinator.admin import _MOVES
 from secvm.coordinator.admin_openapi import answer, description
-from secvm.coordinator.questions import Specification
+from secvm.coordinator.specification import Specification
 from tests.conftest import ROOT
 from tests.unit.coordinator.test_admin import Office, told
 

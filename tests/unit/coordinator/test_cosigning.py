@@ -10,7 +10,8 @@ import pytest
 
 from secvm.coordinator.books import Books
 from secvm.coordinator.cosigning import MAX_ANSWER_BYTES, Cosigner, WitnessAddress
-from secvm.coordinator.logbook import Logbook, OneLog
+from secvm.coordinator.logbook import Logbook
+from secvm.coordinator.logged_experiments import logged_books
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, SignatureKind, cosign_note
@@ -42,13 +43,7 @@ class Scene:
         add(self.store, self.of)
         self.books = Books(self.store)
         self.logbook = Logbook(self.store, LOG, TERMS)
-        self.logbook.follow(self.books, self.books.read())
-
-    @property
-    def log(self) -> OneLog:
-        found = self.logbook.log(self.of.digest)
-        assert found is not None
-        return found
+        self.logbook.follow(logged_books(self.books, self.books.read()))
 
     def wake(self) -> None:
         self.woken += 1
@@ -93,13 +88,27 @@ def checkpoint_of(body: bytes) -> Checkpoint:
 def test_three_witnesses_cosign_and_the_driver_is_woken() -> None:
     scene = Scene()
     scene.play(once)
-    assert scene.log.cosigned == scene.log.size == 1
-    assert set(scene.log.lines) == set(KEYS)
+    assert scene.logbook.cosigned() == scene.logbook.log.size == 1
+    assert set(scene.logbook.lines) == set(KEYS)
     assert scene.woken > 0
-    assert scene.count('cosignatures_total{witness="w0.example"}') == 2
-    assert scene.count("log_entries_cosigned") == 2
-    assert scene.count("logs_waiting") == 0
-    assert [held.size for held in scene.store.notes()] == [1, 1]
+    assert scene.count('cosignatures_total{witness="w0.example"}') == 1
+    assert scene.count("log_entries_cosigned") == 1
+    assert scene.count("log_waiting") == 0
+    # The experiment's first checkpoint, and the newest.
+    assert [(held.name.split(" ")[0], held.size) for held in scene.store.notes()] == [("first", 1), ("newest", 1)]
+
+
+def test_many_experiments_are_cosigned_together() -> None:
+    scene = Scene()
+    for number in range(20):
+        add(scene.store, logged(title=f"number {number}"))
+    scene.logbook.follow(logged_books(scene.books, scene.books.read()))
+    scene.play(once)
+    # The log had one entry when it was asked about, and twenty-one when a quorum had that.
+    scene.play(once)
+    assert scene.logbook.cosigned() == 21
+    assert [witness.asked for witness in scene.witnesses] == [2, 2, 2]
+    assert all(scene.logbook.first(one.digest) is not None for one in scene.store.experiments())
 
 
 def garbage(body: bytes) -> Answer:
@@ -167,9 +176,9 @@ def test_answer_that_is_no_cosignature_does_not_count_and_the_others_are_enough(
     # With old = 0 and size 1, "the same size again" is no sign of another log.
     scene.witnesses[0].instead = instead
     scene.play(once)
-    assert KEYS[0] not in scene.log.lines
-    assert scene.log.cosigned == 1
-    assert not scene.log.halted
+    assert KEYS[0] not in scene.logbook.lines
+    assert scene.logbook.cosigned() == 1
+    assert not scene.logbook.halted
     assert scene.count('witness_failures_total{witness="w0.example"}') >= 1
     assert scene.count('cosignatures_total{witness="w0.example"}') == 0
     assert "not-cosigned" in scene.events()
@@ -186,7 +195,7 @@ def test_a_redirect_is_not_followed_even_to_a_good_witness() -> None:
 
     scene.play(redirecting)
     assert scene.witnesses[0].asked == 0
-    assert KEYS[0] not in scene.log.lines
+    assert KEYS[0] not in scene.logbook.lines
 
 
 @pytest.mark.parametrize("instead", [garbage, wrong_signature, of_another_witness])
@@ -194,7 +203,7 @@ def test_one_good_witness_of_three_is_no_quorum(instead: Callable[[bytes], Answe
     scene = Scene()
     scene.witnesses[0].instead = scene.witnesses[2].instead = instead
     scene.play(once)
-    assert scene.log.cosigned == 0
+    assert scene.logbook.cosigned() == 0
     assert scene.store.notes() == []
     assert scene.woken == 0
 
@@ -210,9 +219,10 @@ def test_further_lines_of_strangers_in_an_answer_do_not_reach_the_note() -> None
 
     scene.witnesses[0].instead = with_more
     scene.play(once)
-    assert scene.log.note is not None
-    names = {line.name for line in scene.log.note.note.signatures}
-    assert names == {scene.log.key.name, *(key.name for key in KEYS)}
+    note = scene.logbook.note()
+    assert note is not None
+    names = {line.name for line in note.note.signatures}
+    assert names == {scene.logbook.key.name, *(key.name for key in KEYS)}
     assert all(key.kind is SignatureKind.COSIGNATURE for key in KEYS)
 
 
@@ -223,12 +233,10 @@ def test_a_witness_that_has_seen_less_than_believed_is_asked_again_with_a_proof_
     scene.witnesses[0].newest.clear()
     for title in ("second", "third"):
         add(scene.store, logged(title=title))
-    scene.logbook.follow(scene.books, scene.books.read())
+    scene.logbook.follow(logged_books(scene.books, scene.books.read()))
     scene.play(once)
-    directory = scene.logbook.log("directory")
-    assert directory is not None
-    assert directory.cosigned == 3
-    assert {witness.newest[directory.key.name].size for witness in scene.witnesses} == {3}
+    assert scene.logbook.cosigned() == 3
+    assert {witness.newest[scene.logbook.key.name].size for witness in scene.witnesses} == {3}
 
 
 def test_a_witness_that_cosigned_before_we_died_is_asked_again_and_agrees() -> None:
@@ -241,33 +249,32 @@ def test_a_witness_that_cosigned_before_we_died_is_asked_again_and_agrees() -> N
     scene.witnesses[1].instead = lost
     scene.witnesses[2].instead = refused
     scene.play(once)
-    assert scene.log.cosigned == 0
+    assert scene.logbook.cosigned() == 0
     scene.begin()
     scene.witnesses[1].instead = None
     scene.play(once)
-    assert scene.log.cosigned == 1
-    assert len(set(scene.witnesses[1].cosigned)) == 2
+    assert scene.logbook.cosigned() == 1
+    assert len(set(scene.witnesses[1].cosigned)) == 1
 
 
 @pytest.mark.parametrize("more", [0, 1, 1000])
 def test_a_witness_that_has_seen_another_log_halts_it_and_nothing_more_is_signed(more: int) -> None:
     scene = Scene()
-    origin = scene.log.key.name
+    origin = scene.logbook.key.name
     scene.witnesses[0].newest[origin] = Checkpoint(origin, 1 + more, bytes(32))
     scene.play(once)
-    assert scene.log.halted
+    assert scene.logbook.halted
     assert "log-halted-witness-has-seen-another" in scene.events()
-    assert scene.count("logs_halted") == 1
+    assert scene.count("log_halted") == 1
     assert scene.logbook.health()["halted"] == 1
     assert scene.store.experiments()[0].standing is Standing.PAUSED
     assert scene.woken > 0
     with pytest.raises(LocalProtocolError):
-        scene.logbook.checkpoint(scene.log)
+        scene.logbook.checkpoint()
     asked = [witness.asked for witness in scene.witnesses]
     scene.clock.advance(1000 * TERMS.freshness_s // 2)
     scene.play(once)
-    # The directory alone is renewed.
-    assert [witness.asked for witness in scene.witnesses] == [count + 1 for count in asked]
+    assert [witness.asked for witness in scene.witnesses] == asked
 
 
 def test_a_witness_that_hangs_is_given_up_and_holds_nobody_up() -> None:
@@ -285,8 +292,8 @@ def test_a_witness_that_hangs_is_given_up_and_holds_nobody_up() -> None:
         server.close()
 
     scene.play(hanging, timeout_s=0.05)
-    assert scene.log.cosigned == 1
-    assert KEYS[0] not in scene.log.lines
+    assert scene.logbook.cosigned() == 1
+    assert KEYS[0] not in scene.logbook.lines
 
 
 def test_retries_go_on_while_the_clock_stands_still() -> None:
@@ -300,7 +307,7 @@ def test_retries_go_on_while_the_clock_stands_still() -> None:
         await until(lambda: all(witness.asked >= 6 for witness in scene.witnesses))
         for witness in scene.witnesses:
             witness.instead = None
-        await until(lambda: scene.log.cosigned == 1 and len(scene.log.lines) == 3)
+        await until(lambda: scene.logbook.cosigned() == 1 and len(scene.logbook.lines) == 3)
         stop.set()
         await running
 
@@ -313,13 +320,12 @@ def test_the_task_asks_when_it_is_poked_and_renews_by_the_partys_clock() -> None
     async def living(cosigner: Cosigner) -> None:
         stop = asyncio.Event()
         running = asyncio.create_task(cosigner.run(stop))
-        await until(lambda: scene.clock.next_waking() is not None and len(scene.log.lines) == 3)
+        await until(lambda: scene.clock.next_waking() is not None and len(scene.logbook.lines) == 3)
         add(scene.store, logged(title="another"))
-        scene.logbook.follow(scene.books, scene.books.read())
-        await until(lambda: all(log.cosigned == log.size for log in scene.logbook.logs()))
-        await until(lambda: all(len(log.lines) == 3 for log in scene.logbook.logs()))
+        scene.logbook.follow(logged_books(scene.books, scene.books.read()))
+        await until(lambda: scene.logbook.cosigned() == 2 and len(scene.logbook.lines) == 3)
         scene.clock.advance(1000 * TERMS.freshness_s // 3)
-        await until(lambda: {made.at for made in scene.log.lines.values()} == {scene.clock.now()})
+        await until(lambda: {made.at for made in scene.logbook.lines.values()} == {scene.clock.now()})
         stop.set()
         await running
 
@@ -333,10 +339,10 @@ def test_what_is_cosigned_already_is_not_asked_for_again() -> None:
     scene.play(once)
     assert [witness.asked for witness in scene.witnesses] == asked
     scene.begin()
-    # After a start they are asked once, about two logs.
+    # After a start they are asked once.
     for _ in range(2):
         scene.play(once)
-        assert [witness.asked for witness in scene.witnesses] == [count + 2 for count in asked]
+        assert [witness.asked for witness in scene.witnesses] == [count + 1 for count in asked]
 
 
 def test_a_failure_of_the_store_ends_the_task() -> None:

@@ -14,6 +14,7 @@ from secvm.coordinator.questions import MOST_LABELS
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto.oblivious import decode_key_configurations
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
@@ -24,7 +25,7 @@ from secvm.protocol.documents import encode_document
 from secvm.protocol.experiment_document import HashedBins, Windows
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES
 from secvm.testing.clock import ManualClock
-from tests.unit.coordinator.rounds import GRACE_S, GRID, LENGTH_S, Coordinator, add, experiment, held_epochs
+from tests.unit.coordinator.rounds import GRACE_S, GRID, LENGTH_S, Coordinator, add, experiment
 from tests.unit.coordinator.test_questions import asked
 from tests.unit.protocol.helpers import START
 
@@ -51,10 +52,11 @@ def test_repro_a_clock_that_is_set_back_while_nothing_runs_leaves_a_key_for_fetc
         asyncio.run(coordinator.step())
         clock.advance(GRID.period_s * 1000)
     clock._now = START
-    for held in held_epochs(store):
-        store.scrub(held)
     asyncio.run(coordinator.step())
-    assert len(held_epochs(store)) == 1
+    found = coordinator.publisher.public("/v1/keys")
+    assert found is not None
+    (key,) = decode_key_configurations(found[0])
+    assert key.key_id == (GRID.slot_of(START) + 1) % 256
 
 
 def test_repro_an_experiment_that_begins_256_slots_from_now_does_not_take_the_key_id_of_now() -> None:

@@ -86,8 +86,8 @@ contents = st.one_of(
     any_packages().map(stranger),
     st.binary(max_size=100),
     st.just(fetch_request("/v1/tip")),
-    # With a token, where nobody has any.
-    any_packages().map(lambda package: package_request(package + bytes(64))),
+    # A package that is too long.
+    any_packages().map(lambda package: stranger(package + bytes(64))),
     # As long as ours, and something else around the package.
     st.tuples(any_packages(), st.integers(0, 45)).map(
         lambda both: (request := package_request(both[0]))[: both[1]] + b"\xff" + request[both[1] + 1 :]
@@ -104,7 +104,7 @@ def test_a_block_is_the_same_whichever_way_it_is_judged(
     for requests in (good, good + mixed):
         capsules = [SEALER.seal(request, os.urandom).capsule for request in requests]
         quick = open_block(keys, capsules)
-        slow = gateway._judge(capsules, PRESENT.keys_of(EPOCH).open_unanswered(capsules), gateway._without_tokens)
+        slow = gateway._judge(capsules, PRESENT.keys_of(EPOCH).open_unanswered(capsules))
         assert quick == slow
         if requests is good:
             assert len(quick.block) == 64 * len(good)

@@ -68,9 +68,9 @@ class FailingStore(MemoryStore):
         self._maybe()
         return super().append_sealed(epoch, packed)
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         self._maybe()
-        super().replace_sealed(epoch, numbers, block, spent)
+        super().replace_sealed(epoch, numbers, block)
         self.replaced()
 
 
@@ -325,13 +325,7 @@ def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path)
 # ── the present ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_present_says_which_epoch_takes_capsules() -> None:
-    assert PRESENT.epoch_for(START - 1) is None
-    assert PRESENT.epoch_for(START) == EPOCH
-    assert PRESENT.epoch_for(ACCEPT_UNTIL - 1) == EPOCH
-    assert PRESENT.epoch_for(ACCEPT_UNTIL) is None
-    longer = replace(OPEN_ROUND, epoch=EPOCH + 1, opens_at=START + 1)
-    assert Present((longer, OPEN_ROUND)).epoch_for(START + 1) == EPOCH + 1
+def test_the_present_of_nothing_knows_no_key() -> None:
     with pytest.raises(UnknownKeyError):
         Present().epoch_of(KEY.key_id)
     with pytest.raises(RefusedPackageError):

@@ -1,23 +1,17 @@
-"""The leakage meter: from public counts alone, after each round, with ε where there is a guarantee."""
+"""The leakage meter: from public counts alone, after each round."""
 
 import asyncio
 import json
-import random
 
-import numpy as np
 import pytest
 
 from secvm.coordinator.leakage import LeakageMeter
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.label_leakage import auc_of, law
-from secvm.privacy.statement import epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.stating import terms_of
 from secvm.testing.clock import ManualClock
-from secvm.testing.parties import Parties
 from tests.unit.coordinator.rounds import Coordinator, add, experiment
-from tests.unit.participant.covered import covered_document
 from tests.unit.protocol.helpers import START
 
 
@@ -42,20 +36,6 @@ def test_meter_adds_up_what_the_bias_tells_of_senders() -> None:
     # What is not public yet is not told.
     assert meter.content(told=1)["d_prime"] ** 2 == pytest.approx(squared[0])
     assert LeakageMeter(of).content(told=0)["auc"] == 0.5
-
-
-def test_meter_tells_epsilon_of_rounds_so_far_where_there_is_cover() -> None:
-    of = covered_document(log=Parties.drawn(random.Random(1)).log_terms())
-    mechanism = terms_of(of).mechanism
-    assert mechanism is not None
-    meter = LeakageMeter(of)
-    counts = of.experiment.empty_tally()
-    meter.watch(1, Tally(counts.plus, counts.minus, np.array([2000, 2000]), counts.cells))
-    told = meter.content(told=2)
-    # The second was abandoned, and counts.
-    assert told["epsilon"] == epsilon_after(mechanism, 2, 2000, 1e-6)
-    assert told["epsilon"] < told["epsilon_planned"] <= 1
-    assert meter.content(told=0)["epsilon"] == 0
 
 
 def test_public_status_has_the_meter(tmp_path: object) -> None:

@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.log_files import first_path, log_path, proof_path
-from secvm.coordinator.logbook import DIRECTORY, Logbook, OneLog
+from secvm.coordinator.books import Books
+from secvm.coordinator.log_files import checkpoint_path, first_path, log_path, proof_path
+from secvm.coordinator.logbook import Logbook
+from secvm.coordinator.logged_experiments import logged_books
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -17,14 +21,14 @@ from secvm.errors import StaleCheckpointError
 from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log import check_logged, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log_entries import Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
 from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.manifest import accept_all
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.tiles import Tile, TileReader, read_bundle
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import add, experiment
-from tests.unit.coordinator.witnesses import KEYS, TERMS, Logged, TinyWitness, away, logged
+from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, Logged, TinyWitness, away, logged
 from tests.unit.protocol.helpers import START
 
 
@@ -62,28 +66,29 @@ def test_every_entry_is_logged_and_proofs_and_tiles_verify_by_the_pure_functions
     end = accept_ending(public(coordinator, f"/v1/experiment/{of.digest}/ending"), document=of, last=last)
     entries = [
         experiment_entry(of.digest),
-        *map(manifest_entry, manifest_digests(coordinator, of, 3)),
-        ending_entry(end.digest),
+        *(manifest_entry(of.digest, t, found) for t, found in enumerate(manifest_digests(coordinator, of, 3), 1)),
+        ending_entry(of.digest, end.digest),
     ]
-    for index, entry in enumerate(entries):
-        proof = LogProof.from_bytes(public(coordinator, proof_path(of.digest, index)))
-        signed = proof.check(entry.to_bytes(), index=index, log=TERMS.log_key(of.digest))
-        assert signed.checkpoint.size == max(2, index + 1)
-    check_logged(
-        public(coordinator, proof_path(of.digest, 4)), entries[4], index=4, experiment=of.digest, terms=TERMS, now=now
-    )
-    newest = read_checkpoint(public(coordinator, log_path(of.digest, "checkpoint")), log=TERMS.log_key(of.digest))
+    for index, entry in enumerate(entries[:4]):
+        path = proof_path(of.digest, index) if index else first_path(of.digest)
+        proof = LogProof.from_bytes(public(coordinator, path))
+        signed = proof.check(entry.to_bytes(), log=TERMS.log_key)
+        assert (proof.index, signed.checkpoint.size) == (index, max(2, index + 1))
+    newest = read_checkpoint(public(coordinator, checkpoint_path(of.digest)), log=TERMS.log_key)
+    TERMS.check_quorum(newest, now=now)
+    whole = read_checkpoint(public(coordinator, log_path("checkpoint")), log=TERMS.log_key)
+    assert whole.checkpoint == newest.checkpoint
     assert newest.checkpoint.size == 5
-    reader = TileReader(5, lambda tile: public(coordinator, log_path(of.digest, tile.path)))
+    reader = TileReader(5, lambda tile: public(coordinator, log_path(tile.path)))
     assert root(reader.node, 5) == newest.checkpoint.root
     assert inclusion_proof(reader.node, 2, 5) == Tree(leaf_hash(e.to_bytes()) for e in entries).inclusion_proof(2)
-    bundle = public(coordinator, log_path(of.digest, Tile(None, 0, 5).path))
+    bundle = public(coordinator, log_path(Tile(None, 0, 5).path))
     assert read_bundle(bundle, width=5) == [entry.to_bytes() for entry in entries]
-    assert coordinator.publisher.public(log_path(of.digest, Tile(None, 0, 6).path)) is None
+    assert coordinator.publisher.public(log_path(Tile(None, 0, 6).path)) is None
     # What is answered lies in the folder too.
-    assert (tmp_path / f"secvm/v1/{of.digest}/tile/entries/000.p/5").read_bytes() == bundle
-    assert (tmp_path / f"secvm/v1/{of.digest}/checkpoint").read_bytes() == newest.data
-    media = coordinator.publisher.public(log_path(of.digest, "checkpoint"))
+    assert (tmp_path / "secvm/v2/tile/entries/000.p/5").read_bytes() == bundle
+    assert (tmp_path / f"v1/experiment/{of.digest}/checkpoint").read_bytes() == newest.data
+    media = coordinator.publisher.public(checkpoint_path(of.digest))
     assert media is not None
     assert media[1] == "text/plain; charset=utf-8"
 
@@ -137,10 +142,10 @@ def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any_other
         RoundState.PUBLISHED,
     ]
     assert len(manifest_digests(coordinator, of, 3)) == 3
-    # Entries 2 and 3 came under one checkpoint.
+    # Witnesses were asked about entry 2 when entry 3 came, and cosigned it first.
     for index in (2, 3):
         proof = LogProof.from_bytes(public(coordinator, proof_path(of.digest, index)))
-        assert Checkpoint.from_text(proof.checkpoint.decode().partition("\n\n")[0] + "\n").size == 4
+        assert Checkpoint.from_text(proof.checkpoint.decode().partition("\n\n")[0] + "\n").size == index + 1
 
 
 def test_an_ending_waits_for_its_quorum_and_then_costs_nothing() -> None:
@@ -159,11 +164,15 @@ def test_an_ending_waits_for_its_quorum_and_then_costs_nothing() -> None:
         for witness in witnesses:
             witness.instead = None
         await coordinator.go()
-        # Long after, only the directory is renewed.
+        # Long after, the log is renewed for the coordinator's own terms alone; what shows the ending stays.
+        shown = public(coordinator, checkpoint_path(of.digest))
         coordinator.clock.advance(10 * 1000 * TERMS.freshness_s)
         before = [witness.asked for witness in witnesses]
         await coordinator.cosigner.ask_all()
         assert [witness.asked - old for witness, old in zip(witnesses, before, strict=True)] == [1, 1, 1]
+        await coordinator.driver.step()
+        assert public(coordinator, checkpoint_path(of.digest)) == shown
+        assert public(coordinator, log_path("checkpoint")) != shown
 
     asyncio.run(scenario())
     assert json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))["standing"] == "finished"
@@ -179,26 +188,104 @@ def test_an_experiment_without_a_log_is_shown_at_once_beside_one_that_has_one() 
     asyncio.run(coordinator.step())
     assert public(coordinator, f"/v1/experiment/{plain.digest}/manifest/1")
     assert coordinator.publisher.public(f"/v1/experiment/{of.digest}") is None
-    assert coordinator.publisher.public(proof_path(plain.digest, 0)) is None
+    assert coordinator.publisher.public(checkpoint_path(plain.digest)) is None
+    assert coordinator.logbook.log.lines[0] == experiment_entry(plain.digest).to_bytes()
 
 
-def test_the_directory_lists_all_experiments_in_their_order() -> None:
+def test_all_experiments_stand_in_one_log() -> None:
     coordinator, _ = world()
-    made = [logged(title=f"number {i}") for i in range(3)]
+    made = [logged(title=f"number {i}", rounds=2) for i in range(3)]
 
     async def scenario() -> None:
         for of in made[:2]:
             add(coordinator.store, of)
         await coordinator.step()
         add(coordinator.store, made[2])
-        await coordinator.step()
+        await coordinator.go()
 
     asyncio.run(scenario())
-    bundle = public(coordinator, log_path(DIRECTORY, Tile(None, 0, 3).path))
-    assert read_bundle(bundle, width=3) == [experiment_entry(of.digest).to_bytes() for of in made]
-    signed = read_checkpoint(public(coordinator, log_path(DIRECTORY, "checkpoint")), log=TERMS.directory_key)
-    reader = TileReader(3, lambda tile: public(coordinator, log_path(DIRECTORY, tile.path)))
-    assert (signed.checkpoint.size, signed.checkpoint.root) == (3, root(reader.node, 3))
+    size = 3 * 4
+    bundle = public(coordinator, log_path(Tile(None, 0, size).path))
+    entries = [Entry.from_bytes(line) for line in read_bundle(bundle, width=size)]
+    for of in made:
+        kinds = [(one.kind, one.round_number) for one in entries if one.experiment == of.digest]
+        assert kinds == [
+            (EntryKind.EXPERIMENT, None),
+            (EntryKind.MANIFEST, 1),
+            (EntryKind.MANIFEST, 2),
+            (EntryKind.ENDING, None),
+        ]
+    signed = read_checkpoint(public(coordinator, log_path("checkpoint")), log=TERMS.log_key)
+    reader = TileReader(size, lambda tile: public(coordinator, log_path(tile.path)))
+    assert (signed.checkpoint.size, signed.checkpoint.root) == (size, root(reader.node, size))
+
+
+# ── several sets of witnesses ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_experiment_waits_for_the_witnesses_of_another() -> None:
+    """One names the first witness alone, the other the last two: neither is held up, nor shown too early."""
+    first, second = (
+        logged(title=f"{count}", log=replace(TERMS, witnesses=TERMS.witnesses[start:end], quorum=count))
+        for count, start, end in ((1, 0, 1), (2, 1, 3))
+    )
+    coordinator, witnesses = world()
+    for of in (first, second):
+        add(coordinator.store, of)
+    witnesses[2].instead = away
+
+    async def scenario() -> None:
+        await coordinator.go(until=lambda: (first.digest, 2) in _shown_rounds(coordinator, first))
+        assert coordinator.publisher.public(f"/v1/experiment/{second.digest}") is None
+        witnesses[2].instead = None
+        witnesses[0].instead = away
+        await coordinator.go(until=lambda: bool(_shown_rounds(coordinator, second)))
+        assert (first.digest, 3) not in _shown_rounds(coordinator, first)
+        for of in (first, second):
+            found = read_checkpoint(public(coordinator, checkpoint_path(of.digest)), log=TERMS.log_key)
+            assert of.log is not None
+            assert len(found.times(of.log.witness_keys)) >= of.log.quorum
+
+    asyncio.run(scenario())
+
+
+def _shown_rounds(coordinator: Logged, of: ExperimentDocument) -> set[tuple[str, int]]:
+    base = f"/v1/experiment/{of.digest}/manifest"
+    return {(of.digest, t) for t in range(1, of.rounds + 1) if coordinator.publisher.public(f"{base}/{t}") is not None}
+
+
+def test_a_log_that_grows_while_witnesses_are_asked_has_its_quorum_all_the_same() -> None:
+    """Between the answers of any two witnesses another experiment is logged."""
+    coordinator, witnesses = world()
+    add(coordinator.store, logged(title="first"))
+    books = Books(coordinator.store)
+    grown = 0
+
+    def growing(witness: TinyWitness) -> Callable[[bytes], Answer]:
+        def answer(body: bytes) -> Answer:
+            nonlocal grown
+            answered = witness.honest(body)
+            grown += 1
+            add(coordinator.store, logged(title=f"after {grown}"))
+            coordinator.logbook.follow(logged_books(books, books.read()))
+            return answered
+
+        return answer
+
+    for witness in witnesses:
+        witness.instead = growing(witness)
+    coordinator.logbook.follow(logged_books(books, books.read()))
+
+    async def scenario() -> None:
+        sizes = []
+        for _ in range(4):
+            await coordinator.cosigner.ask_all()
+            sizes.append(coordinator.logbook.cosigned())
+        # Every time a quorum is there for all that was there when the asking began.
+        assert sizes == sorted(set(sizes))
+        assert sizes[-1] > 6
+
+    asyncio.run(scenario())
 
 
 def test_a_halted_log_grows_no_further_not_even_after_a_restart() -> None:
@@ -208,7 +295,7 @@ def test_a_halted_log_grows_no_further_not_even_after_a_restart() -> None:
 
     async def scenario() -> None:
         await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        origin = TERMS.log_key(of.digest).name
+        origin = TERMS.log_key.name
         signed = [found for witness in witnesses for found in witness.cosigned if found.origin == origin]
         # One has seen two entries more: an old copy of the store runs here.
         witnesses[0].newest[origin] = Checkpoint(origin, signed[-1].size + 2, bytes(32))
@@ -265,10 +352,7 @@ def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_else(lat
             at = await second.step()
             coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
         # What is signed is of the size of the log: nothing came to what was there.
-        for place, size in ((of.digest, 2), (DIRECTORY, 1)):
-            log = second.logbook.log(place)
-            assert log is not None
-            assert (log.halted, log.size) == (True, size)
+        assert (second.logbook.halted, second.logbook.log.size) == (True, 2)
         # Nothing was stored either that a further start would sign.
         assert len(old.rounds(of.digest)) == 1
 
@@ -285,7 +369,7 @@ def test_after_a_start_a_log_grows_when_a_quorum_has_said_that_nothing_is_missin
         for witness in witnesses[1:]:
             witness.instead = away
         second = restarted(coordinator, witnesses)
-        assert second.logbook.health()["waiting"] == 2
+        assert second.logbook.health()["waiting"] == 1
         coordinator.clock.advance(10_000_000)
         await second.step()
         # Its round is concluded, which is no entry. One witness is no quorum: it could be the one that missed a round.
@@ -316,14 +400,14 @@ def test_cosignatures_are_renewed_before_a_third_of_their_time_and_the_first_che
     assert [witness.asked for witness in witnesses] == asked
     coordinator.clock.advance(1000 * TERMS.freshness_s // 3 - 2000)
     asyncio.run(coordinator.cosigner.ask_all())
-    # The experiment's log and the directory.
-    assert [witness.asked for witness in witnesses] == [count + 2 for count in asked]
+    assert [witness.asked for witness in witnesses] == [count + 1 for count in asked]
+    asyncio.run(coordinator.driver.step())
     now = coordinator.clock.now()
-    renewed = read_checkpoint(public(coordinator, log_path(of.digest, "checkpoint")), log=TERMS.log_key(of.digest))
+    renewed = read_checkpoint(public(coordinator, checkpoint_path(of.digest)), log=TERMS.log_key)
     assert set(renewed.times(KEYS).values()) == {now // 1000}
     assert len(renewed.note.signatures) == 4
     assert public(coordinator, first_path(of.digest)) == first
-    assert public(coordinator, proof_path(of.digest, 1)) != proof
+    assert public(coordinator, proof_path(of.digest, 1)) == proof
 
 
 def test_after_a_restart_all_is_there_again_and_old_cosignatures_are_renewed(tmp_path: Path) -> None:
@@ -332,7 +416,7 @@ def test_after_a_restart_all_is_there_again_and_old_cosignatures_are_renewed(tmp
     add(store, of)
     asyncio.run(coordinator.go(until=lambda: len(coordinator.sent) == 2))
     shown = coordinator.shown()
-    partial = log_path(of.digest, Tile(0, 0, 2).path)
+    partial = log_path(Tile(0, 0, 2).path)
     assert public(coordinator, partial)
     store.close()
     again = SQLiteStore(tmp_path / "store")
@@ -342,20 +426,21 @@ def test_after_a_restart_all_is_there_again_and_old_cosignatures_are_renewed(tmp
         if "/proof/" not in path and path != "/v1/keys":
             assert public(second, path) == data, path
     assert public(second, partial) == public(coordinator, partial)
-    newest = proof_path(of.digest, 2)
-    assert public(second, newest) == shown[newest]
-    # After a start all are asked once about the log and the directory; then nobody, and much later everybody.
+    # After a start all are asked once; then nobody, and much later everybody.
     before = [witness.asked for witness in witnesses]
     for _ in range(2):
         asyncio.run(second.cosigner.ask_all())
-        assert [witness.asked for witness in witnesses] == [count + 2 for count in before]
+        assert [witness.asked for witness in witnesses] == [count + 1 for count in before]
     second.clock.advance(1000 * TERMS.freshness_s + 61_000)
     now = second.clock.now()
-    proof, entry = public(second, newest), manifest_entry(manifest_digests(second, of, 2)[1])
+    newest = checkpoint_path(of.digest)
     with pytest.raises(StaleCheckpointError):
-        check_logged(proof, entry, index=2, experiment=of.digest, terms=TERMS, now=now)
+        TERMS.check_quorum(read_checkpoint(public(second, newest), log=TERMS.log_key), now=now)
     asyncio.run(second.cosigner.ask_all())
-    check_logged(public(second, newest), entry, index=2, experiment=of.digest, terms=TERMS, now=now)
+    asyncio.run(second.driver.step())
+    TERMS.check_quorum(read_checkpoint(public(second, newest), log=TERMS.log_key), now=now)
+    proof = LogProof.from_bytes(public(second, proof_path(of.digest, 2)))
+    proof.check(manifest_entry(of.digest, 2, manifest_digests(second, of, 2)[1]).to_bytes(), log=TERMS.log_key)
     assert public(second, first_path(of.digest)) == shown[first_path(of.digest)]
     again.close()
 
@@ -375,20 +460,21 @@ def test_files_lie_in_the_folder_in_the_order_in_which_they_are_needed(tmp_path:
     asyncio.run(coordinator.step())
     at = {path: position for position, path in enumerate(written)}
     base = f"/v1/experiment/{of.digest}"
-    assert at[log_path(of.digest, Tile(0, 0, 2).path)] < at[log_path(of.digest, "checkpoint")] < at[base]
-    assert at[proof_path(of.digest, 0)] < at[base]
+    assert at[log_path(Tile(0, 0, 2).path)] < at[checkpoint_path(of.digest)] < at[base]
     assert at[proof_path(of.digest, 1)] < at[f"{base}/manifest/1"]
     assert at[first_path(of.digest)] < at[base]
 
 
-def test_repro_health_is_told_while_a_log_begins_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repro_health_is_told_while_a_first_note_comes_in_another_thread() -> None:
     logbook = Logbook(MemoryStore(), None, TERMS)
 
-    def size(log: OneLog) -> int:
-        # As if the other thread had its turn just now.
-        begun = f"{len(logbook._logs):064x}"
-        logbook._logs[begun] = OneLog(begun, TERMS.log_key(begun), TERMS, None)
-        return log.tree.size
+    class Interrupting:
+        """A note; as it is looked at, the other thread has its turn."""
 
-    monkeypatch.setattr(OneLog, "size", property(size))
-    assert logbook.health()["waiting"] == 0
+        @property
+        def checkpoint(self) -> Checkpoint:
+            logbook._notes[replace(TERMS, quorum=3)] = logbook._notes[TERMS]
+            return Checkpoint(TERMS.log_key.name, 7, bytes(32))
+
+    logbook._notes[TERMS] = Interrupting()  # type: ignore[assignment]
+    assert logbook.health()["cosigned"] == 7

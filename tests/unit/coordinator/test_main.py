@@ -21,7 +21,8 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.experiment_document import publish, read_published
-from secvm.protocol.log import LogTerms, check_logged, experiment_entry, manifest_entry
+from secvm.protocol.log import LogTerms, check_logged
+from secvm.protocol.log_entries import experiment_entry, manifest_entry
 from secvm.protocol.manifest import accept_all
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.secret_files import make_secret
@@ -110,8 +111,8 @@ def test_the_logs_key_is_made_once_and_is_another_than_the_signing_key(tmp_path:
 def test_a_key_that_is_not_the_logs_own_is_refused(tmp_path: Path) -> None:
     Coordinator(with_log(), tmp_path).close()
     store = SQLiteStore(tmp_path / "state" / STORE_FILE)
-    origin = "log.example/secvm/v1/directory"
-    store.keep_note(origin, size=0, root=bytes(32), note=Checkpoint(origin, 0, bytes(32)).sign(LOG))
+    origin = "log.example/secvm/v2"
+    store.keep_note("newest", size=0, root=bytes(32), note=Checkpoint(origin, 0, bytes(32)).sign(LOG))
     store.close()
     with pytest.raises(BadInputError, match=r"log\.key must be restored"):
         Coordinator(with_log(), tmp_path)
@@ -132,6 +133,9 @@ def test_experiments_with_a_log_keep_its_key_and_its_settings(tmp_path: Path) ->
     (tmp_path / "state" / LOG_KEY_FILE).write_bytes(LOG.seed)
     with pytest.raises(BadInputError, match=r"must keep their \[log\]"):
         Coordinator(settings(), tmp_path)
+    renamed = settings(log={"name": "other.example"}, witnesses=with_log().model_dump()["witnesses"])
+    with pytest.raises(BadInputError, match=r"have the log log\.example, and the settings name other\.example"):
+        Coordinator(renamed, tmp_path)
     Coordinator(with_log(), tmp_path).close()
 
 
@@ -171,28 +175,24 @@ def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: P
             of = read_published(await wait_for(session, base), digest=digest)
             assert of.log is not None
             first = await wait_for(session, f"{base}/first")
-            check(first, experiment_entry(digest), 0, of.log)
+            check(first, experiment_entry(digest), of.log)
             assert await get(session, f"{base}/manifest/1") is None
             steering.steer(limit=START + 60_000, rate=100_000.0)
             manifest = accept_all([await wait_for(session, f"{base}/manifest/1")], document=of).manifest
-            check(await wait_for(session, f"{base}/proof/1"), manifest_entry(manifest.digest), 1, of.log)
+            check(await wait_for(session, f"{base}/proof/1"), manifest_entry(digest, 1, manifest.digest), of.log)
             assert await get(session, f"{base}/beacon/0") is not None
             assert await get(session, f"{base}/first") == first
             health = json.loads(await wait_for(session, "/health"))["log"]
             assert (health["name"], health["key"], health["halted"]) == ("log.example", LOG.public.data.hex(), 0)
-            assert b"secvm_coordinator_logs_waiting 0.0" in await wait_for(session, "/metrics")
+            assert b"secvm_coordinator_log_waiting 0.0" in await wait_for(session, "/metrics")
             stop.set()
             await running
 
-    def check(proof: bytes, entry: Any, index: int, terms: LogTerms) -> None:
-        check_logged(proof, entry, index=index, experiment=digest_in(proof), terms=terms, now=clock.now())
+    def check(proof: bytes, entry: Any, terms: LogTerms) -> None:
+        check_logged(proof, entry, terms=terms, now=clock.now())
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
     steering.steer(rate=0.0)
-
-
-def digest_in(proof: bytes) -> str:
-    return proof.partition(b"/secvm/v1/")[2][:64].decode()
 
 
 async def answers(session: aiohttp.ClientSession) -> bool:

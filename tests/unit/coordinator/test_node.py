@@ -60,7 +60,7 @@ class Nodes:
             "epochs": {"period_s": 3600, "lead_s": 300},
             "listen": {"host": "127.0.0.1", "port": port},
             "database": {"url": f"file:{DATABASE_FILE}"},
-            "node": {"name": name, "drives": drives, "lease_s": 1.0, "poll_s": 0.1},
+            "node": {"name": name, "drives": drives, "lease_s": 20.0, "poll_s": 0.1},
             "testing": {"clock": "clock"},
             **({"log": {"name": "log.example"}, "witnesses": witnesses} if witnesses else {}),
             **changes,

@@ -319,9 +319,11 @@ def test_a_batch_that_is_none_is_refused(body: bytes, name: str) -> None:
 # ── deposits ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def deposit(capsules: list[bytes], *, key: SigningKey = RELAY, epoch: int = EPOCH, counted: int | None = None) -> bytes:
+def deposit(
+    capsules: list[bytes], *, key: SigningKey = RELAY, opens_at: int = START, counted: int | None = None
+) -> bytes:
     number = len(capsules) if counted is None else counted
-    count = RelayCount(epoch=epoch, clients=3, capsules=number).to_signed_bytes(key)
+    count = RelayCount(opens_at=opens_at, clients=3, capsules=number).to_signed_bytes(key)
     return len(count).to_bytes(4, "little") + count + packing.pack(capsules)
 
 
@@ -353,7 +355,7 @@ def test_a_deposit_is_one_whole_epoch_and_the_second_changes_nothing() -> None:
         (deposit([sealed_package().capsule])[:-1], "garbage"),
         (deposit([sealed_package().capsule], counted=2), "garbage"),
         (deposit([sealed_package().capsule], key=STRANGER), "garbage"),
-        (deposit([sealed_package().capsule], epoch=EPOCH - 1), "stale"),
+        (deposit([sealed_package().capsule], opens_at=START - 1), "stale"),
     ],
 )
 def test_a_deposit_that_does_not_add_up_is_refused(body: bytes, name: str) -> None:
@@ -385,6 +387,7 @@ def test_a_gateway_that_is_not_open_to_anybody_takes_single_capsules_from_relays
             capsule = sealed_package().capsule
             assert (await path.post("/v1/gateway", capsule, "message/ohttp-req", token)).status == 401
             assert (await path.post("/v1/capsule", capsule, "message/ohttp-req", TOKEN)).status == 404
+            assert (await path.batch([capsule])).status == 404
             assert path.nothing_stored()
             assert (await path.post("/v1/gateway", capsule, "message/ohttp-req", TOKEN)).status == 200
             assert not path.nothing_stored()

@@ -9,6 +9,7 @@ from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, m
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import StoreError
 from secvm.protocol.documents import digest_of
+from secvm.runtime.http_messages import Heads
 from secvm.runtime.http_server import Request, Response
 from tests.unit.coordinator.rounds import add, experiment, files
 
@@ -138,11 +139,21 @@ def test_who_has_it_already_is_told_so() -> None:
     assert ask(publisher, blob_path(blob), if_none_match=f'"{blob}"').status == 304
 
 
+def test_repro_head_tells_the_length_that_get_has() -> None:
+    publisher, blob = stocked()
+    publisher.put("/v1/keys", b"keys")
+    publisher.put_blob(blob)
+    heads = Heads(None)
+    for path in ("/v1/keys", blob_path(blob), "/v1/nothing"):
+        head, content = heads.answer(ask(publisher, path), keep_alive=True, head_only=False)
+        assert f"content-length: {len(content)}\r\n".encode() in head
+        assert heads.answer(ask(publisher, path, "HEAD"), keep_alive=True, head_only=True) == (head, b"")
+
+
 def test_only_reading_has_a_meaning() -> None:
     publisher, _ = stocked()
     publisher.put("/v1/keys", b"keys")
     assert ask(publisher, "/v1/keys", "POST").status == 405
-    assert ask(publisher, "/v1/keys", "HEAD").body == b""
 
 
 def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:

@@ -4,21 +4,20 @@ import json
 import math
 import tomllib
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from secvm.coordinator.chosen_beacons import NewestPulse
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.questions import SALT_NOTE, EarlyStopping, OwnSettings, Specification, ask
-from secvm.errors import BadInputError
+from secvm.coordinator.questions import SALT_NOTE, OwnSettings, ask
+from secvm.coordinator.specification import EarlyStopping, Specification
+from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.thinning import Thinning
 from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
 from secvm.protocol.log import LogTerms
-from secvm.protocol.tokens import TokenTerms
 from secvm.runtime.settings import parse_settings
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
@@ -27,6 +26,7 @@ SMALLEST = """
 title = "Which words tell a from b?"
 labels = ["a", "b"]
 floor = 100
+privacy = "none"
 
 [features]
 source = "history-titles"
@@ -167,6 +167,7 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
         (("descent.rule", "newton"), "descent.rule should be 'swift' or 'pegasos'"),
         (("relays", []), "relays of the experiment"),
         (("relays", [{"url": "https://relay.example/", "key": "ab"}]), "64 hexadecimal digits"),
+        (("relays", [{"url": "https://relay.example/", "key": "00" * 32}]), "that only its owner can sign for"),
         (("relays", [{"url": "http://relay.example/", "key": "ab" * 32}]), "url"),
         (("train_share", "half"), "not a number"),
         (("train_share", 2), "train_share of"),
@@ -180,19 +181,22 @@ def test_what_does_not_fit_is_told_in_one_sentence(change: tuple[str, object], s
     assert "\n" not in str(caught.value)
 
 
+def test_repro_the_operator_is_told_which_character_of_which_text_is_not_printable() -> None:
+    for change, sentence in (
+        (
+            ("title", "tea\x1b[31m"),
+            r"title of the experiment has U\+001B as character 4; a text is one line",
+        ),
+        (("labels", ["a", "\u202eb"]), r"name of label 2 of the experiment has U\+202E as character 1"),
+        (("gateway_note", "one\ntwo"), r"gateway_note of the experiment has U\+000A as character 4"),
+    ):
+        with pytest.raises(BadExperimentError, match=sentence):
+            asked_in(put(*change))
+
+
 def test_numbers_as_labels_have_no_early_stopping() -> None:
     with pytest.raises(BadInputError, match="early stopping"):
         asked(("labels", ["age"]), ("loss", "epsilon-insensitive"), ("early_stopping", {}))
-
-
-def test_the_specification_of_the_how_to_is_taken(repository: Path) -> None:
-    text = (repository / "docs/how-to/run-an-experiment.md").read_text(encoding="utf-8")
-    content = tomllib.loads(text.partition("```toml\n")[2].partition("```")[0])
-    content["relays"][0]["key"] = RELAY.public.data.hex()
-    document, own = asked_in(content)
-    assert document.budget == 54
-    assert f"{document.budget} in the example" in text
-    assert own.early_stopping is not None
 
 
 # ── log and beacons ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,13 +249,3 @@ def test_beacons_that_cannot_be_are_refused_in_one_sentence(
     content["binning"].update(binning)
     with pytest.raises(BadInputError, match=sentence):
         asked_in(content, log=log)
-
-
-def test_an_experiment_with_tokens_names_its_issuer_where_tokens_can_be_redeemed() -> None:
-    content = put("tokens.issuer", "https://relay.example/r")
-    document, _ = asked_in(content, redeems=True)
-    assert document.tokens == TokenTerms(issuer="https://relay.example/r")
-    with pytest.raises(BadInputError, match="issuer's seed"):
-        asked_in(content)
-    with pytest.raises(BadInputError, match="https"):
-        asked_in(put("tokens.issuer", "http://relay.example/r"), redeems=True)

@@ -23,7 +23,7 @@ def read(folder: Path, text: str) -> CoordinatorSettings:
 def documented() -> str:
     """The example of the module's docstring, with a hash where it leaves one out."""
     lines = (module.__doc__ or "").splitlines()
-    return "\n".join(line[4:] for line in lines if line.startswith("    ")).replace("…", "0" * 64)
+    return "\n".join(line[4:] for line in lines if line.startswith("    ")).replace("…", "ab" * 32)
 
 
 def test_what_the_documentation_shows_is_taken(tmp_path: Path) -> None:
@@ -80,8 +80,9 @@ def test_a_witness_key_may_be_written_as_c2sp_writes_it(tmp_path: Path) -> None:
         (LOGGED + witness(0) + witness(0), "a witness of the log stands there twice"),
         ('[log]\nname = "https://log.example"\n' + witness(0), "the log cannot be published"),
         (LOGGED + witness(0, "a secret"), "witnesses.0 key should be 64 hexadecimal digits"),
+        (LOGGED + witness(0, "00" * 32), "of a key that only its owner can sign for"),
         (LOGGED + witness(0, log_terms().witness_keys[1].to_text()), "key should be that of a witness of this name"),
-        (LOGGED + witness(0, log_terms().directory_key.to_text()), "key should be that of a witness of this name"),
+        (LOGGED + witness(0, log_terms().log_key.to_text()), "key should be that of a witness of this name"),
         (LOGGED + witness(0).replace("https", "ftp"), "witnesses.0.url is not written as it should be"),
     ],
 )

@@ -164,8 +164,8 @@ def test_a_sealed_fetch_is_answered_by_a_view_that_is_not_older(stale: str) -> N
     asyncio.run(check())
 
 
-def test_repro_a_manifest_from_memory_while_receipts_lie_in_a_database_that_is_away() -> None:
-    """Devices took it for ill will: no receipt could be had, although other files were served."""
+def test_repro_a_manifest_from_memory_while_shards_lie_in_a_database_that_is_away() -> None:
+    """Devices would take it for ill will: no shard can be had, although other files are served."""
 
     async def check() -> None:
         view = View()

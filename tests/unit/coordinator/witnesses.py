@@ -8,11 +8,11 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from secvm.coordinator.clock_check import ClockCheck
 from secvm.coordinator.cosigning import Cosigner, WitnessAddress
 from secvm.coordinator.log_files import LogFiles
 from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.receipt_shelf import Shelf
 from secvm.coordinator.showing import Veil
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.notes import Note, NoteKey
@@ -100,15 +100,17 @@ class Logged(Coordinator):
         folder: Path | None = None,
         *,
         sent: set[tuple[str, int]] | None = None,
-        shelf: Shelf | None = None,
+        check: ClockCheck | None = None,
     ) -> None:
         self.logbook = Logbook(store, LOG, TERMS)
+        if check is not None:
+            self.logbook.on_time, check.on_doubt = check.hear, self.logbook.ask_anew
 
         def veil(publisher: Publisher) -> Veil:
             self.files = LogFiles(self.logbook, publisher)
             return self.files
 
-        super().__init__(store, clock, folder, sent=sent, shelf=shelf, veil=veil)
+        super().__init__(store, clock, folder, sent=sent, veil=veil, check=check)
         self.cosigner = InProcess(witnesses, self.logbook, clock, wake=self.driver.wake)
 
     async def step(self, who: Crowd = crowd) -> int | None:

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secvm.crypto import merkle
 from secvm.crypto.merkle import (
     EMPTY_ROOT,
     MAX_PROOF_HASHES,
     MAX_SIZE,
+    Frontier,
     Tree,
     check_consistency,
     check_inclusion,
@@ -339,3 +341,16 @@ def test_what_a_tree_does_not_have_cannot_be_asked_of_it() -> None:
             wrong()
     assert tree.size == 5
     assert tree.append(bytes(32)) == 5
+
+
+def test_an_edge_knows_what_came_after_it_and_nothing_below() -> None:
+    leaves = [leaf_hash(b"%d" % i) for i in range(23)]
+    tree, frontier = Tree(leaves), Frontier()
+    for size, leaf in enumerate(leaves):
+        read = frontier.reader(leaves[size:])
+        assert merkle.root(read, len(leaves)) == tree.root()
+        for index in range(size, len(leaves)):
+            assert merkle.inclusion_proof(read, index, len(leaves)) == tree.inclusion_proof(index)
+        frontier = frontier.append(leaf)
+    with pytest.raises(LocalProtocolError, match="below the edge"):
+        frontier.reader([])(0, 3)

@@ -132,7 +132,7 @@ def test_signature_is_of_this_text() -> None:
 
 
 def test_key_that_is_no_point_signs_nothing() -> None:
-    key = NoteKey("a", VerifyKey(b"\xff" * 32))
+    key = NoteKey("a", VerifyKey(b"\x02" + bytes(31)))
     with pytest.raises(BadSignatureError):
         key.check(Note(TEXT, (NoteSignature("a", key.key_id, bytes(64)),)))
 

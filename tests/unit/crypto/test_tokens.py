@@ -21,7 +21,7 @@ def issued(key: t.TokenKey, seed: bytes, count: int) -> list[bytes]:
 
 
 def test_issued_tokens_are_redeemed_and_are_all_different() -> None:
-    key = t.TokenKey.of_epoch(SEED, 3)
+    key = t.TokenKey.of_round(SEED)
     found = issued(key, b"a" * 32, 4) + issued(key, b"b" * 32, 4)
     assert [t.redeem(key, token) for token in found] == [token[:32] for token in found]
     assert len(set(found)) == 8
@@ -29,7 +29,7 @@ def test_issued_tokens_are_redeemed_and_are_all_different() -> None:
 
 
 def test_the_same_request_gives_the_same_tokens_however_often_it_is_answered() -> None:
-    key, batch = t.TokenKey.of_epoch(SEED, 3), t.TokenBatch(b"a" * 32, 3)
+    key, batch = t.TokenKey.of_round(SEED), t.TokenBatch(b"a" * 32, 3)
     request = batch.request(key.public)
     answers = [t.issue(key, request, dice) for _ in range(2)]
     # Two proofs, drawn anew; one set of tokens.
@@ -38,13 +38,13 @@ def test_the_same_request_gives_the_same_tokens_however_often_it_is_answered() -
 
 
 def test_a_token_of_one_epoch_is_none_in_another_or_under_another_seed() -> None:
-    (token,) = issued(t.TokenKey.of_epoch(SEED, 3), b"a" * 32, 1)
-    assert t.redeem(t.TokenKey.of_epoch(SEED, 4), token) is None
-    assert t.redeem(t.TokenKey.of_epoch(b"\1" * 32, 3), token) is None
+    (token,) = issued(t.TokenKey.of_round(SEED), b"a" * 32, 1)
+    assert t.redeem(t.TokenKey.of_round(b"\4" * 32), token) is None
+    assert t.redeem(t.TokenKey.of_round(b"\1" * 32), token) is None
 
 
 def test_an_issuer_that_uses_another_key_for_somebody_is_found_out() -> None:
-    public, marked = t.TokenKey.of_epoch(SEED, 3).public, t.TokenKey.of_epoch(b"\1" * 32, 3)
+    public, marked = t.TokenKey.of_round(SEED).public, t.TokenKey.of_round(b"\1" * 32)
     batch = t.TokenBatch(b"a" * 32, 3)
     answer = t.issue(marked, batch.request(marked.public), dice)
     with pytest.raises(BadProofError):
@@ -52,7 +52,7 @@ def test_an_issuer_that_uses_another_key_for_somebody_is_found_out() -> None:
 
 
 def test_an_issuer_that_marks_one_token_of_many_is_found_out() -> None:
-    key, batch = t.TokenKey.of_epoch(SEED, 3, quick=False), t.TokenBatch(b"a" * 32, 5)
+    key, batch = t.TokenKey.of_round(SEED, quick=False), t.TokenBatch(b"a" * 32, 5)
     answer = t.issue(key, batch.request(key.public), dice)
     element = group.add(group.decode(answer[64:96]), group.BASE)
     with pytest.raises(BadProofError):
@@ -64,7 +64,7 @@ def test_an_issuer_that_marks_one_token_of_many_is_found_out() -> None:
     nonce=st.binary(min_size=32, max_size=32), blinds=st.sets(st.integers(1, group.ORDER - 1), min_size=2, max_size=2)
 )
 def test_a_blind_decides_what_the_issuer_sees_and_nothing_of_the_token(nonce: bytes, blinds: set[int]) -> None:
-    key = t.TokenKey.of_epoch(SEED, 3, quick=False)
+    key = t.TokenKey.of_round(SEED, quick=False)
     seen, outputs = set(), set()
     for blind in blinds:
         blinded = voprf.blind([nonce], [blind])
@@ -76,7 +76,7 @@ def test_a_blind_decides_what_the_issuer_sees_and_nothing_of_the_token(nonce: by
 
 
 def test_the_compiled_key_gives_the_same_tokens_where_it_is_installed() -> None:
-    slow, usual = t.TokenKey.of_epoch(SEED, 9, quick=False), t.TokenKey.of_epoch(SEED, 9)
+    slow, usual = t.TokenKey.of_round(SEED, quick=False), t.TokenKey.of_round(SEED)
     batch = t.TokenBatch(b"a" * 32, 3)
     request = batch.request(usual.public)
     assert slow.public == usual.public
@@ -111,7 +111,7 @@ def test_blinds_and_batches_are_checked() -> None:
 
 
 def test_neither_keys_nor_batches_print_their_secrets() -> None:
-    key = t.TokenKey.of_epoch(SEED, 3)
+    key = t.TokenKey.of_round(SEED)
     assert repr(key) == "TokenKey(...)"
     assert repr(t.TokenBatch(SEED, 1)) == "TokenBatch(...)"
     assert str(voprf.derive_key_pair(SEED, b"").scalar) not in repr(voprf.derive_key_pair(SEED, b""))

@@ -65,10 +65,10 @@ def status_of(of: ExperimentDocument, rounds: int, *, standing: Standing = Stand
     return status(of, standing=standing, rounds=told, watchers=watchers)
 
 
-def checkpoint_of(of: ExperimentDocument, size: int, *, place: str | None = None, witnesses: int = 3) -> bytes:
-    """A log's checkpoint, cosigned."""
+def checkpoint_of(of: ExperimentDocument, size: int, *, witnesses: int = 3) -> bytes:
+    """A checkpoint of the log, cosigned."""
     assert of.log is not None
-    key = of.log.directory_key if place else of.log.log_key(of.digest)
+    key = of.log.log_key
     point = Checkpoint(key.name, size, bytes([size % 256]) * 32)
     lines = [
         point.cosign(witness, name=f"w{i}.example", time_s=START // 1000 + i)
@@ -120,8 +120,8 @@ class StubCoordinator:
         self.show(f"/v1/experiment/{of.digest}", publish(of, keys=(COORDINATOR,)))
         self.show(f"/v1/experiment/{of.digest}/status", status_of(of, rounds, standing=standing))
         if of.log is not None:
-            self.show(f"/secvm/v1/{of.digest}/checkpoint", checkpoint_of(of, rounds + 1))
-            self.show("/secvm/v1/directory/checkpoint", checkpoint_of(of, 1, place="directory"))
+            self.show(f"/v1/experiment/{of.digest}/checkpoint", checkpoint_of(of, rounds + 1))
+            self.show("/secvm/v2/checkpoint", checkpoint_of(of, 1))
         self.list([{"digest": of.digest, "title": of.title, "standing": standing.value}])
 
     def list(self, experiments: list[dict[str, str]]) -> None:
@@ -187,7 +187,13 @@ def settings(url: str, **changes: Any) -> DashboardSettings:
 
 @asynccontextmanager
 async def office(
-    *, audit: AuditOnce | None = None, plan: Plan | None = None, now: int = START, shown: int | None = 3, **changes: Any
+    *,
+    audit: AuditOnce | None = None,
+    plan: Plan | None = None,
+    now: int = START,
+    shown: int | None = 3,
+    request_s: float = 15.0,
+    **changes: Any,
 ) -> AsyncIterator[Office]:
     """A page that runs; with ``shown`` its coordinator has one experiment of so many rounds."""
     clock = ManualClock(now)
@@ -197,7 +203,12 @@ async def office(
     if shown is not None:
         coordinator.show_experiment(of, shown)
     dashboard = Dashboard(
-        settings(coordinator.url, **changes), clock=clock, steady=SteadyClock(), audit=audit, plan=plan
+        settings(coordinator.url, **changes),
+        clock=clock,
+        steady=SteadyClock(),
+        audit=audit,
+        plan=plan,
+        request_s=request_s,
     )
     stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
     running = asyncio.create_task(dashboard.run(stop, address.set_result))

@@ -10,7 +10,7 @@ from tests.unit.protocol.helpers import RELAY, START, document
 ROUND = ToldRound(number=1, state="open", opens_at=START, closes_at=START + 600_000, accept_until=START + 660_000)
 
 
-def relayed(mode: Literal["forward", "interval", "round"] | None) -> ExperimentDocument:
+def relayed(mode: Literal["forward", "round"] | None) -> ExperimentDocument:
     return document(relays=(Relay(url="https://relay.example/", key=RELAY.public, mode=mode),))
 
 

@@ -24,7 +24,10 @@ SPECIFICATION: dict[str, Any] = {
     "binning": {"bins": 500},
     "windows": {"length_s": 3000, "grace_s": 60},
     "relays": [{"mode": "round"}],
+    "people": 5_000,
+    "privacy": "none",
 }
+PRIVATE: dict[str, Any] = {"privacy": {"epsilon": 1}, "relays": [{"role": "entry"}, {"role": "mix"}]}
 JSON_HEADERS = {"content-type": "application/json"}
 
 
@@ -57,7 +60,7 @@ def asked(*bodies: bytes, **more: Any) -> list[tuple[int, str, dict[str, Any]]]:
 
 
 def form(**changes: Any) -> bytes:
-    return json.dumps({"specification": SPECIFICATION | changes, "participants": 5_000}).encode()
+    return json.dumps({"specification": SPECIFICATION | changes}).encode()
 
 
 def test_a_form_is_answered_with_numbers_and_the_statement() -> None:
@@ -73,13 +76,12 @@ def test_a_form_is_answered_with_numbers_and_the_statement() -> None:
     assert {"bins": 500, "auc": told["attacker"]["auc"]} in told["curve"]
 
 
-def test_cover_is_answered_at_once_and_said_to_be_rough() -> None:
-    [(status, _, told)] = asked(form(privacy={"epsilon": 1, "participants": 5_000}))
+def test_a_guarantee_is_answered_at_once_and_said_to_be_unplanned() -> None:
+    [(status, _, told)] = asked(form(**PRIVATE))
     assert status == 200
-    assert not told["exact"]
-    assert told["packages"]["cover_mean"] > 0
-    assert told["statement"] == []
-    assert told["attacker"]["auc"] < told["attacker"]["auc_without_cover"]
+    assert (told["kind"], told["exact"]) == ("relays", False)
+    assert told["packages"]["per_round"] == 53
+    assert (told["statement"], told["plan"]) == ([], None)
 
 
 def test_nonsense_is_told_beside_its_field_and_has_no_numbers() -> None:
@@ -112,7 +114,7 @@ def test_too_many_who_wait_for_a_guarantee_are_told_to_ask_again(monkeypatch: py
 
     monkeypatch.setattr(plan_module, "guaranteed", slow)
     planner = Planner(most_waiting=1)
-    content = json.loads(form(privacy={"epsilon": 1, "participants": 5_000})) | {"part": "guarantee"}
+    content = json.loads(form(**PRIVATE)) | {"part": "guarantee"}
     found: list[dict[str, Any]] = []
     first = threading.Thread(target=lambda: found.append(planner(content)))
     first.start()
@@ -124,5 +126,5 @@ def test_too_many_who_wait_for_a_guarantee_are_told_to_ask_again(monkeypatch: py
     assert planner(content | {"part": "quick"})["packages"] is not None
     go_on.set()
     first.join()
-    assert found[0]["kind"] == "cover"
-    assert planner(content)["kind"] == "cover"
+    assert found[0]["kind"] == "relays"
+    assert planner(content)["kind"] == "relays"

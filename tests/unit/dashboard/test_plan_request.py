@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,22 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.questions import Specification, ask, planned_cover
+from secvm.coordinator.questions import ask
+from secvm.coordinator.relayed_question import private_plan as coordinators_plan
+from secvm.coordinator.specification import Specification
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.plan import accuracy_table
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
 from secvm.participant.sealing import CAPSULE_BYTES
 from secvm.participant.transport import OVERHEAD_BYTES
-from secvm.privacy.planner import cover_plan, guaranteed, quick
-from secvm.privacy.statement import Assumption, state
+from secvm.privacy.planner import private_plan, quick
+from secvm.privacy.statement import PrivacyStatement, state
 from secvm.privacy.statement_text import words
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.stating import terms_of
 from secvm.runtime.settings import parse_settings
+from secvm.testing.relayed_rounds import ENTRY, MIX
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
 STATIC = Path(__file__).resolve().parents[3] / "src/secvm/dashboard/static"
@@ -29,7 +33,9 @@ STATIC = Path(__file__).resolve().parents[3] / "src/secvm/dashboard/static"
 SMALL: dict[str, Any] = {
     "title": "Which words tell a from b?",
     "labels": ["a", "b"],
+    "people": 5_000,
     "floor": 100,
+    "privacy": "none",
     "rounds": 3,
     "features": {"source": "history-titles", "per_participant": 10},
     "binning": {"bins": 100},
@@ -37,14 +43,21 @@ SMALL: dict[str, Any] = {
     "descent": {"rule": "pegasos"},
     "relays": [{"url": "https://relay.example/", "key": RELAY.public.data.hex(), "mode": "round"}],
 }
-COVER = {"epsilon": 2, "participants": 5_000}
+PRIVATE: dict[str, Any] = SMALL | {
+    "privacy": {"epsilon": 4},
+    "descent": {"rule": "swift"},
+    "relays": [
+        {"role": role, "url": f"https://{role}.example/", "key": key.public.data.hex(), "operator": f"{role} Ltd."}
+        for role, key in (("mix", MIX), ("entry", ENTRY))
+    ],
+}
 
 
 def form(specification: dict[str, Any], **more: Any) -> bytes:
-    return json.dumps({"specification": specification, "participants": 5_000, **more}).encode()
+    return json.dumps({"specification": specification, **more}).encode()
 
 
-def asked(specification: dict[str, Any]) -> ExperimentDocument:
+def asked(specification: dict[str, Any], **more: Any) -> ExperimentDocument:
     told = parse_settings(json.dumps(specification), Specification, "the specification")
     document, _ = ask(
         told,
@@ -53,6 +66,7 @@ def asked(specification: dict[str, Any]) -> ExperimentDocument:
         dice=lambda n: bytes(range(n)),
         now=START,
         log=log_terms(),
+        **more,
     )
     return document
 
@@ -82,34 +96,10 @@ def test_a_plain_plan_is_what_the_coordinator_publishes(change: dict[str, Any]) 
     assert found.refused == ()
     assert found.budget == document.budget
     assert wish.rounds == document.rounds
-    assert found.statement is not None
-    published = state(terms_of(document), Assumption(), bytes_per_package=BYTES_PER_PACKAGE, curve=True)
+    assert isinstance(found.statement, PrivacyStatement)
+    # The form does not know how many witnesses the coordinator has.
+    published = state(replace(terms_of(document), quorum=None), bytes_per_package=BYTES_PER_PACKAGE)
     assert words(found.statement) == words(published)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
-        {"labels": ["a", "b", "c"], "privacy": COVER | {"delta": 1e-7, "gamma": 0.75}},
-        {"descent": {"rule": "swift", "thinning": 2, "floor": 3}, "privacy": COVER | {"shape": 60}},
-    ],
-    ids=str,
-)
-def test_a_plan_with_cover_is_what_the_coordinator_publishes(change: dict[str, Any]) -> None:
-    told = SMALL | {"privacy": COVER} | change
-    wish, _ = read_request(form(told, part="guarantee"))
-    theirs = planned_cover(parse_settings(json.dumps(told), Specification, "the specification"))
-    assert theirs is not None
-    assert cover_plan(wish) == theirs.plan
-    document = asked(told)
-    found = guaranteed(wish, accuracy_table(), bytes_per_package=BYTES_PER_PACKAGE)
-    assert found.budget == document.budget
-    assert found.statement is not None
-    published = state(terms_of(document), Assumption(), bytes_per_package=BYTES_PER_PACKAGE, curve=True)
-    assert words(found.statement) == words(published)
-    assert found.statement.planned == published.planned
 
 
 def test_a_package_weighs_what_devices_count_for_it() -> None:
@@ -125,9 +115,10 @@ def test_a_package_weighs_what_devices_count_for_it() -> None:
         ("floor", {"floor": "x"}),
         ("labels", {"labels": ["a", "a"]}),
         ("labels", {"labels": ["a", " "]}),
-        ("privacy.epsilon", {"privacy": COVER | {"epsilon": "one"}}),
-        ("privacy.epsilon", {"privacy": {"participants": 10}}),
-        ("privacy.delta", {"privacy": COVER | {"delta": "0.1.2"}}),
+        ("privacy.epsilon", {"privacy": {"epsilon": "one"}}),
+        ("privacy.delta", {"privacy": {"delta": "0.1.2"}}),
+        ("people", {"people": "many"}),
+        ("relays.role", {"relays": [{"role": "leap"}]}),
         ("descent.thinning", {"descent": {"thinning": "none"}}),
         ("descent.rule", {"descent": {"rule": "leap"}}),
         ("train_share", {"train_share": "most"}),
@@ -155,9 +146,27 @@ def test_shares_of_labels_are_taken_in_the_labels_own_order() -> None:
     assert wish.shares == (0.1, 0.9)
 
 
-def test_without_participants_those_of_the_guarantee_are_expected() -> None:
-    data = json.dumps({"specification": SMALL | {"privacy": COVER}}).encode()
-    assert read_request(data)[0].participants == COVER["participants"]
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"rounds": None, "descent": {"rule": "swift", "decay": "1/10"}, "people": 50_000},
+        {"labels": ["a", "b", "c"], "privacy": {"epsilon": 6, "delta": 1e-7, "parts": 4}},
+        {"descent": {"rule": "swift", "thinning": 2, "floor": 3, "step_size": 7}},
+        {"descent": {"rule": "pegasos", "thinning": "q=1/4"}},
+    ],
+    ids=str,
+)
+def test_a_private_plan_is_what_the_coordinator_publishes(change: dict[str, Any]) -> None:
+    told = {name: value for name, value in (PRIVATE | change).items() if value is not None}
+    wish, _ = read_request(form(told, part="guarantee"))
+    ours = private_plan(wish)
+    theirs = coordinators_plan(parse_settings(json.dumps(told), Specification, "the specification"))
+    assert theirs is not None
+    assert (ours.plan, ours.times, ours.rounds) == (theirs.plan, theirs.times, theirs.rounds)
+    assert ours.experiment.thinning == theirs.experiment.thinning
+    document = asked(told, plan=theirs)
+    assert document.budget == quick(wish, accuracy_table()).budget
 
 
 # ── the form itself ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,35 +185,53 @@ def in_node(script: str) -> Any:
     return json.loads(told.stdout)
 
 
-FILLED = {"title": "Night owls", "relays.url": "https://relay.example/", "relays.key": RELAY.public.data.hex()}
+PLAIN_FORM = {
+    "title": "Night owls",
+    "privacy": "none",
+    "relays.url": "https://relay.example/",
+    "relays.key": RELAY.public.data.hex(),
+}
+PRIVATE_FORM = {
+    "title": "Night owls",
+    **{f"relays.{role}.url": f"https://{role}.example/" for role in ("entry", "mix")},
+    **{f"relays.{role}.operator": f"{role} Ltd." for role in ("entry", "mix")},
+    "relays.entry.key": ENTRY.public.data.hex(),
+    "relays.mix.key": MIX.public.data.hex(),
+}
+
+
+def filled(fields: dict[str, str]) -> str:
+    return f"{{...form.DEFAULTS, ...{json.dumps(fields)}}}"
 
 
 def test_the_form_makes_a_specification_that_the_coordinator_takes() -> None:
-    state_of = (
-        f"{{...form.DEFAULTS, ...{json.dumps(FILLED | {'privacy': 'none', 'hours_from': '7', 'hours_to': '22'})}}}"
-    )
-    document = asked(in_node(f"form.specification({state_of})"))
+    document = asked(in_node(f"form.specification({filled(PLAIN_FORM | {'hours_from': '7', 'hours_to': '22'})})"))
     assert document.title == "Night owls"
     assert document.windows.hours == ((7, 22),)
     assert document.windows.length_s == 3000
     assert document.train_share.as_integer_ratio() == (7, 10)
 
 
-def test_the_form_as_it_opens_is_planned_and_only_lacks_a_title_and_a_relay() -> None:
+def test_the_form_as_it_opens_is_private_and_only_lacks_a_title_and_relays() -> None:
     told = in_node('form.planRequest(form.DEFAULTS, "quick", true)')
     wish, _ = read_request(json.dumps(told).encode())
     found = quick(wish, accuracy_table())
     assert found.refused == ()
-    assert [field for field, _ in in_node("form.missing(form.DEFAULTS)")] == ["title", "relays.url", "relays.key"]
-    assert in_node(f"form.missing({{...form.DEFAULTS, ...{json.dumps(FILLED)}}})") == []
+    assert wish.guarantee is not None
+    lacking = [field for field, _ in in_node("form.missing(form.DEFAULTS)")]
+    relays = [f"relays.{role}.{name}" for role in ("entry", "mix") for name in ("url", "operator", "key")]
+    assert lacking == ["title", *relays]
+    for fields in (PLAIN_FORM, PRIVATE_FORM):
+        assert in_node(f"form.missing({filled(fields)})") == []
 
 
-def test_the_planner_and_the_coordinator_are_sent_the_same_specification() -> None:
-    state_of = f"{{...form.DEFAULTS, ...{json.dumps(FILLED)}}}"
+@pytest.mark.parametrize("fields", [PLAIN_FORM, PRIVATE_FORM], ids=["plain", "private"])
+def test_the_planner_and_the_coordinator_are_sent_the_same_specification(fields: dict[str, str]) -> None:
+    state_of = filled(fields)
     both = in_node(f'[form.specification({state_of}), form.planRequest({state_of}, "quick", true).specification]')
     assert both[0] == both[1]
-    assert in_node(f'form.specification({state_of}, "9/8").descent.floor') == "9/8"
-    parse_settings(json.dumps(both[0]), Specification, "the specification")
+    told = parse_settings(json.dumps(both[0]), Specification, "the specification")
+    assert (told.privacy is None) == ("privacy" in fields)
 
 
 def test_the_state_of_the_form_comes_back_from_its_address() -> None:

@@ -143,6 +143,12 @@ def test_a_list_has_each_experiment_once_and_not_too_many() -> None:
     assert (len(found), left_out, found[-1].digest) == (MOST_EXPERIMENTS, 5, many[-1]["digest"])
 
 
+def test_repro_a_title_that_would_turn_the_page_around_is_shown_without_it() -> None:
+    listed = {"digest": "ab" * 32, "title": "tea\u202e\u0000", "standing": "running"}
+    ((found, *_), *_) = read_list(json.dumps({"experiments": [listed]}).encode())
+    assert found.title == "tea??"
+
+
 def test_metrics_of_others_and_lines_of_another_kind_are_left_out() -> None:
     page = b"""# HELP secvm_coordinator_opened_total Capsules that hold a package.
 # TYPE secvm_coordinator_opened_total counter

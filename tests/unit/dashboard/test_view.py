@@ -1,21 +1,19 @@
 """Summaries, columns and nights, from what was read."""
 
 import json
-from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
 import pytest
 
 from secvm.coordinator.store.port import Standing
-from secvm.dashboard import facts, view
+from secvm.dashboard import view
 from secvm.dashboard.nights import nights, time_zone
 from secvm.dashboard.told import Listed, Status, ToldRound
 from secvm.errors import BadInputError
-from secvm.privacy import statement
 from secvm.protocol.experiment_document import Windows
 from tests.unit.dashboard.office import DAY_MS, status_of
-from tests.unit.protocol.helpers import START, covered_document, document, log_terms
+from tests.unit.protocol.helpers import START, document
 
 OF = document()
 LISTED = Listed(digest=OF.digest, title="as listed", standing="running")
@@ -109,20 +107,3 @@ def test_a_time_zone_that_nobody_knows_is_one_sentence() -> None:
         time_zone("Middle/Earth")
     with pytest.raises(BadInputError):
         time_zone("../../etc/passwd")
-
-
-def test_assumptions_stand_where_a_guarantee_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = covered_document(log=log_terms())
-    # Its noise is far too little.
-    found = facts.privacy(of)
-    assert (found["epsilon"], found["assumptions"]) == (None, [])
-
-    def finite(*terms: Any, **more: Any) -> object:
-        told = statement.state(*terms, **more)
-        assert told.planned is not None
-        return replace(told, planned=replace(told.planned, epsilon=1.5))
-
-    monkeypatch.setattr(facts, "state", finite)
-    found = facts.privacy(of)
-    assert found["epsilon"] == 1.5
-    assert "500 devices" in found["assumptions"][0]

@@ -325,7 +325,7 @@ def test_data_frame_keeps_its_index_and_unhashed_column_names() -> None:
 
 
 def test_binner_feeds_another_estimator_in_a_pipeline() -> None:
-    pipeline = make_pipeline(FeatureBinner(n_bins=64), LinearSVC())
+    pipeline = make_pipeline(FeatureBinner(n_bins=64, random_state=0), LinearSVC())
     assert pipeline.fit(TOKENS, LABELS).score(TOKENS, LABELS) == 1
     assert list(pipeline[:-1].get_feature_names_out())[:2] == ["bin0", "bin1"]
 

@@ -3,6 +3,10 @@
 import hashlib
 import json
 import os
+import random
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,15 @@ from sklearn.base import clone
 from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator import SecVMClassifier, SecVMRegressor
 from secvm.estimator.model import Model
+from secvm.estimator.quantise import Quantiser
+from secvm.learning.aggregate.descent import Swift
+from secvm.learning.aggregate.robust import Robust
+from secvm.learning.cover_law import Noise, RelayCover
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import HashBinning, VocabularyBinning
+from secvm.learning.losses import Loss
+from secvm.testing.random_experiments import draw_experiment
+from tests.seeds import seed_for
 from tests.unit.estimator.people import columns, numbers, state, texts
 
 
@@ -225,7 +238,7 @@ def test_labels_of_another_kind_than_the_file_says_are_refused(data: bytes, tmp_
 
 
 def test_missing_file_and_the_other_kind_of_model_are_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(BadModelFileError, match="cannot read the model file: No such file"):
+    with pytest.raises(BadModelFileError, match=r"cannot read .*: No such file"):
         SecVMClassifier.load(tmp_path / "none")
     X, y = numbers()
     SecVMRegressor(rounds=2).fit(X, y).save(tmp_path / "r")
@@ -234,6 +247,22 @@ def test_missing_file_and_the_other_kind_of_model_are_one_sentence(tmp_path: Pat
     SecVMClassifier(rounds=2).fit(X, y > 10).save(tmp_path / "c")
     with pytest.raises(BadInputError, match="load it with SecVMClassifier"):
         SecVMRegressor.load(tmp_path / "c")
+
+
+def test_repro_a_large_file_of_something_else_is_not_read(tmp_path: Path) -> None:
+    large, model = tmp_path / "large", tmp_path / "model"
+    # Nothing but a name and a length: no disk, and no memory either if nobody reads it.
+    with large.open("wb") as file:
+        file.truncate(2**42)
+    with model.open("wb") as file:
+        file.write(b"secvm-model-v1\n")
+        file.truncate(2**42)
+    loads: tuple[Callable[[Path], object], ...] = (SecVMClassifier.load, Model.read)
+    for load in loads:
+        with pytest.raises(BadModelFileError, match="not a SecVM model file"):
+            load(large)
+        with pytest.raises(BadModelFileError, match=f"more than {2**31} bytes"):
+            load(model)
 
 
 # -- whole or not at all ---------------------------------------------------------------------------------------------
@@ -264,3 +293,98 @@ def test_save_into_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="it is a folder"):
         model.save(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+# -- nothing is lost -------------------------------------------------------------------------------------------------
+
+
+def drawn_experiments() -> list[Experiment]:
+    """Experiments at random, offline ones and numbers for labels too: every field has a value of its own in some."""
+    dice = random.Random(seed_for("experiments of model files"))
+    robust = (Robust(clip=Fraction(5, 2)), Robust(trim=3), Robust(clip=Fraction(3), trim=5))
+    found = [draw_experiment(dice) for _ in range(40)]
+    found += [draw_experiment(dice, robust=dice.choice(robust), features_per_person=7) for _ in range(20)]
+    found.append(Experiment(n_bins=3, labels=("a", "b"), rule=Swift(), fixed_point_rows=True))
+    found.append(
+        Experiment(n_bins=3, labels=("a", "b"), class_weights=(Fraction(1), Fraction(2)), weighted_updates=True)
+    )
+    number: dict[str, Any] = {"labels": ("y",), "target_centre": Fraction(-7, 3), "target_spread": Fraction(1, 9)}
+    found.append(Experiment(n_bins=3, loss=Loss("pinball", Fraction(1, 4)), **number))
+    covered = [relayed(labels) for labels in (("a", "b"), ("a", "b", "c"), ("y",))]
+    return [*found, *covered, *(replace(one, robust=dice.choice(robust)) for one in covered)]
+
+
+def relayed(labels: tuple[str, ...]) -> Experiment:
+    """With two relays' cover."""
+    kinds, models = len(labels), len(labels) if len(labels) > 2 else 1
+    cover = RelayCover(
+        train=Noise(cells=8 * models, shape=Fraction(15), odds=Fraction(7, 3)),
+        participation=Noise(cells=2 * kinds, shape=Fraction(15), odds=Fraction(1, 3)),
+        test=None if kinds == 1 else Noise(cells=kinds**2, shape=Fraction(14), odds=Fraction(2)),
+        parts=5,
+        packages=5 * 1_000,
+        train_share=Fraction(7, 10),
+    )
+    loss = Loss("pinball", Fraction(1, 4)) if kinds == 1 else Loss("hinge")
+    return Experiment(n_bins=3, labels=labels, loss=loss, features_per_person=2, cover=cover)
+
+
+def models() -> list[Model]:
+    """A model of each of them, with every other field of a model, too."""
+    found = []
+    for number, experiment in enumerate(drawn_experiments()):
+        state = experiment.start()
+        hashed = HashBinning(n_bins=experiment.n_bins, salt=bytes([number]) * 16, n_hashes=1 + number % 3)
+        words = VocabularyBinning(tuple(f"wörd{i}" for i in range(experiment.n_bins)))
+        columns = np.arange(experiment.n_bins, dtype=np.float64)
+        found.append(
+            Model(
+                experiment=experiment,
+                binning=hashed if number % 2 else words,
+                weights=experiment.rule.evaluation_weights(state),
+                presence=number % 3 == 0,
+                rounds=number,
+                quantiser=None if number % 4 else Quantiser(centre=columns, factor=columns + 1),
+                columns=None if number % 4 else tuple(f"c{i}" for i in range(experiment.n_bins)),
+                state=state.to_bytes() if number % 5 else b"",
+                seed=b"seed" if number % 5 else b"",
+                label_kind="int" if number % 2 else "text",
+                one_per_bin=number % 7 == 0,
+            )
+        )
+    return found
+
+
+def same(first: object, second: object) -> bool:
+    """Equal in every field, however deep; arrays entry by entry."""
+    if isinstance(first, np.ndarray):
+        return isinstance(second, np.ndarray) and first.dtype == second.dtype and np.array_equal(first, second)
+    if is_dataclass(first):
+        names = [field.name for field in fields(first)]
+        return type(first) is type(second) and all(same(getattr(first, n), getattr(second, n)) for n in names)
+    return first == second
+
+
+def test_repro_a_model_file_lost_cover_and_robust() -> None:
+    for model in models():
+        assert same(Model.from_bytes(model.to_bytes()), model)
+
+
+@pytest.mark.parametrize("kind", [Model, Experiment, RelayCover, Robust])
+def test_every_field_has_another_value_than_its_default_in_some_drawn_model(kind: type) -> None:
+    # A field that is added one day is drawn here too, and then the test above sees whether a file keeps it.
+    drawn = [
+        part
+        for model in models()
+        for part in (model, model.experiment, model.experiment.cover, model.experiment.robust)
+        if isinstance(part, kind)
+    ]
+    for field in fields(kind):
+        values = [getattr(one, field.name) for one in drawn]
+        assert any(not same(value, field.default) for value in values), field.name
+
+
+def test_files_of_before_are_read_as_having_neither_cover_nor_robust() -> None:
+    model = next(one for one in models() if one.experiment.cover is not None and one.experiment.robust is None)
+    old = resealed(model.to_bytes(), lambda header: header["experiment"].pop("cover") and None)
+    assert Model.from_bytes(old).experiment == replace(model.experiment, cover=None)

@@ -54,7 +54,7 @@ def test_repro_thinning_that_is_no_reasonable_number_is_refused_at_once(text: st
 
 
 def test_repro_model_with_many_named_columns_can_be_loaded(tmp_path: Path) -> None:
-    names = [f"a column with quite a long name, number {j}" for j in range(30_000)]
+    names = [f"a column with quite a long name, number {j}" for j in range(27_000)]
     frame = pd.DataFrame(np.eye(3, len(names), dtype=np.int64), columns=names)
     model = SecVMClassifier(rounds=1).fit(frame, [0, 1, 1])
     model.save(tmp_path / "model")

@@ -6,12 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from secvm.lab.demo.result import Checks, DemoResult, Leakage, RoundLine
+from secvm.lab.demo.attack import LabelAttack
+from secvm.lab.demo.result import Checks, DemoResult, Guarantee, Leakage, Protected, RoundLine
 from secvm.learning.aggregate.scoring import score
 
 
+def protected(**changes: Any) -> Protected:
+    """What a run with a guarantee found; ``changes`` of the guarantee."""
+    told: dict[str, Any] = {
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "achieved": 0.98,
+        "label_flip": 1.41,
+        "cover_packages": 22_000,
+        "parts": 9,
+        "noise": 24.3,
+    }
+    attack = LabelAttack(auc=0.5521, interval=(0.5343, 0.5699), allowed=0.6182, plain=1.0, victims=2000)
+    return Protected(Guarantee(**{**told, **changes}), 0.8813, attack)
+
+
 def a_result(**changes: Any) -> DemoResult:
-    """A result of three rounds, the second abandoned."""
+    """A plain result of three rounds, the second abandoned."""
     tested = score(np.array([[30, 10], [5, 25]]))
     lines = tuple(
         RoundLine(
@@ -43,7 +59,9 @@ def a_result(**changes: Any) -> DemoResult:
         "central_accuracy": 0.8642,
         "checks": Checks(16320, 16320, 0, bit_exact=True, faults=(), steps_replayed=3),
         "leakage": Leakage(q=0.18, summed=(1.9, 1.9, 5.25)),
+        "protected": None,
         "seconds": 61.26,
+        "setup_seconds": 14.5,
         "arrivals": (810, 790, 820, 800),
         "capsule_bytes": 137,
         "report": "report.html",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 from secvm.lab.demo.report import report_page
-from secvm.lab.demo.result import Checks, Guarantee, Leakage
-from tests.unit.lab.results import a_result
+from secvm.lab.demo.result import Checks, Leakage
+from tests.unit.lab.results import a_result, protected
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -80,11 +81,21 @@ def test_the_numbers_on_the_page_are_those_of_the_summary() -> None:
     assert f"{summary['seconds']:.0f} s" in text
     for line in result.lines:
         assert f"{line.sent:,}" in text
+    assert result.leakage is not None
     assert f"{result.leakage.auc:.2f}" in text
 
 
 def test_the_summary_has_its_keys_in_their_order() -> None:
-    assert list(a_result().summary()) == [
+    plain = a_result().summary()
+    assert list(plain) == [
+        "guarantee",
+        "epsilon",
+        "delta",
+        "plain_accuracy",
+        "attack_auc",
+        "attack_auc_interval",
+        "attack_auc_allowed",
+        "attack_auc_plain",
         "participants",
         "rounds",
         "budget",
@@ -103,9 +114,11 @@ def test_the_summary_has_its_keys_in_their_order() -> None:
         "steps_replayed",
         "privacy",
         "seconds",
+        "setup_seconds",
         "report",
         "page",
     ]
+    assert list(a_result(protected=protected(), leakage=None).summary()) == list(plain)
 
 
 def test_what_went_wrong_is_shown_as_wrong() -> None:
@@ -132,22 +145,52 @@ def test_leakage_of_no_rounds_is_a_coin() -> None:
     assert Leakage(q=1.0, summed=()).auc == 0.5
 
 
-def test_with_cover_the_page_states_epsilon_budget_and_assumptions() -> None:
-    found = Guarantee(
-        epsilon=4.0,
-        delta=1e-5,
-        achieved=3.57,
-        label_flip=math.inf,
-        honest=306,
-        cover_mean=5.1,
-        own=10,
-        noise=4.3,
-    )
-    result = a_result(guarantee=found)
+def test_with_a_guarantee_the_page_states_epsilon_assumptions_and_the_attack() -> None:
+    result = a_result(protected=protected(label_flip=math.inf), leakage=None)
     page = report_page(result)
-    for said in ("Plumbing, not protection", "3.57", "1e-05", "at least 306 devices", "the relay shuffles"):
-        assert said in page
+    text = " ".join(read(page).text).replace("\u00a0", " ")
+    for said in (
+        "(ε, δ) = (1, 1e-05) holds for everybody who takes part as long as one of two relays is honest",
+        "nothing is assumed of the coordinator, the witnesses or other devices",
+        "0.98",
+        "22,000",
+        "the mixing relay",
+        "0.552 (0.534 to 0.570)",
+        "0.618",
+        "1.000",
+        "88.1 %",
+        "protects nobody",
+    ):
+        assert said in text
     assert "No formal guarantee" not in page
-    told = result.summary()["privacy"]
-    assert (told["kind"], told["epsilon"], told["label_flip"]) == ("cover", 4.0, None)
-    assert a_result().summary()["privacy"] == {"kind": "plain"}
+    summary = result.summary()
+    assert (summary["guarantee"], summary["epsilon"], summary["delta"]) == ("formal", 1.0, 1e-5)
+    assert (summary["plain_accuracy"], summary["attack_auc"]) == (0.8813, 0.5521)
+    assert (summary["attack_auc_interval"], summary["attack_auc_allowed"]) == ([0.5343, 0.5699], 0.6182)
+    assert summary["attack_auc_plain"] == 1.0
+    assert (summary["privacy"]["kind"], summary["privacy"]["label_flip"]) == ("relays", None)
+
+
+def test_a_plain_run_promises_nothing_and_names_the_laws_auc() -> None:
+    result = a_result()
+    summary = result.summary()
+    assert (summary["guarantee"], summary["epsilon"], summary["attack_auc_allowed"]) == ("none", None, None)
+    assert result.leakage is not None
+    assert summary["attack_auc"] == summary["attack_auc_plain"] == round(result.leakage.auc, 4)
+    assert summary["privacy"] == {"kind": "plain"}
+    assert "No formal guarantee" in report_page(result)
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    page = report_page(a_result(protected=protected(), leakage=None))
+    widths = [float(found) for found in re.findall(r'<rect class="bar-[0-9]" width="([0-9.]+)" height="10"/>', page)]
+    # The attack's begin at a coin's .5.
+    assert widths[:3] == [10.4, 23.6, 100.0]
+    assert widths[3:] == [87.2, 88.1, 86.4]
+
+
+def test_an_attack_above_what_is_allowed_is_not_as_it_should_be() -> None:
+    found = protected()
+    assert a_result(protected=found, leakage=None).as_it_should_be
+    better = replace(found, attack=replace(found.attack, interval=(0.63, 0.66)))
+    assert not a_result(protected=better, leakage=None).as_it_should_be

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
-import struct
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from secvm.pages.figure import Curve, Figure, Rule, Shade
 from secvm.pages.page import Page, write_report
 from secvm.pages.png import picture
 from secvm.pages.style import DARK, LIGHT
-from tests.unit.lab.results import a_result
+from tests.unit.lab.results import a_result, protected
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
 #: Everything by which a page could fetch, run or send something.
@@ -95,8 +94,13 @@ def _page() -> Page:
 
 @pytest.mark.parametrize(
     "text",
-    [_page().html(), report_page(a_result()), attack_page([], quick=True, seed=1)],
-    ids=["report", "demonstration", "attacks"],
+    [
+        _page().html(),
+        report_page(a_result()),
+        report_page(a_result(protected=protected(), leakage=None)),
+        attack_page([], quick=True, seed=1),
+    ],
+    ids=["report", "plain demonstration", "demonstration", "attacks"],
 )
 def test_every_page_is_well_formed_and_fetches_nothing(text: str) -> None:
     reader = _read(text)
@@ -145,28 +149,6 @@ def test_a_page_has_no_two_figures_of_one_name() -> None:
     page = _page()
     with pytest.raises(BadInputError):
         page.figure(_figures()[0], "again")
-
-
-def test_a_report_is_a_page_and_of_each_figure_its_numbers_and_its_picture(tmp_path: Path) -> None:
-    page = Page("Two", "figures")
-    figures = _figures()[1:3]
-    for figure in figures:
-        page.figure(figure, "")
-    written = write_report(tmp_path / "new" / "folder", page)
-    assert written.note == ""
-    assert sorted(path.name for path in written.paths) == sorted(p.name for p in (tmp_path / "new/folder").iterdir())
-    assert (tmp_path / "new/folder/report.html").read_text("utf-8") == page.html()
-    for figure in figures:
-        assert (tmp_path / f"new/folder/{figure.name}.csv").read_text("utf-8") == figure.csv()
-        drawn = (tmp_path / f"new/folder/{figure.name}.png").read_bytes()
-        assert drawn == picture(figure)
-        assert drawn[:8] == b"\x89PNG\r\n\x1a\n"
-        assert struct.unpack(">II", drawn[16:24]) == (1440, 810)
-        assert b"Software" not in drawn
-
-
-def test_a_picture_is_drawn_of_every_kind_of_figure() -> None:
-    assert all(picture(figure)[:4] == b"\x89PNG" for figure in _figures() if figure.name != "nights")
 
 
 def test_without_matplotlib_page_and_numbers_are_written_and_the_picture_is_refused_in_a_sentence(

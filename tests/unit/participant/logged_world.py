@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 from pathlib import Path
@@ -32,7 +31,6 @@ class LoggedWorld(World):
         super().__init__(folder, self.history.document, now=self.history.now)
         self.net.files = self.history.files
         #: Capsules of rounds that are concluded.
-        self._counted: set[bytes] = set()
 
     def serve(self, of: ExperimentDocument) -> bytes:
         return self.history.files[f"/v1/experiment/{of.digest}"]
@@ -55,11 +53,9 @@ class LoggedWorld(World):
         self.clock.advance(max(0, self.next_opening - LEAD_MS - self.clock.now()))
         return self.history.announce(self.clock.now(), **changes)
 
-    def conclude(self, *, abandoned: bool = False, without: int = 0) -> None:
-        """Count what has arrived; ``without`` so many of the capsules."""
-        digests = [hashlib.sha256(one).digest() for one in sorted(self.net.arrived - self._counted)]
-        self._counted |= self.net.arrived
-        self.history.conclude(None if abandoned else self.history.draw_tally(), capsules=digests[without:])
+    def conclude(self, *, abandoned: bool = False) -> None:
+        """Count the round."""
+        self.history.conclude(None if abandoned else self.history.draw_tally())
 
     async def play(self, device: Device, rounds: int = 1) -> None:
         """Whole rounds in which the device takes part."""

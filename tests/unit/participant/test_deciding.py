@@ -12,14 +12,14 @@ from secvm.participant.main import join as join_device
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.vault import Vault
-from tests.unit.participant.world import BUDGET, World, real_document
+from tests.unit.participant.world import BUDGET, RELAY_URLS, World, real_document
 
 
 def settings_of(world: World) -> ParticipantSettings:
     return ParticipantSettings.model_validate(
         {
             "device": {"folder": world.folder},
-            "relay": {"urls": ("https://relay.example/r",)},
+            "relay": {"urls": tuple(RELAY_URLS)},
             "trust": {"without_log": True},
             "consent": {"policy": "unsafe-accept-anything"},
         }
@@ -30,7 +30,7 @@ def in_mid_round(world: World) -> Device:
     """A device that runs, some of whose packages are acknowledged and written."""
     device = world.joined()
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=(manifest.opens_at + manifest.closes_at) // 2))
+    asyncio.run(world.drive_into(device, manifest))
     device.flush()
     assert 0 < device.memberships[world.of.digest].session.progress.acknowledged < BUDGET
     return device

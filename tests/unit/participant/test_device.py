@@ -1,6 +1,7 @@
 """A device over whole rounds: joins in time or not at all, sends exactly B packages in the window, stops when told."""
 
 import asyncio
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -8,17 +9,21 @@ from typing import Any
 
 import pytest
 
-from secvm.errors import BadInputError, LocalProtocolError
+from secvm.crypto import kem
+from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.errors import BadInputError, InconsistentManifestError, LocalProtocolError, UnknownKeyError
 from secvm.learning.package import Cohort, ParticipationPackage
 from secvm.participant.device import Limits
 from secvm.participant.dice import unsafe_seeded_dice
+from secvm.participant.sealing import capsule_bytes, gateway_seal
 from secvm.participant.state import DeviceState, Status
-from secvm.participant.transport import relay_for
+from secvm.participant.transport import Fetched, relay_for
 from secvm.protocol.evidence import examine
 from secvm.protocol.experiment_document import Windows
+from secvm.protocol.manifest import accept
 from secvm.protocol.session import Phase
 from tests.unit.participant.world import BUDGET, FEATURES, RELAYS, START, Fate, World, real_document
-from tests.unit.protocol.helpers import GRACE_S, LENGTH_S, SECOND
+from tests.unit.protocol.helpers import COORDINATOR, GRACE_S, LENGTH_S, SECOND
 
 
 def test_whole_round_sends_exactly_the_budget_within_the_window(tmp_path: Path) -> None:
@@ -80,6 +85,22 @@ def test_wrong_clock_means_abstaining(tmp_path: Path, ahead: int) -> None:
     assert world.net.seen == []
     device.flush()
     assert [reason for _, reason, _ in device.state.abstentions(world.of.digest)] == ["CLOCK"]
+
+
+def test_repro_an_answer_that_takes_two_minutes_is_no_wrong_clock(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    device, quick = world.joined(), world.net.fetch
+
+    async def fetch(path: str, **told: Any) -> Fetched | None:
+        found = await quick(path, **told)
+        world.clock.advance(120_000)
+        return found
+
+    world.net.fetch = fetch  # type: ignore[method-assign]
+    manifest = world.publish(1, opens_at=world.clock.now() + 3_600_000)
+    asyncio.run(world.drive(device, until=manifest.accept_until))
+    assert len(world.net.arrived) == BUDGET
+    assert device.state.abstentions(world.of.digest) == []
 
 
 def test_lost_answers_are_sent_again_the_same_way_and_count_once(tmp_path: Path) -> None:
@@ -289,13 +310,35 @@ def test_weights_that_are_none_are_a_reason_to_abstain(tmp_path: Path) -> None:
     assert [reason for _, reason, _ in device.state.abstentions(world.of.digest)] == ["DECLINED"]
 
 
-def test_gateway_key_of_an_unknown_kind_is_a_reason_to_abstain(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_repro_device_that_lacks_the_experiments_kem_abstains_and_takes_no_other_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, real_document(kem=kem.MLKEM768_X25519))
+    key = GatewayKey(1, kem.HybridPrivateKey(bytes(32)))
     device = world.joined()
-    manifest = world.publish(1, gateway_keys=b"\x00\x05\x01\xff\xff12")
+    manifest = world.publish(1, gateway_keys=encode_key_configurations([key.configuration]))
+    monkeypatch.setattr(kem, "hybrid_is_here", lambda: False)
     asyncio.run(world.drive(device, until=manifest.accept_until))
     assert world.net.seen == []
-    assert [reason for _, reason, _ in device.state.abstentions(world.of.digest)] == ["DECLINED"]
+    ((_, reason, why),) = device.state.abstentions(world.of.digest)
+    assert reason == "DECLINED"
+    assert "KEM 0x647a" in why
+    both = encode_key_configurations([key.configuration, world.key.configuration])
+    with pytest.raises(InconsistentManifestError, match="gateway keys"):
+        accept(replace(manifest, gateway_keys=both).signed([COORDINATOR]), document=world.of)
+    monkeypatch.undo()
+    with pytest.raises(UnknownKeyError):
+        gateway_seal(os.urandom)(b"package", both)
+
+
+def test_device_that_has_the_experiments_kem_seals_with_it(tmp_path: Path) -> None:
+    world = World(tmp_path, real_document(kem=kem.MLKEM768_X25519))
+    world.key = GatewayKey(1, kem.HybridPrivateKey(bytes(32)))
+    device = world.joined()
+    manifest = world.publish(1)
+    asyncio.run(world.drive(device, until=manifest.accept_until))
+    assert world.distinct() == world.of.budget
+    assert {len(one.capsule) for one in world.net.seen} == {capsule_bytes(kem.MLKEM768_X25519)}
 
 
 def test_equivocation_stops_the_device_for_ever_and_keeps_the_evidence(tmp_path: Path) -> None:

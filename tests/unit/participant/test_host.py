@@ -82,6 +82,7 @@ def test_many_devices_send_their_budget_each_and_are_counted(tmp_path: Path) -> 
         "waiting": 0,
         "acknowledged": 5 * BUDGET,
         "lost": 0,
+        "canaries": 0,
         "rounds": {1: {"joined": 5, "done": 5, "waiting": 0, "acknowledged": 5 * BUDGET, "lost": 0}},
     }
     # Weights by digest were fetched once for all, manifests by each alone.

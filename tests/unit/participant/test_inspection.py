@@ -97,7 +97,7 @@ def test_risk_at_the_floor_is_told_before_anybody_joins() -> None:
     assert found == leakage(of, (of.floor / 2, of.floor / 2), keep=1.0)
     assert found is not None
     (sentence,) = [one for one in what_leaves(of, Consent().statement(of)) if "AUC" in one]
-    assert f"{of.floor} or more train" in sentence
+    assert f"if {of.floor} train" in sentence
     assert f"about {found['auc']:.2f} in one round" in sentence
 
 

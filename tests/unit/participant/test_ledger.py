@@ -1,9 +1,6 @@
 """The ledger: counted before anything exists that could be sent, over rounds and experiments, through every death."""
 
 import asyncio
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,22 +12,19 @@ from hypothesis import strategies as st
 
 from secvm.errors import ConsentRefusedError
 from secvm.learning.individual.contribution import Individual, contribute
-from secvm.participant import ledger, membership
+from secvm.participant import ledger
 from secvm.participant.consent import Accepted, AllOf, Budget, Consent
 from secvm.participant.device import Device
 from secvm.participant.inspection import as_text, inspect
+from secvm.participant.plain import preparing
 from secvm.participant.state import DeviceState
-from secvm.participant.transport import Deposits, RelayTerms
 from secvm.participant.vault import Vault
 from secvm.privacy.label_leakage import auc_of
-from secvm.privacy.statement import Assumption, epsilon_after
 from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.manifest import RelayCount, RoundManifest, last_round
-from secvm.protocol.stating import terms_of
-from tests.unit.participant.covered import covered_document
+from secvm.protocol.manifest import RoundManifest, last_round
 from tests.unit.participant.test_state import PERSON
 from tests.unit.participant.world import BUDGET, Crash, World, real_document
-from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, RELAY, opening, tally
+from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, opening
 
 #: Two experiments of which a round tells as much: 20 bins, 50,000 people of each label.
 FIRST, SECOND = (real_document(title=title, floor=100_000, rounds=10) for title in ("first", "second"))
@@ -141,7 +135,7 @@ def test_round_is_on_the_disk_before_its_packages_exist(tmp_path: Path, monkeypa
         other.close()
         return contribute(person, **told)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(membership, "contribute", watched)
+    monkeypatch.setattr(preparing, "contribute", watched)
     asyncio.run(live(world, device, [1], [])).close()
     assert seen == [True, True]
 
@@ -174,30 +168,6 @@ def test_what_was_accepted_for_one_experiment_is_a_budget_of_its_own(tmp_path: P
     state.close()
 
 
-def test_guarantees_add_up_over_experiments_and_rounds_really_joined(tmp_path: Path) -> None:
-    state = DeviceState(tmp_path / "device")
-    one, other = (covered_document(title=title) for title in ("one", "other"))
-    for of in (one, other):
-        state.join(of.digest, publish(of, keys=(COORDINATOR,)), PERSON)
-    mechanism = terms_of(one).mechanism
-    assert mechanism is not None
-    after = [epsilon_after(mechanism, rounds, 2000, 1e-6) for rounds in range(4)]
-    trusting = Assumption(without_log=True)
-    consent = Consent(policy=AllOf(()), budget=Budget(epsilon=after[2] + after[1]), assumption=trusting)
-    for of, number in ((one, 1), (one, 3), (other, 1)):
-        ledger.enter(state, of, number, consent)
-    found = ledger.read_ledger(state, consent)
-    assert found.epsilon == pytest.approx(after[2] + after[1])
-    assert found.delta == pytest.approx(2e-6)
-    with pytest.raises(ConsentRefusedError, match="ε = "):
-        ledger.enter(state, other, 2, consent)
-    tight = Consent(policy=AllOf(()), budget=Budget(delta=1.5e-6), assumption=trusting)
-    with pytest.raises(ConsentRefusedError, match="δ = "):
-        ledger.enter(state, other, 2, tight)
-    assert any("Under guarantees" in sentence for sentence in ledger.in_words(found, consent))
-    state.close()
-
-
 def test_refusals_do_not_depend_on_the_person(tmp_path: Path) -> None:
     told = []
     for number, (features, label) in enumerate([({"tree": 1}, "a"), ({f"w{i}": 3 for i in range(50)}, "b")]):
@@ -219,72 +189,6 @@ def test_refusals_do_not_depend_on_the_person(tmp_path: Path) -> None:
         device.close()
     assert told[0] == told[1]
     assert told[0][2] == BUDGET
-
-
-def test_device_takes_part_under_a_guarantee_while_the_relay_counts_enough_others(tmp_path: Path) -> None:
-    of = covered_document()
-    world = World(tmp_path, of)
-    world.fill()
-    device = world.start(consent=Consent())
-    world.join(device)
-    people = last_round(
-        tally(20_000, 20_000), relay_count=RelayCount(epoch=1, clients=3999, capsules=10**6).to_signed_bytes(RELAY)
-    )
-
-    async def scenario() -> None:
-        for number in (1, 2):
-            changes: dict[str, Any] = {"last": people} if number == 2 else {}
-            manifest = world.publish(number, opens_at=opening(1) + 3000 * LENGTH_S * (number - 1), **changes)
-            await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
-    device.flush()
-    assert (world.distinct(1), world.distinct(2)) == (of.budget, 0)
-    assert device.state.ledger.rounds() == {of.digest: 1}
-    ((number, _, sentence),) = device.state.abstentions(of.digest)
-    assert number == 2
-    assert sentence == "the relay counted 3999 devices in the last round, and the guarantee needs 4000 in each"
-    device.close()
-
-
-@pytest.mark.parametrize(
-    ("terms", "sentence"),
-    [
-        (None, "the relay does not say in which mode it works and how many devices a round needs"),
-        (RelayTerms("forward", None), "the relay works in mode 'forward', and a guarantee needs mode round"),
-        (
-            RelayTerms("round", 3999, Deposits(0, 2**60)),
-            "the relay hands on rounds of 3999 devices or more, and the guarantee needs 4000 in each",
-        ),
-        (RelayTerms("round", 4000), "the relay works in mode 'round', and it does not say when it deposits"),
-        (
-            # It deposits in the middle of the window. Who is kept from its weights until then is alone afterwards.
-            RelayTerms("round", 4000, Deposits(opening(1) + 500 * LENGTH_S, 2**40)),
-            "the relay would hand on the packages of the round's window in parts, and a guarantee needs all at once",
-        ),
-    ],
-)
-def test_a_device_sends_nothing_where_the_relay_promises_less_than_the_guarantee_needs(
-    tmp_path: Path, terms: RelayTerms | None, sentence: str
-) -> None:
-    """A coordinator can plan with any number of participants: the relay is who keeps it to that, from round 1 on."""
-    of = covered_document()
-    world = World(tmp_path, of)
-    world.fill()
-    world.net.terms = terms
-    device = world.start(consent=Consent())
-    world.join(device)
-
-    async def scenario() -> None:
-        manifest = world.publish(1, opens_at=opening(1))
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
-    device.flush()
-    assert world.distinct(1) == 0
-    assert device.state.ledger.rounds() == {}
-    assert [text for _, _, text in device.state.abstentions(of.digest)] == [sentence]
-    device.close()
 
 
 # ── deaths ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -315,7 +219,7 @@ def test_device_that_counts_too_late_is_caught(tmp_path: Path, monkeypatch: pyte
             if why is not None:
                 raise ConsentRefusedError(why)
 
-    monkeypatch.setattr(membership, "enter", forgetful)
+    monkeypatch.setattr(preparing, "enter", forgetful)
     world = World(tmp_path, FIRST)
     play(world, room_for(1), 2, [])
     assert not left(world) <= counted(world)
@@ -328,7 +232,6 @@ from secvm.errors import ConsentRefusedError
 from secvm.participant.consent import AllOf, Budget, Consent
 from secvm.participant.ledger import enter
 from secvm.participant.state import DeviceState
-from secvm.participant.transport import Deposits, RelayTerms
 from secvm.protocol.experiment_document import read_published
 state = DeviceState(Path(sys.argv[1]))
 (record,) = state.records()
@@ -341,25 +244,3 @@ for number in range(1, 1000):
         break
     print(number, flush=True)
 """
-
-
-def test_sigkill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
-    state = DeviceState(tmp_path / "device")
-    state.join(FIRST.digest, publish(FIRST, keys=(COORDINATOR,)), PERSON)
-    state.close()
-    auc = repr(room_for(40).budget.auc)
-    command = [sys.executable, "-P", "-c", _SPENDER, str(tmp_path / "device"), auc]
-    told: set[int] = set()
-    for after in (9, None):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-        assert process.stdout is not None
-        for count, line in enumerate(process.stdout, 1):
-            told.add(int(line))
-            if count == after:
-                process.kill()
-        process.wait()
-        process.stdout.close()
-    state = DeviceState(tmp_path / "device")
-    assert told <= {number for number in range(1, 1000) if state.ledger.joined(FIRST.digest, number)}
-    assert state.ledger.rounds() == {FIRST.digest: 40}
-    state.close()

@@ -14,7 +14,7 @@ from secvm.errors import BadInputError, LocalProtocolError
 from secvm.participant.host import Host
 from secvm.participant.main import make_clock, open_devices, serve
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.surroundings import TrustedRelay, TrustPolicy
 from secvm.protocol.recompute import Caps
 from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
 from secvm.runtime.only_one import FILE as LOCK_FILE
@@ -23,9 +23,10 @@ from secvm.runtime.settings import read_settings
 from secvm.testing.transport import MemoryTransport
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET, EXPERIMENT, START, World
-from tests.unit.protocol.helpers import LOG, WITNESSES, document
+from tests.unit.protocol.helpers import LOG, RELAY, WITNESSES, document
 
 #: A key, but none that cosigns.
+TWICE = {"operator": "Others", "url": "https://other.example/r", "key": RELAY.public.data.hex()}
 PLAIN_KEY = NoteKey("log.example", LOG.public).to_text()
 TEST_OF = document(experiment=EXPERIMENT, test=True, relays=())
 
@@ -35,8 +36,12 @@ def settings_of(tmp_path: Path, **tables: Any) -> ParticipantSettings:
     told = {"device": {"folder": str(tmp_path / "devices")}, "consent": {"policy": "unsafe-accept-anything"}, **tables}
     lines = []
     for table, content in told.items():
+        tables_inside = {name: value for name, value in content.items() if name == "relays" and value}
         lines.append(f"[{table}]")
-        lines += [f"{name} = {json.dumps(value)}" for name, value in content.items()]
+        lines += [f"{name} = {json.dumps(value)}" for name, value in content.items() if name not in tables_inside]
+        for name, rows in tables_inside.items():
+            for row in rows:
+                lines += [f"[[{table}.{name}]]", *(f"{key} = {json.dumps(value)}" for key, value in row.items())]
     path = tmp_path / "settings.toml"
     path.write_text("\n".join(lines))
     return read_settings(path, ParticipantSettings)
@@ -70,6 +75,9 @@ def test_settings_of_a_person_are_short(tmp_path: Path) -> None:
         ({"relay": {"urls": ["https://r.example"]}, "trust": {"witnesses": ["w.example"]}}, "keys of witnesses"),
         ({"relay": {"urls": ["https://r.example"]}, "trust": {"witnesses": [PLAIN_KEY]}}, "keys of witnesses"),
         ({"relay": {"urls": ["https://r.example"]}, "trust": {"witnesses": []}}, "trust.witnesses"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"relays": []}}, "trust.relays"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"relays": [TWICE, TWICE]}}, "name a URL twice"),
+        ({"relay": {"urls": ["https://r.example"]}, "trust": {"relays": [{**TWICE, "key": "00" * 32}]}}, "anybody can"),
         ({"relay": {"urls": ["https://r.example"]}, "trust": {"norm_cap": "-1"}}, "trust.norm_cap"),
         ({"relay": {"urls": ["https://r.example"]}, "trust": {"refetches": 99}}, "trust.refetches"),
     ],
@@ -81,17 +89,25 @@ def test_bad_settings_are_one_sentence(tmp_path: Path, tables: dict[str, Any], s
 
 def test_what_a_device_demands_stands_in_its_settings(tmp_path: Path) -> None:
     relay = {"urls": ["https://relay.example/r"]}
-    assert settings_of(tmp_path, relay=relay).policy() == TrustPolicy()
+    known = (TrustedRelay(url="https://relay.example/r"),)
+    assert settings_of(tmp_path, relay=relay).policy() == TrustPolicy(relays=known)
+    assert settings_of(tmp_path, coordinator={"unsafe_direct_url": "http://x"}).policy() == TrustPolicy()
     key = NoteKey("w.example", WITNESSES[0].public, SignatureKind.COSIGNATURE)
-    trust = {"witnesses": [key.to_text()], "norm_cap": "2.5", "bias_cap": "7/3", "refetches": 0, "receipts": 5}
+    trust = {
+        "relays": [TWICE],
+        "witnesses": [key.to_text()],
+        "norm_cap": "2.5",
+        "bias_cap": "7/3",
+        "refetches": 0,
+    }
     settings = settings_of(
         tmp_path, relay=relay, trust={**trust, "without_log": True}, testing={"unsafe_beacons": True}
     )
     assert settings.policy() == TrustPolicy(
+        relays=(TrustedRelay(url="https://other.example/r", key=RELAY.public, operator="Others"),),
         witnesses=frozenset({WITNESSES[0].public}),
         caps=Caps(norm=Fraction(5, 2), bias=Fraction(7, 3)),
         refetches=0,
-        receipts=5,
         without_log=True,
         unsafe_beacons=True,
     )
@@ -140,7 +156,9 @@ def test_people_of_a_test_wait_for_the_beacons_and_share_what_is_checked(
     testing = {"people": str(people_file(tmp_path, 3)), "count": 3, "join": [world.of.digest]}
 
     def settings(**more: bool) -> ParticipantSettings:
-        return settings_of(tmp_path, relay={"urls": ["https://r.example"]}, testing={**testing, **more})
+        return settings_of(
+            tmp_path, relay={"urls": [relay.url for relay in world.of.relays]}, testing={**testing, **more}
+        )
 
     async def scenario() -> None:
         joining = asyncio.create_task(

@@ -2,16 +2,22 @@
 
 import asyncio
 import os
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from secvm.participant import refetching as refetching_module
 from secvm.participant.device import Device
 from secvm.participant.dice import system_words
-from secvm.participant.refetching import Refetching
+from secvm.participant.refetching import MOST_TRIES, Refetching
+from secvm.participant.state import DeviceState, Status
 from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.transport import Fetched
+from secvm.participant.trust_report import trust_report
 from secvm.protocol.evidence import Kind, examine
-from secvm.protocol.log import manifest_entry
+from secvm.protocol.log_entries import experiment_entry, manifest_entry
 from secvm.protocol.schedule import Window
 from secvm.protocol.session import Phase
 from secvm.protocol.session_memory import NEVER
@@ -20,11 +26,13 @@ from tests.unit.participant.world import BUDGET
 
 
 def checkpoint_path(world: LoggedWorld) -> str:
-    return f"{world.history.log_place}/checkpoint"
+    return f"{world.history.place}/checkpoint"
 
 
 def looks(world: LoggedWorld) -> list[int]:
-    return [at for path, at in world.net.fresh_fetches if path == checkpoint_path(world)]
+    """When the checkpoint was fetched while a window was open."""
+    asked = [at for path, at in world.net.fetches if path == checkpoint_path(world)]
+    return [at for at in asked if any(one.opens_at <= at < one.closes_at for one in world.history.manifests)]
 
 
 def reasons(device: Device, world: LoggedWorld) -> list[str]:
@@ -34,7 +42,7 @@ def reasons(device: Device, world: LoggedWorld) -> list[str]:
 
 def test_each_window_has_its_looks_and_they_are_counted(tmp_path: Path) -> None:
     world = LoggedWorld(tmp_path)
-    device = world.joined(policy=TrustPolicy(refetches=3, receipts=0))
+    device = world.joined(policy=TrustPolicy(refetches=3))
     asyncio.run(world.play(device, 2))
     windows = [manifest.window for manifest in world.history.manifests]
     found = looks(world)
@@ -54,8 +62,8 @@ def test_forked_log_stops_the_round_for_ever_and_both_checkpoints_are_kept(tmp_p
 
     async def scenario() -> None:
         await world.drive(device, until=manifest.opens_at)
-        log = world.history.log.branch(1)
-        log.append(manifest_entry("0" * 64))
+        log = world.history.log.branch(world.history.log.tree.size - 1)
+        log.append(experiment_entry("0" * 64))
         world.net.files[checkpoint_path(world)] = log.checkpoint().data
         await world.drive(device, until=manifest.accept_until)
 
@@ -72,7 +80,7 @@ def test_forked_log_stops_the_round_for_ever_and_both_checkpoints_are_kept(tmp_p
     device.close()
 
 
-@pytest.mark.parametrize("shown", ["older", "longer", "garbage"])
+@pytest.mark.parametrize("shown", ["older", "the next round", "other lines", "garbage"])
 def test_other_differences_end_the_round_but_are_no_evidence(tmp_path: Path, shown: str) -> None:
     world = LoggedWorld(tmp_path)
     old = world.net.files[checkpoint_path(world)]
@@ -83,9 +91,13 @@ def test_other_differences_end_the_round_but_are_no_evidence(tmp_path: Path, sho
         await world.drive(device, until=manifest.opens_at)
         kept = world.net.files[checkpoint_path(world)]
         log = world.history.log.branch()
-        log.append(manifest_entry("0" * 64))
-        told = {"older": old, "longer": log.checkpoint().data, "garbage": b"nothing"}
-        world.net.files[checkpoint_path(world)] = told[shown]
+        log.append(manifest_entry(world.of.digest, 2, "0" * 64))
+        longer = log.checkpoint()
+        told = {"older": old, "garbage": b"nothing"}
+        world.net.files[checkpoint_path(world)] = told.get(shown, longer.data)
+        for path, data in log.files(longer).items():
+            lines = data if shown == "the next round" else data.replace(b"0" * 64, b"1" * 64)
+            world.net.files[f"{world.history.log_place}/{path}"] = lines
         await world.drive(device, until=manifest.accept_until)
         assert len(looks(world)) == 1
         assert all(one.at <= looks(world)[0] for one in world.net.seen)
@@ -102,7 +114,56 @@ def test_other_differences_end_the_round_but_are_no_evidence(tmp_path: Path, sho
     device.close()
 
 
-def test_no_answer_is_asked_once_more_and_noted_but_stops_nothing(tmp_path: Path) -> None:
+def test_a_log_that_other_experiments_let_grow_is_no_difference(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined(policy=TrustPolicy(refetches=4))
+    manifest = world.announce()
+
+    async def scenario() -> None:
+        for part in range(5):
+            length = manifest.closes_at - manifest.opens_at
+            await world.drive(device, until=manifest.opens_at + part * length // 5)
+            # Even where the dice let nobody append.
+            world.history.log.append(experiment_entry(f"{part:064x}"))
+            world.history.let_others_append()
+            world.history.cosign(world.clock.now())
+        await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    assert len(looks(world)) == 4
+    assert any("/tile/entries/" in path for path, at in world.net.fetches if at > manifest.opens_at)
+    assert world.distinct(1) == BUDGET
+    assert reasons(device, world) == []
+    device.flush()
+    assert device.state.trust.checks(world.of.digest)["refetched"] == 4
+    device.close()
+
+
+@pytest.mark.parametrize("why", ["no tile", "too many lines"])
+def test_lines_that_cannot_be_had_are_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    manifest = world.announce()
+
+    async def scenario() -> None:
+        await world.drive(device, until=manifest.opens_at)
+        world.history.log.append(experiment_entry("0" * 64))
+        world.history.cosign(world.clock.now())
+        if why == "no tile":
+            for path in [path for path in world.net.files if "/tile/entries/" in path]:
+                del world.net.files[path]
+        else:
+            monkeypatch.setattr(refetching_module, "MOST_NEW_LINES", 0)
+        await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    assert len(looks(world)) == 2 * MOST_TRIES
+    assert world.distinct(1) == BUDGET
+    assert reasons(device, world) == ["UNSEEN"]
+    device.close()
+
+
+def test_no_answer_is_asked_for_again_and_noted_but_stops_nothing(tmp_path: Path) -> None:
     world = LoggedWorld(tmp_path)
     device = world.joined()
     manifest = world.announce()
@@ -113,11 +174,127 @@ def test_no_answer_is_asked_once_more_and_noted_but_stops_nothing(tmp_path: Path
         await world.drive(device, until=manifest.accept_until)
 
     asyncio.run(scenario())
-    assert len(looks(world)) == 4
+    assert len(looks(world)) == 2 * MOST_TRIES
     assert world.distinct(1) == BUDGET
     assert reasons(device, world) == ["UNSEEN"]
     device.flush()
     assert device.state.trust.checks(world.of.digest)["unanswered"] == 2
+    device.close()
+
+
+def block_windows(world: LoggedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relay that answers nothing while packages leave: what a device asks for then is fresh looks."""
+    real = world.net.fetch
+
+    async def fetch(path: str, **more: Any) -> Fetched | None:
+        now, found = world.clock.now(), await real(path, **more)
+        return None if any(one.opens_at <= now < one.accept_until for one in world.history.manifests) else found
+
+    monkeypatch.setattr(world.net, "fetch", fetch)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_repro_two_rounds_in_a_row_without_an_answered_look_end_participation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+    block_windows(world, monkeypatch)
+
+    async def scenario() -> None:
+        nonlocal device
+        for _ in range(4):
+            manifest = world.announce()
+            await world.drive(device, until=manifest.accept_until)
+            world.conclude()
+            if restarts:
+                device.close()
+                device = world.start()
+
+    asyncio.run(scenario())
+    assert world.distinct(1) == BUDGET
+    assert world.distinct(3) == world.distinct(4) == 0
+    assert set(reasons(device, world)) == {"UNSEEN", "DISTRUST"}
+    told = trust_report(device.state, world.of)["told"]
+    assert any("in 2 rounds in a row no fresh look at the log was answered" in sentence for sentence in told)
+    # The person has seen it and resumes; the relay answers again.
+    monkeypatch.undo()
+    with closing(DeviceState(world.folder)) as other:
+        other.set_status(world.of.digest, Status.JOINED)
+    asyncio.run(world.play(device))
+    assert world.distinct(5) == BUDGET
+    assert device.state.trust.distrust(world.of.digest) is None
+    device.close()
+
+
+def test_an_answered_look_in_between_is_enough_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined()
+
+    async def scenario() -> None:
+        for number in range(1, 6):
+            with monkeypatch.context() as patch:
+                if number % 2:
+                    block_windows(world, patch)
+                await world.play(device)
+
+    asyncio.run(scenario())
+    assert [world.distinct(number) for number in range(1, 6)] == [BUDGET] * 5
+    assert reasons(device, world) == ["UNSEEN"] * 3
+    device.close()
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_the_settings_say_how_many_rounds_may_be_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined(policy=TrustPolicy(most_unseen=most))
+    block_windows(world, monkeypatch)
+    asyncio.run(world.play(device, 4))
+    joined = [history.round_number for history in device.state.history(world.of.digest)]
+    assert joined == list(range(1, most + 1))
+    device.close()
+
+
+def test_repro_looks_that_the_end_of_a_window_overtakes_after_one_failure_end_nothing(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined(policy=TrustPolicy(refetches=1))
+
+    async def scenario() -> None:
+        for _ in range(3):
+            manifest = world.announce()
+            await world.drive(device, until=manifest.opens_at)
+            kept, before = world.net.files.pop(checkpoint_path(world)), len(looks(world))
+            while len(looks(world)) == before and world.clock.now() < manifest.closes_at:
+                await world.drive(device, until=world.clock.now() + 100)
+            # A server that is just starting again; then the machine is too busy for another look.
+            world.net.files[checkpoint_path(world)] = kept
+            world.clock.advance(manifest.closes_at - world.clock.now())
+            await world.drive(device, until=manifest.accept_until)
+            world.conclude()
+
+    asyncio.run(scenario())
+    assert len(device.state.history(world.of.digest)) == 3
+    assert device.state.trust.distrust(world.of.digest) is None
+    device.close()
+
+
+def test_repro_a_server_that_is_back_before_the_window_closes_is_seen(tmp_path: Path) -> None:
+    world = LoggedWorld(tmp_path)
+    device = world.joined(policy=TrustPolicy(refetches=1))
+    manifest = world.announce()
+
+    async def scenario() -> None:
+        await world.drive(device, until=manifest.opens_at)
+        kept = world.net.files.pop(checkpoint_path(world))
+        while len(looks(world)) < MOST_TRIES - 1 and world.clock.now() < manifest.closes_at:
+            await world.drive(device, until=world.clock.now() + 100)
+        world.net.files[checkpoint_path(world)] = kept
+        await world.drive(device, until=manifest.accept_until)
+
+    asyncio.run(scenario())
+    assert (len(looks(world)), reasons(device, world)) == (MOST_TRIES, [])
     device.close()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto.signing import VerifyKey
+from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, BeaconUnavailableError
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.participant.prediction import predict_for
@@ -103,6 +103,6 @@ def test_without_the_salt_nobody_joins(tmp_path: Path) -> None:
 
 def test_repro_witnesses_that_this_device_does_not_know_fix_no_salt(tmp_path: Path) -> None:
     world = salted_world(tmp_path)
-    stranger = VerifyKey(bytes(32))
+    stranger = SigningKey(bytes(32)).public
     with pytest.raises(BadInputError, match="too few witnesses"):
         salt_for(world, TrustPolicy(unsafe_beacons=True, witnesses=frozenset({stranger})))

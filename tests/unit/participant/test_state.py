@@ -14,7 +14,7 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
-from secvm.participant.state import _SCHEMA, DeviceState, Status, _read_vector, _write_vector
+from secvm.participant.state import DeviceState, Status, _read_vector, _write_vector
 from secvm.participant.vault import Vault
 from secvm.protocol.events import Abstain, Finished, Reason
 from secvm.protocol.session import Changes, WaitingRow
@@ -190,57 +190,27 @@ def test_forget_leaves_no_byte_of_the_person_in_the_files(tmp_path: Path) -> Non
     assert record.cohort is not None
 
 
-def test_state_of_version_1_is_brought_to_the_newest_and_keeps_everything(tmp_path: Path) -> None:
+def test_state_of_version_1_of_the_protocol_is_refused_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "device"
-    folder.mkdir(mode=0o700)
-    old = sqlite3.connect(folder / "state.sqlite", isolation_level=None)
-    for statement in filter(str.strip, _SCHEMA.split(";")):
-        old.execute(statement)
-    assert old.execute("PRAGMA user_version").fetchone() == (1,)
-    row = ("d", b"envelope", "joined", "TEST", 1, -7, _write_vector(PERSON.vector), None)
-    old.execute("INSERT INTO experiment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-    old.execute("INSERT INTO history VALUES ('d', 3, 8, 7, 1)")
-    old.execute("INSERT INTO evidence VALUES ('d', ?)", (b"an envelope",))
-    old.close()
-    (folder / "state.sqlite").chmod(0o600)
-    for _ in range(2):
-        state = DeviceState(folder)
-        record = state.record("d")
-        assert record is not None
-        assert (record.person, record.salt, record.status) == (PERSON, None, Status.JOINED)
-        assert [one.acknowledged for one in state.history("d")] == [7]
-        assert state.evidence("d") == [b"an envelope"]
-        assert state.trust.trusted("d") is None
-        assert state.trust.owed("d") == []
-        # Rounds of before there was a ledger are counted in it.
-        assert state.ledger.rounds() == {"d": 1}
-        assert state.ledger.joined("d", 3)
-        state.close()
-    with closing(sqlite3.connect(folder / "state.sqlite")) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (4,)
-        assert _shape(db) == _shape_of_new(tmp_path / "new")
-
-
-def _shape(db: sqlite3.Connection) -> set[tuple[str, str]]:
-    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()]
-    return {(name, row[1]) for name in tables for row in db.execute(f"PRAGMA table_info({name})").fetchall()}
-
-
-def _shape_of_new(folder: Path) -> set[tuple[str, str]]:
     DeviceState(folder).close()
     with closing(sqlite3.connect(folder / "state.sqlite")) as db:
-        return _shape(db)
+        db.execute(f"PRAGMA application_id = {0x53656353}")
+    before = (folder / "state.sqlite").read_bytes()
+    with pytest.raises(BadInputError, match="version 1 of the protocol") as refused:
+        DeviceState(folder)
+    assert "new folder" in (refused.value.next_step or "")
+    assert (folder / "state.sqlite").read_bytes() == before
 
 
 def test_state_of_a_later_version_is_refused_unchanged(tmp_path: Path) -> None:
     DeviceState(tmp_path / "device").close()
     path = tmp_path / "device" / "state.sqlite"
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 5")
+        db.execute("PRAGMA user_version = 7")
     with pytest.raises(BadInputError, match="another version"):
         DeviceState(tmp_path / "device")
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (5,)
+        assert db.execute("PRAGMA user_version").fetchone() == (7,)
 
 
 def test_what_is_believed_does_not_come_back_after_forgetting(tmp_path: Path) -> None:
@@ -248,16 +218,12 @@ def test_what_is_believed_does_not_come_back_after_forgetting(tmp_path: Path) ->
     state.join("d", b"envelope", PERSON, salt=b"salt")
     with state.writing(durable=True):
         state.trust.put_trusted("d", b"header", b"state")
-        state.trust.put_chosen("d", 1, [b"digest"])
         state.trust.count("d", "steps", 3)
     assert state.trust.trusted("d") == (b"header", b"state")
-    assert state.trust.chosen("d") == {b"digest"}
     state.forget("d")
     # A process that has not seen it yet writes once more.
     with state.writing(durable=True):
         state.trust.put_trusted("d", b"header", b"state")
-        state.trust.put_chosen("d", 2, [b"digest"])
     assert state.trust.trusted("d") is None
-    assert state.trust.chosen("d") == set()
     assert state.trust.checks("d")["steps"] == 3
     state.close()

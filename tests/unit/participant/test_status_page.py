@@ -8,8 +8,8 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.participant.status_page import metrics_page, serve_status
 
-COUNTED = ("devices", "ended", "abstaining", "distrusting", "waiting", "acknowledged", "lost")
-ONE = dict(zip(COUNTED, (3, 0, 1, 0, 4, 5, 0), strict=True))
+COUNTED = ("devices", "ended", "abstaining", "distrusting", "waiting", "acknowledged", "lost", "canaries")
+ONE = dict(zip(COUNTED, (3, 0, 1, 0, 4, 5, 0, 2), strict=True))
 COUNTS = {"d" * 64: {**ONE, "rounds": {}}, "e" * 64: {**ONE, "lost": 2, "rounds": {}}}
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from email.utils import formatdate
 from pathlib import Path
 
@@ -16,10 +17,8 @@ from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
 from secvm.errors import LocalProtocolError
 from secvm.participant.transport import (
-    Deposits,
     Fetched,
     Issued,
-    RelayTerms,
     RelayTransport,
     SendResult,
     Transport,
@@ -39,6 +38,7 @@ class TinyRelay:
 
     def __init__(self) -> None:
         self.key = GatewayKey(1, X25519PrivateKey(os.urandom(32)))
+        self.older: list[GatewayKey] = []
         self.files: dict[str, bytes] = {}
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.answers: list[web.Response] = []
@@ -60,7 +60,7 @@ class TinyRelay:
         return self.answers.pop(0) if self.answers else web.Response(status=202)
 
     def fetch(self, body: bytes) -> web.Response:
-        (opened,) = GatewayKeys([self.key]).open_batch([body])
+        (opened,) = GatewayKeys([self.key, *self.older]).open_batch([body])
         if isinstance(opened, Exception):
             return web.Response(status=400, content_type="application/problem+json")
         asked = read_request(opened.request)
@@ -70,31 +70,38 @@ class TinyRelay:
         return web.Response(body=opened.seal_response(answer, os.urandom), content_type="message/ohttp-res")
 
 
+@asynccontextmanager
+async def serving(relay: TinyRelay) -> AsyncIterator[None]:
+    """The relay listens, and knows its URL."""
+    application = web.Application(client_max_size=2**24)
+    application.router.add_route("*", "/{path:.*}", relay.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    relay.url = f"http://127.0.0.1:{runner.addresses[0][1]}/r"
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
 def over_sockets(
     scenario: Callable[[TinyRelay, Transport, Relay], Awaitable[None]], *, direct: bool = False
 ) -> TinyRelay:
     relay = TinyRelay()
 
     async def main() -> None:
-        application = web.Application(client_max_size=2**24)
-        application.router.add_route("*", "/{path:.*}", relay.handle)
-        runner = web.AppRunner(application)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = runner.addresses[0][1]
-        relay.url = f"http://127.0.0.1:{port}/r"
-        session = http_session(4)
-        transport: Transport = (
-            UnsafeDirectTransport(session, f"http://127.0.0.1:{port}")
-            if direct
-            else RelayTransport(session, [relay.url], os.urandom)
-        )
-        try:
-            await scenario(relay, transport, Relay(url=relay.url, key=RELAY.public))
-        finally:
-            await transport.close()
-            await runner.cleanup()
+        async with serving(relay):
+            session = http_session(4)
+            transport: Transport = (
+                UnsafeDirectTransport(session, relay.url.removesuffix("/r"))
+                if direct
+                else RelayTransport(session, [relay.url], os.urandom)
+            )
+            try:
+                await scenario(relay, transport, Relay(url=relay.url, key=RELAY.public))
+            finally:
+                await transport.close()
 
     asyncio.run(main())
     return relay
@@ -127,6 +134,41 @@ def test_credential_is_told_to_the_relay_by_each_client_its_own() -> None:
     assert told == ["one", "two", None]
 
 
+def test_repro_the_credential_goes_only_to_the_relays_of_the_settings() -> None:
+    mine = TinyRelay()
+
+    async def scenario(stranger: TinyRelay, _transport: Transport, elsewhere: Relay) -> None:
+        async with serving(mine):
+            session = http_session(1)
+            transport = RelayTransport(session, [mine.url], os.urandom, credential="mine")
+            for client in (transport, transport.for_client("my other")):
+                await client.send(b"capsule", elsewhere)
+                await client.ask_token(b"request", bytes(32), elsewhere)
+                await client.send(b"capsule", Relay(url=mine.url, key=RELAY.public))
+                await client.ask_token(b"request", bytes(32), Relay(url=mine.url, key=RELAY.public))
+                await client.fetch("/v1/experiments")
+            await session.close()
+
+    stranger = over_sockets(scenario)
+    assert [path for _, path, _, _ in stranger.requests] == ["/r", f"/r/tokens/{bytes(32).hex()}"] * 2
+    assert not any("Secvm-Credential" in headers for _, _, headers, _ in stranger.requests)
+    told = [headers.get("Secvm-Credential") for _, path, headers, _ in mine.requests if path != "/r/keys"]
+    assert told == ["mine"] * 3 + ["my other"] * 3
+
+
+def test_a_submission_that_has_a_token_is_sent_without_the_credential() -> None:
+    async def scenario(_: TinyRelay, transport: Transport, way: Relay) -> None:
+        assert isinstance(transport, RelayTransport)
+        mine = transport.for_client("mine")
+        await mine.ask_token(b"blinded", b"l" * 32, way)
+        await mine.submit(b"token and capsules", b"l" * 32, way, anonymous=True)
+        await mine.submit(b"capsules", b"l" * 32, way)
+
+    requests = over_sockets(scenario).requests
+    told = [(path.split("/")[2], headers.get("Secvm-Credential")) for _, path, headers, _ in requests]
+    assert told == [("tokens", "mine"), ("submit", None), ("submit", "mine")]
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -150,34 +192,6 @@ def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected
     relay = over_sockets(scenario)
     # A redirect is not followed.
     assert len(relay.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        (
-            b'{"deposit_ms":7000,"floor":400,"mode":"round","period_ms":60000}',
-            RelayTerms("round", 400, Deposits(7000, 60_000)),
-        ),
-        (b'{"deposit_ms":7000,"floor":400,"mode":"round","period_ms":0}', None),
-        (b'{"deposit_ms":7000,"floor":400,"mode":"round","period_ms":true}', None),
-        (b'{"floor":400,"mode":"round"}', None),
-        (b'{"floor":null,"mode":"forward"}', RelayTerms("forward", None)),
-        (b'{"floor":true,"mode":"round"}', None),
-        (b'{"floor":"400","mode":"round"}', None),
-        (b'{"mode":"round"}', None),
-        (b"[" * 900, None),
-        (b'{"floor":400,"mode":"' + b"x" * 2000 + b'"}', None),
-    ],
-)
-def test_a_relays_terms_are_read_or_there_are_none(answer: bytes, expected: RelayTerms | None) -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
-        relay.answers = [web.Response(body=answer, content_type="application/json")]
-        assert await transport.relay_terms(way) == expected
-        assert await transport.relay_terms(way) is None  # 202: no such door
-
-    relay = over_sockets(scenario)
-    assert {(method, path) for method, path, _, _ in relay.requests} == {("GET", "/r/terms")}
 
 
 def test_cookies_are_not_kept() -> None:
@@ -207,19 +221,32 @@ def test_fetch_is_sealed_and_brings_the_servers_time() -> None:
         assert await transport.fetch("/v1/experiment/y") is None
 
     relay = over_sockets(scenario)
-    assert relay.key_requests == 1
+    # A key that is kept would be a name.
+    assert relay.key_requests == 2
     # Nobody on the way reads what is asked for.
     assert all(b"experiment" not in body and "experiment" not in path for _, path, _, body in relay.requests)
 
 
-def test_fetch_asks_for_keys_again_when_the_gateway_has_new_ones() -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
-        relay.files["/v1/experiment/x"] = b"content"
-        assert await transport.fetch("/v1/experiment/x") is not None
-        relay.key = GatewayKey(2, X25519PrivateKey(os.urandom(32)))
-        assert await transport.fetch("/v1/experiment/x") is not None
+def test_repro_fetches_are_sealed_to_the_key_of_now_or_to_the_one_that_the_log_names() -> None:
+    logged = GatewayKey(3, X25519PrivateKey(os.urandom(32)))
 
-    assert over_sockets(scenario).key_requests == 2
+    async def scenario(relay: TinyRelay, transport: Transport, _way: Relay) -> None:
+        relay.files["/v1/experiment/x"] = b"content"
+        # A gateway that still knows its older keys: whoever keeps one is known by it.
+        relay.older = [logged]
+        for key_id in (11, 12, 14):
+            relay.older.append(relay.key)
+            relay.key = GatewayKey(key_id, X25519PrivateKey(os.urandom(32)))
+            assert await transport.fetch("/v1/experiment/x") is not None
+        keys = encode_key_configurations([logged.configuration])
+        for _ in range(2):
+            assert await transport.fetch("/v1/experiment/x", gateway_keys=keys) is not None
+        assert await transport.fetch("/v1/experiment/x", gateway_keys=b"no keys") is None
+
+    relay = over_sockets(scenario)
+    assert [body[0] for _, path, _, body in relay.requests if path == "/r/fetch"] == [11, 12, 14, 3, 3]
+    # A relay sees the same requests, whichever key it is.
+    assert [path for _, path, _, _ in relay.requests] == [*["/r/keys", "/r/fetch"] * 5, "/r/keys"]
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -230,6 +257,18 @@ def test_answer_longer_than_asked_for_is_not_read(direct: bool) -> None:
         assert await transport.fetch("/v1/experiment/x", most=100_000) is not None
 
     over_sockets(scenario, direct=direct)
+
+
+@pytest.mark.parametrize("count", [0, 8, 4_000, 4_090, 4_096, 8_150])
+def test_repro_a_file_of_exactly_what_may_be_read_is_read_whatever_its_answer_is_padded_to(count: int) -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
+        relay.files["/v1/experiment/x"] = bytes(count)
+        assert await transport.fetch("/v1/experiment/x", most=count) == Fetched(bytes(count), SERVER_TIME)
+        # One byte more than may be read is not taken, also where it fits under the padding.
+        relay.files["/v1/experiment/x"] = bytes(count + 1)
+        assert await transport.fetch("/v1/experiment/x", most=count) is None
+
+    over_sockets(scenario)
 
 
 def test_direct_way_takes_public_paths_and_capsules_as_they_are() -> None:
@@ -283,51 +322,71 @@ def test_whole_round_through_a_relay_over_sockets(tmp_path: Path) -> None:
     assert len({len(capsule) for capsule in capsules}) == 1
 
 
-@pytest.mark.parametrize("direct", [False, True])
-def test_fresh_fetch_takes_a_connection_of_its_own(monkeypatch: pytest.MonkeyPatch, direct: bool) -> None:
-    ports: list[int] = []
+def test_what_a_round_of_two_relays_sends_takes_a_connection_of_its_own_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle, ports = TinyRelay.handle, list[int]()
+
+    async def noted(relay: TinyRelay, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        ports.append(request.transport.get_extra_info("peername")[1])
+        return await handle(relay, request)
+
+    async def scenario(_: TinyRelay, transport: Transport, way: Relay) -> None:
+        for _turn in range(3):
+            await transport.relayed_terms(way)
+            await transport.ask_token(b"blinded", bytes(32), way)
+            await transport.submit(b"capsules", bytes(32), way)
+
+    monkeypatch.setattr(TinyRelay, "handle", noted)
+    over_sockets(scenario)
+    assert len(ports) == 9
+    assert len(set(ports)) == 9
+
+
+def test_repro_every_fetch_takes_a_connection_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports: list[tuple[str, int]] = []
     handle = TinyRelay.handle
 
     async def noted(self: TinyRelay, request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
-        if request.path != "/r/keys":
-            ports.append(request.transport.get_extra_info("peername")[1])
+        ports.append((request.path, request.transport.get_extra_info("peername")[1]))
         return await handle(self, request)
 
-    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
         relay.files["/v1/experiments"] = b"{}"
-        for fresh in (False, True, False, True):
-            found = await transport.fetch("/v1/experiments", fresh=fresh)
+        for _ in range(3):
+            assert await transport.send(b"capsule", way) == SendResult(acknowledged=True)
+            found = await transport.fetch("/v1/experiments")
             assert found is not None
             assert found.content == b"{}"
 
     monkeypatch.setattr(TinyRelay, "handle", noted)
-    over_sockets(scenario, direct=direct)
-    usual, first, again, second = ports
-    assert usual == again
-    assert len({usual, first, second}) == 3
+    over_sockets(scenario)
+    assert [path for path, _ in ports] == ["/r", "/r/keys", "/r/fetch"] * 3
+    packages, keys, fetches = ([port for _, port in ports[i::3]] for i in range(3))
+    assert keys == fetches
+    assert len({*packages, *fetches}) == 1 + 3
 
 
-def test_fresh_fetch_takes_another_relay_where_there_are_several() -> None:
+def test_fetch_takes_another_relay_than_the_one_before_where_there_are_several() -> None:
     async def scenario() -> None:
         session = http_session(1)
         transport = RelayTransport(session, [f"http://relay{i}.example/r" for i in range(3)], os.urandom)
         found = Counter[int]()
         for _ in range(600):
             before = transport._took
-            transport._took = transport._next_relay(other=True)
+            transport._took = transport._next_relay()
             assert transport._took != before
             found[(transport._took - before) % 3] += 1
         assert min(found.values()) > 220
         alone = RelayTransport(session, ["http://relay.example/r"], os.urandom)
-        assert alone._next_relay(other=True) == 0
+        assert alone._next_relay() == 0
         await session.close()
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("direct", [False, True])
-def test_an_issuer_is_asked_in_clear_and_its_answer_is_taken_or_not(direct: bool) -> None:
+def test_a_token_is_asked_for_in_clear_and_the_answer_is_taken_or_not(direct: bool) -> None:
     issued = web.Response(body=b"tokens", content_type=TOKEN_ANSWER)
     answers = {
         issued: Issued(b"tokens"),
@@ -335,16 +394,20 @@ def test_an_issuer_is_asked_in_clear_and_its_answer_is_taken_or_not(direct: bool
         web.Response(body=bytes(10_000), content_type=TOKEN_ANSWER): Issued(),
         web.Response(status=302, headers={"Location": "/elsewhere"}): Issued(),
         web.Response(status=503): Issued(),
+        web.Response(status=421): Issued(),
         web.Response(status=429): Issued(final=True),
         web.Response(status=410): Issued(final=True),
     }
 
-    async def scenario(relay: TinyRelay, transport: Transport, _relay: Relay) -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
         relay.answers = list(answers)
-        assert [await transport.ask_issuer(relay.url, b"request") for _ in answers] == list(answers.values())
-        assert await transport.ask_issuer("http://127.0.0.1:1/r", b"request") == Issued()
+        assert [await transport.ask_token(b"request", bytes(32), way) for _ in answers] == list(answers.values())
+        nowhere = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
+        assert await transport.ask_token(b"request", bytes(32), nowhere) == Issued()
 
     relay = over_sockets(scenario, direct=direct)
-    assert {(method, path, body) for method, path, _, body in relay.requests} == {("POST", "/r/tokens", b"request")}
+    assert {(method, path, body) for method, path, _, body in relay.requests} == {
+        ("POST", f"/r/tokens/{bytes(32).hex()}", b"request")
+    }
     assert {fields["Content-Type"] for _, _, fields, _ in relay.requests} == {TOKEN_REQUEST}
     assert not any("User-Agent" in fields or "Cookie" in fields for _, _, fields, _ in relay.requests)

@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ from secvm.participant.consent import Consent
 from secvm.participant.device import Device, Send
 from secvm.participant.state import DeviceState
 from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.transport import Fetched, SendResult, Transport
+from secvm.participant.transport import Fetched, Issued, SendResult, Submitted, Transport
 from secvm.participant.vault import Vault
 from secvm.protocol.codec import ExperimentId, decode
 from secvm.protocol.documents import digest_of
 from secvm.protocol.ending import Why, make_ending
 from secvm.protocol.experiment_document import ExperimentDocument, Relay, publish
-from secvm.protocol.manifest import LastRound, RoundManifest, last_round, make_manifest
+from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.sealed_requests import package_in
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import Fate, MemoryTransport
@@ -39,6 +38,8 @@ FEATURES = {SECRET: 1, "tree": 2, "house": 1, "river": 1}
 #: So few people hide nobody; what a device agrees to by itself is the subject of test_consent and test_ledger.
 ANYTHING = Consent.unsafe_accept_anything()
 RELAYS = tuple(Relay(url=f"https://relay{i}.example/r", key=RELAY.public) for i in range(3))
+#: In a device's settings, which then knows all of them.
+RELAY_URLS = [relay.url for relay in RELAYS]
 
 
 def real_document(**changes: Any) -> ExperimentDocument:
@@ -104,9 +105,21 @@ class MortalTransport(MemoryTransport):
         self._points.pass_by()
         return result
 
-    async def fetch(self, path: str, *, most: int = 2**30, fresh: bool = False) -> Fetched | None:
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
         self._points.pass_by()
-        fetched = await super().fetch(path, most=most, fresh=fresh)
+        result = await super().ask_token(request, label, relay)
+        self._points.pass_by()
+        return result
+
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
+        self._points.pass_by()
+        result = await super().submit(body, label, relay, anonymous=anonymous)
+        self._points.pass_by()
+        return result
+
+    async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
+        self._points.pass_by()
+        fetched = await super().fetch(path, most=most, gateway_keys=gateway_keys)
         self._points.pass_by()
         return fetched
 
@@ -138,7 +151,11 @@ class World:
         rule = of.experiment.rule
         state = of.experiment.start()
         before = self.before.get(of.digest) if number > 1 else None
-        last: LastRound | None = None if before is None else last_round(tally(20, 30))
+        last: LastRound | None = None
+        if before is not None:
+            # Where the relay must count: as many as any guarantee needs.
+            count = RelayCount(before.opens_at, clients=10**6, capsules=10**9).to_signed_bytes(RELAY)
+            last = last_round(tally(20, 30), relay_count=count if of.experiment.cover is not None else None)
         blobs = [rule.training_weights(state).to_bytes(), rule.evaluation_weights(state).to_bytes()]
         told: dict[str, Any] = {
             "opens_at": opening(number),
@@ -196,9 +213,6 @@ class World:
             "consent": ANYTHING,
         }
         told |= changes
-        # As the settings have it: who joins without a log counts on one key for all.
-        assumption = replace(told["consent"].assumption, without_log=told["policy"].without_log)
-        told["consent"] = replace(told["consent"], assumption=assumption)
         return Device(MortalState(self.folder, self.points), self.transport, **told)
 
     def fill(self, *documents: ExperimentDocument, label: str = "b") -> None:
@@ -240,6 +254,18 @@ class World:
                 self.clock.advance(max(0, until - self.clock.now()))
                 return
             self.clock.advance(following - self.clock.now())
+
+    async def drive_into(self, device: Device, manifest: RoundManifest) -> None:
+        """Let the device live until some of its packages are acknowledged, and others still wait.
+
+        Send times are uniform: at half of the window none has left in one of 2^BUDGET rounds. In the first of 256
+        pieces of the window in which one leaves, all leave with chance 256^(1 - BUDGET).
+        """
+        piece = (manifest.closes_at - manifest.opens_at) // 256
+        until = max(self.clock.now(), manifest.opens_at)
+        while not device.memberships or not device.memberships[self.of.digest].session.progress.acknowledged:
+            until += piece
+            await self.drive(device, until=until)
 
 
 __all__ = ["BUDGET", "FEATURES", "LENGTH_S", "SECRET", "START", "Crash", "Fate", "Send", "World", "real_document"]

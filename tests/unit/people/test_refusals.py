@@ -12,7 +12,7 @@ from secvm.errors import BadInputError, BadPeopleFileError
 from secvm.learning.individual.binning import HashBinning, VocabularyBinning
 from secvm.people.reader import read_people, read_split, read_vocabulary
 from secvm.people.reference import iter_people, read_slowly
-from secvm.people.source import open_people
+from secvm.people.source import MAX_BLANK_BYTES, open_people
 
 BINNING = HashBinning(n_bins=100, salt=b"salt")
 
@@ -240,3 +240,20 @@ def test_a_split_has_one_word_for_each_person(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="line 2 is neither train nor test") as error:
         read_split(path, 2)
     assert "SECRET" not in str(error.value)
+
+
+def test_repro_a_file_of_blanks_is_given_up_after_a_mebibyte(tmp_path: Path) -> None:
+    path = tmp_path / "blank.gz"
+    path.write_bytes(gzip.compress(b" " * (MAX_BLANK_BYTES + 2**16)))
+    with pytest.raises(BadPeopleFileError, match="nothing but blanks in the first 1 MiB") as caught:
+        read_people(path, BINNING)
+    assert caught.value.next_step
+
+
+def test_blank_lines_before_the_first_person_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "people"
+    path.write_bytes(b"\n" * 20_000 + b'{"label": "SECRET"}\n')
+    with pytest.raises(BadPeopleFileError, match="line 20001"):
+        read_people(path, BINNING)
+    path.write_bytes(b" " * (MAX_BLANK_BYTES - 2**12) + b'{"label": "a", "features": ["b"]}\n')
+    assert len(read_people(path, BINNING)) == 1

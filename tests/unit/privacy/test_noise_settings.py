@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import Swift
 from secvm.privacy.gaussian import mu_for
-from secvm.privacy.noise_settings import MOST_NOISE, MOST_ROUNDS, NoiseSettings, noise_settings
+from secvm.privacy.noise_settings import MOST_RHO, NoiseSettings, noise_settings
+from secvm.privacy.rounds_under_noise import LEAST_ROUNDS, MOST_ROUNDS, SCORE_NOISE
 
 PEOPLE, BINS, FEATURES = st.integers(100, 10**6), st.integers(10, 10**5), st.integers(1, 1000)
 EPSILONS = st.floats(0.1, 8)
@@ -25,23 +26,33 @@ def settings_of(people: int, bins: int, features: int, epsilon: float, **given: 
 @given(PEOPLE, BINS, FEATURES, EPSILONS)
 def test_settings_lie_within_their_bounds(people: int, bins: int, features: int, epsilon: float) -> None:
     found = settings_of(people, bins, features, epsilon)
-    assert 1 <= found.rounds <= MOST_ROUNDS
-    assert 1 <= found.rho <= math.sqrt(min(features, bins) + 1) + 1 / 16
+    assert found.rounds == 1 or LEAST_ROUNDS <= found.rounds <= MOST_ROUNDS
+    assert 0 < found.step_size <= Swift().step_size
+    assert 1 <= found.rho <= min(math.sqrt(min(features, bins) + 1) + 1 / 16, MOST_RHO)
     assert found.floor >= Swift().floor
-    # Several rounds are only taken while their noise stays below the limit.
-    assert found.rounds == 1 or found.noise_to_signal <= MOST_NOISE * (1 + 1e-9)
+    # Noise in people's scores stays below the limit, unless the step is the least that can be written.
+    assert found.score_noise <= SCORE_NOISE * (1 + 1e-9) or found.step_size == Fraction(1, 64)
 
 
 @given(PEOPLE, BINS, FEATURES, EPSILONS)
-def test_more_people_larger_epsilon_and_fewer_bins_allow_more_rounds(
+def test_more_people_and_a_larger_epsilon_allow_no_fewer_rounds_and_no_smaller_steps(
     people: int, bins: int, features: int, epsilon: float
 ) -> None:
-    here = settings_of(people, bins, features, epsilon).rounds
-    assert settings_of(2 * people, bins, features, epsilon).rounds >= here
-    assert settings_of(people, bins, features, 2 * epsilon).rounds >= here
-    assert settings_of(people, bins // 2 + 1, features, epsilon).rounds >= here
-    assert settings_of(people, bins, features, epsilon, gamma=0.5).rounds <= here
-    assert settings_of(people, bins, features, epsilon, models=3).rounds <= here
+    def way(people: int, bins: int, epsilon: float, **given: float) -> tuple[int, Fraction]:
+        found = settings_of(people, bins, features, epsilon, **given)
+        return found.rounds, found.step_size
+
+    def not_below(more: tuple[int, Fraction], less: tuple[int, Fraction]) -> bool:
+        # One round has a step of its own.
+        return more[0] >= less[0] and (more[1] >= less[1] or less[0] == 1)
+
+    here = way(people, bins, epsilon)
+    assert not_below(way(2 * people, bins, epsilon), here)
+    assert not_below(way(people, bins, 2 * epsilon), here)
+    assert not_below(here, way(people, bins, epsilon, covers=2))
+    assert not_below(here, way(people, bins, epsilon, models=3))
+    # Bins that a person does not have add nothing to its score.
+    assert way(people, bins // 2 + 1, epsilon) == here
 
 
 @given(PEOPLE, BINS, FEATURES, EPSILONS)
@@ -64,7 +75,7 @@ def test_what_is_given_is_kept() -> None:
     found = noise_settings(people=500, bins=50, contribution=9, epsilon=1.0, delta=1e-6, rounds=7, rho=Fraction(5, 2))
     assert (found.rounds, found.rho) == (7, Fraction(5, 2))
     assert found.thinning.rho == Fraction(5, 2)
-    assert found.rule == Swift(floor=found.floor)
+    assert found.rule == Swift(step_size=found.step_size, floor=found.floor)
 
 
 def test_nobody_has_no_settings() -> None:

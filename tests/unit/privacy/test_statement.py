@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,32 +12,11 @@ from hypothesis import strategies as st
 
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
-from secvm.privacy.accountant import Adjacency
 from secvm.privacy.best_attacker import auc_at_most
 from secvm.privacy.experiment_leak import measured_leak, planned_leak
 from secvm.privacy.label_leakage import auc_of, law
-from secvm.privacy.shuffle_dp import plan
-from secvm.privacy.statement import NO_PROTECTION, Assumption, Terms, auc_of_curve, epsilon_after, state
-from secvm.privacy.statement_text import as_text, words
-
-ROUNDS, PARTICIPANTS = 4, 4000
-
-
-@lru_cache
-def covered(epsilon: float = 1.0) -> Terms:
-    """A small experiment with cover, and all that it was planned for."""
-    made = plan(
-        epsilon=epsilon, delta=1e-6, rounds=ROUNDS, features=5, bins=30, participants=PARTICIPANTS, gamma=0.5, labels=2
-    )
-    experiment = Experiment(n_bins=30, labels=("a", "b"), features_per_person=5, budget=made.budget, cover=made.cover)
-    return Terms(
-        experiment=experiment,
-        rounds=ROUNDS,
-        floor=2000,
-        relay_modes=("round",),
-        participants=PARTICIPANTS,
-        gamma=Fraction(1, 2),
-    )
+from secvm.privacy.statement import Terms, state
+from secvm.privacy.statement_text import as_text
 
 
 def plain(**changes: Any) -> Terms:
@@ -129,7 +107,7 @@ def test_numbers_as_labels_have_no_law() -> None:
         n_bins=10, labels=("age",), loss=Loss("epsilon-insensitive", Fraction(1, 10)), features_per_person=2, budget=9
     )
     assert planned_leak(experiment, train_participants=100, rounds=1) is None
-    told = state(Terms(experiment=experiment, rounds=3, floor=10), Assumption())
+    told = state(Terms(experiment=experiment, rounds=3, floor=10))
     assert told.leak is None
     assert "no law" in as_text(told)
 
@@ -138,88 +116,19 @@ def test_numbers_as_labels_have_no_law() -> None:
 
 
 def test_plain_statement_says_no_guarantee_public_tallies_and_its_leakage() -> None:
-    told = state(plain(), Assumption(), bytes_per_package=100)
+    told = state(plain(), bytes_per_package=100)
     text = as_text(told)
-    assert told.own is told.planned is None
     assert "no formal guarantee" in text
     assert "Tallies are public" in text
     assert told.leak is not None
     assert f"{told.leak.auc:.2f} in all 10" in text
     assert told.content()["kind"] == "plain"
     assert told.content()["bytes_per_round"] == 3000
-    assert not told.protects
-
-
-def test_covered_statement_agrees_with_the_accountant() -> None:
-    terms = covered()
-    told = state(terms, Assumption())
-    mechanism = terms.mechanism
-    assert mechanism is not None
-    assert told.planned is not None
-    assert told.own is not None
-    assert told.own == told.planned
-    assert told.own.epsilon == mechanism.epsilon(delta=1e-6, honest=2000)
-    assert told.own.epsilon <= 1
-    assert told.own.epsilon_flip == mechanism.epsilon(delta=1e-6, honest=2000, adjacency=Adjacency.LABEL_FLIP)
-    assert told.own.epsilon_round == epsilon_after(mechanism, 1, 2000, 1e-6)
-    assert told.own.epsilon_round < told.own.epsilon < told.own.epsilon_flip
-    assert told.own.auc == auc_at_most([(told.own.epsilon_flip, 1e-6)])
-    assert 0.5 < auc_of_curve(mechanism, 2000) < told.own.auc < 0.9
-    text = as_text(told)
-    assert "2,000 devices" in text
-    assert "work together" in text
-    assert told.protects
-
-
-def test_statement_uses_the_devices_own_assumption_and_believes_no_claim() -> None:
-    few = state(covered(), Assumption(participants=2000))
-    assert few.own is not None
-    assert few.planned is not None
-    assert few.own.honest == 1000
-    assert few.own.epsilon > few.planned.epsilon
-    assert "planned for 2,000" in as_text(few)
-    none = state(covered(), Assumption(participants=10))
-    assert none.own is not None
-    assert math.isinf(none.own.epsilon)
-    assert none.own.auc == 1.0
-    assert none.content()["own"]["epsilon"] is None
-    assert "Take it for no protection" in as_text(none)
-    # Nothing holds, so nothing is said of what it would rest on.
-    assert "This holds" not in as_text(none)
-    assert "To break it" not in as_text(none)
-    # Ten times as many participants claimed, the noise of each device the same: the device's own number decides.
-    claims = replace(covered(), participants=10 * PARTICIPANTS)
-    assert state(claims, Assumption(participants=2000)).own == few.own
-
-
-@pytest.mark.parametrize("modes", [(), ("forward",), ("interval",), (None,), ("round", "round")])
-def test_only_one_relay_in_mode_round_makes_a_guarantee(modes: tuple[str | None, ...]) -> None:
-    told = state(replace(covered(), relay_modes=modes), Assumption())
-    assert not told.formal
-    assert told.own is None
-    assert "no formal guarantee" in as_text(told)
-    assert "mode round" in as_text(told)
-
-
-def test_repro_without_a_log_there_is_no_guarantee() -> None:
-    """Nobody sees to it that all devices get the same gateway key, and a key of one's own undoes the shuffling."""
-    told = state(replace(covered(), logged=False), Assumption())
-    assert not told.formal
-    assert told.own is None
-    assert "no formal guarantee" in as_text(told)
-    assert "log" in as_text(told)
-
-
-def test_a_bound_of_one_is_not_sold_as_a_bound() -> None:
-    told = state(covered(), Assumption())
-    assert told.own is not None
-    text = as_text(replace(told, own=replace(told.own, auc=1.0)))
-    assert "all but certain" in text
-    assert "AUC above" not in text
+    assert not told.content()["formal"]
 
 
 def test_one_round_is_said_as_one() -> None:
-    assert "in its one round" in as_text(state(replace(plain(), rounds=1), Assumption()))
+    assert "in its one round" in as_text(state(replace(plain(), rounds=1)))
 
 
 def test_repro_a_person_who_may_fill_all_bins_is_not_said_to_hide() -> None:
@@ -228,13 +137,3 @@ def test_repro_a_person_who_may_fill_all_bins_is_not_said_to_hide() -> None:
     assert leak is not None
     assert leak.auc > 0.7
     assert leak.auc_corrected is None
-
-
-def test_large_epsilon_is_said_to_be_no_protection() -> None:
-    told = state(covered(), Assumption())
-    assert told.own is not None
-    large = replace(told, own=replace(told.own, epsilon=NO_PROTECTION))
-    assert any("no protection" in one for one in words(large))
-    assert not any("no protection" in one for one in words(told))
-    assert told.protects
-    assert not large.protects

@@ -2,19 +2,17 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.cover import Cover
-from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
-from secvm.protocol.cover_terms import CoverTerms
 from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.log import LogTerms, Witness
 from secvm.protocol.manifest import LastRound, RoundManifest, last_round, make_manifest
@@ -29,6 +27,11 @@ WITNESSES = [SigningKey(f"witness {i}".encode().ljust(32, b"\0")) for i in range
 #: 2026-01-01, and the lengths of the windows.
 START = 1_767_225_600_000
 LENGTH_S, GRACE_S = 600, 60
+#: What manifests tell of the gateway.
+GATEWAY_KEYS, OTHER_KEYS = (
+    encode_key_configurations([GatewayKey(7, X25519PrivateKey(secret.ljust(32, b"\0"))).configuration])
+    for secret in (b"gateway", b"other gateway")
+)
 EXPERIMENT = Experiment(n_bins=10, labels=("a", "b"), budget=5)
 
 
@@ -59,24 +62,6 @@ def document(**changes: Any) -> ExperimentDocument:
     return ExperimentDocument(**{**told, **changes})
 
 
-def covered_document(**changes: Any) -> ExperimentDocument:
-    """A small experiment with cover. Its noise is too little for what it claims: who reads it must compute."""
-    share = changes.get("train_share", Fraction(7, 10))
-    cover = Cover(
-        train=CoverNoise(cells=22, share=Fraction(1, 30), odds=Fraction(9, 4), cap=12),
-        participation=CoverNoise(cells=4, share=Fraction(1), odds=Fraction(7, 20), cap=9),
-        test=CoverNoise(cells=4, share=Fraction(1, 8), odds=Fraction(3, 2), cap=6),
-        real_cap=5,
-        train_share=share,
-    )
-    told: dict[str, Any] = {
-        "experiment": replace(EXPERIMENT, features_per_person=4, budget=cover.budget, cover=cover),
-        "relays": (Relay(url="https://relay.example/", key=RELAY.public, mode="round"),),
-        "privacy": CoverTerms(epsilon=Fraction(2), delta=Fraction(1, 10**6), participants=1000, gamma=Fraction(1, 2)),
-    }
-    return document(**{**told, **changes})
-
-
 def opening(round_number: int) -> int:
     return START + (round_number - 1) * 1000 * (LENGTH_S + GRACE_S)
 
@@ -97,7 +82,7 @@ def manifests(count: int, of: ExperimentDocument, **changes: Any) -> list[RoundM
             "state": b"state %d" % number,
             "training_weights": b"training %d" % number,
             "evaluation_weights": b"evaluation %d" % number,
-            "gateway_keys": b"gateway keys",
+            "gateway_keys": GATEWAY_KEYS,
             "before": before,
             "last": last,
         }

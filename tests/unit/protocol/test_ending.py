@@ -1,5 +1,6 @@
 """Endings: believed like manifests, and never written so that they would not be."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +9,8 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadSignatureError, InconsistentManifestError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.ending import Ending, Why, accept_ending, make_ending
-from secvm.protocol.manifest import AcceptedManifest, RoundManifest, accept_all, last_round
-from tests.unit.protocol.helpers import COORDINATOR, SECOND, STRANGER, document, manifests, served, tally
+from secvm.protocol.manifest import AcceptedManifest, RelayCount, RoundManifest, accept_all, last_round
+from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, STRANGER, document, manifests, served, tally
 
 OF = document()
 MANIFESTS = manifests(3, OF)
@@ -43,6 +44,19 @@ def test_an_ending_is_believed_after_its_round_and_after_rounds_before_it() -> N
     data = ending().signed([COORDINATOR])
     assert accept_ending(data, document=OF, last=accepted(2)) == ending()
     assert accept_ending(data, document=OF, last=accepted(1)) == ending()
+
+
+def test_repro_ending_without_the_count_of_the_relay_that_makes_one_is_refused() -> None:
+    of = document(relays=tuple(replace(relay, mode="round") for relay in OF.relays))
+    (before,) = manifests(1, of)
+    count = RelayCount(before.opens_at, clients=4, capsules=20).to_signed_bytes(RELAY)
+    made = ending(before, of=of, last=last_round(tally(2, 2), relay_count=count))
+    assert accept_ending(made.signed([COORDINATOR]), document=of) == made
+    withheld = replace(made, last=last_round(tally(2, 2)))
+    with pytest.raises(InconsistentManifestError, match="no relay's count"):
+        accept_ending(withheld.signed([COORDINATOR]), document=of)
+    with pytest.raises(LocalProtocolError, match="no relay's count"):
+        ending(before, of=of)
 
 
 def test_an_ending_is_not_believed_once_a_later_round_was() -> None:

@@ -10,18 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.crypto.merkle import Frontier
 from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
 from secvm.lab.trials import look
 from secvm.learning.experiment import Experiment
+from secvm.protocol import evidence as evidence_module
 from secvm.protocol.ending import Ending
-from secvm.protocol.evidence import Evidence, Kind, examine
+from secvm.protocol.evidence import Evidence, Kind, LoggedEntry, examine
 from secvm.protocol.experiment_document import publish
+from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.trusted_rounds import TrustedRounds
 from secvm.testing.lying import Liar
 from secvm.testing.malicious import LIES
 from secvm.testing.public_history import PublicHistory
+from secvm.testing.witnessed_log import WitnessedLog
 from tests.unit.protocol.helpers import COORDINATOR, document, manifests, served
 
 
@@ -35,6 +37,7 @@ def evidence_of(kind: Kind, number: int) -> bytes:
         Kind.WRONG_COUNTS: "relay-count-that-cannot-be",
         Kind.FORKED_LOG: "forked-log",
         Kind.NOT_IN_LOG: "different-gateway-key",
+        Kind.TWO_ENTRIES: "logged-twice",
     }
     for seed in range(200):
         scene, told = LIES[lies[kind]].told(random.Random(f"evidence {seed}"))
@@ -74,7 +77,7 @@ def test_a_file_that_was_changed_shows_nothing_or_the_same(kind: Kind, number: i
         return
     # Under a checkpoint stand lines that this evidence does not need: of witnesses.
     assert found == examine(good)
-    assert kind in (Kind.FORKED_LOG, Kind.NOT_IN_LOG)
+    assert kind in (Kind.FORKED_LOG, Kind.NOT_IN_LOG, Kind.TWO_ENTRIES)
 
 
 @settings(max_examples=60)
@@ -82,18 +85,22 @@ def test_a_file_that_was_changed_shows_nothing_or_the_same(kind: Kind, number: i
 def test_a_part_that_was_changed_shows_nothing_or_the_same(kind: Kind, number: int, data: st.DataObject) -> None:
     good = evidence_of(kind, number)
     evidence = Evidence.from_bytes(good)
-    name = data.draw(st.sampled_from([one for one in ("documents", "checkpoints", "blobs") if getattr(evidence, one)]))
+    names = ("documents", "checkpoints", "blobs", "entries")
+    name = data.draw(st.sampled_from([one for one in names if getattr(evidence, one)]))
     parts = list(getattr(evidence, name))
     which = data.draw(st.integers(0, len(parts) - 1))
-    at = data.draw(st.integers(0, len(parts[which]) - 1))
-    parts[which] = parts[which][:at] + bytes([parts[which][at] ^ 1]) + parts[which][at + 1 :]
+    part = data.draw(st.sampled_from(["entry", "proof"])) if name == "entries" else None
+    before = parts[which] if part is None else getattr(parts[which], part)
+    at = data.draw(st.integers(0, len(before) - 1))
+    after = before[:at] + bytes([before[at] ^ 1]) + before[at + 1 :]
+    parts[which] = after if part is None else replace(parts[which], **{part: after})
     changed: dict[str, Any] = {name: tuple(parts)}
     try:
         found = examine(replace(evidence, **changed).to_bytes())
     except RemoteProtocolError:
         return
     assert found == examine(good)
-    assert name == "checkpoints"
+    assert name == "checkpoints" or part == "proof"
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -106,7 +113,9 @@ def test_a_part_too_few_too_many_or_in_another_place_shows_nothing(kind: Kind) -
         if len(good.checkpoints) < 2
         else replace(good, checkpoints=good.checkpoints[:1]),
         replace(good, documents=(*good.documents, extra)),
-        replace(good, frontier=good.frontier.append(bytes(32))),
+        replace(good, entries=(*good.entries, LoggedEntry(extra, extra)))
+        if len(good.entries) < 2
+        else replace(good, entries=good.entries[:1]),
         *(replace(good, kind=other) for other in Kind if other is not kind),
     ]
     for evidence in changed:
@@ -131,10 +140,11 @@ def test_evidence_of_an_experiment_that_its_keys_did_not_sign_shows_nothing() ->
     "change",
     [
         {"kind": "white-lie"},
-        {"size": -1},
         {"size": 3},
-        {"hashes": ["00"]},
-        {"hashes": ["00" * 32]},
+        {"entries": ["AA=="]},
+        {"entries": [{"entry": "AA=="}]},
+        {"entries": [{"entry": "AA==", "proof": "AA==", "size": 1}]},
+        {"entries": [{"entry": "AA==", "proof": "AA=="}] * 3},
         {"blobs": ["=" * 4]},
         {"checkpoints": ["AA=="] * 3},
         {"type": "secvm-v1-trusted"},
@@ -192,7 +202,7 @@ def test_an_experiment_without_a_log_can_be_convicted_of_two_manifests_but_of_no
     both = Evidence(kind=Kind.TWO_DOCUMENTS, experiment=envelope, documents=(served(one), served(two)))
     assert examine(both.to_bytes()).kind is Kind.TWO_DOCUMENTS
     notes = Evidence.from_bytes(evidence_of(Kind.FORKED_LOG, 0)).checkpoints
-    with pytest.raises(MalformedMessageError, match="no log"):
+    with pytest.raises(MalformedMessageError, match="has none"):
         examine(Evidence(kind=Kind.FORKED_LOG, experiment=envelope, checkpoints=notes).to_bytes())
 
 
@@ -201,61 +211,30 @@ def test_an_experiment_without_a_log_can_be_convicted_of_two_manifests_but_of_no
 
 @cache
 def honest() -> tuple[PublicHistory, PublicHistory]:
-    """Two experiments of one coordinator, with one log key and the same witnesses, both to their end."""
+    """Two experiments of one coordinator, in one log and with the same witnesses, both to their end."""
     first = PublicHistory.drawn(random.Random("honest"), witnesses=3, beacons=0)
-    second = PublicHistory(first.dice, replace(first.document, title="Another"), first.parties.anew())
+    second = PublicHistory(first.dice, replace(first.document, title="Another"), first.parties, log=first.log)
+    for abandoned in (0, 0, 0, 1, 0):
+        for made in (first, second):
+            made.play(1, abandoned=abandoned)
     for made in (first, second):
-        made.play(3, abandoned=0)
-        made.announce()
-        made.conclude(None)
-        made.play(1, abandoned=0)
         made.end()
     return first, second
 
 
 @cache
-def parts() -> tuple[list[bytes], list[bytes], list[bytes], list[Frontier]]:
-    """All documents, checkpoints, blobs and frontiers of both."""
-    documents, checkpoints, blobs, frontiers = [], [], [], [Frontier()]
+def parts() -> tuple[list[bytes], list[bytes], list[bytes], list[LoggedEntry]]:
+    """All documents, checkpoints and blobs of both, and every entry of the log under some of its checkpoints."""
+    documents, checkpoints, blobs, entries = list[bytes](), list[bytes](), list[bytes](), list[LoggedEntry]()
     for made in honest():
         documents += [data for path, data in made.files.items() if "/manifest/" in path or path.endswith("/ending")]
-        checkpoints += [made.log.checkpoint(size).data for size in range(1, made.log.tree.size + 1)]
         checkpoints += [data for path, data in made.files.items() if path.endswith("/checkpoint")]
         blobs += [data for path, data in made.files.items() if path.startswith("/v1/blob/")]
-        frontier = Frontier()
-        for index in range(made.log.tree.size):
-            frontier = frontier.append(made.log.tree.node(0, index))
-            frontiers.append(frontier)
-    return sorted(set(documents)), sorted(set(checkpoints)), sorted(set(blobs)), frontiers
-
-
-@settings(max_examples=400, deadline=None)
-@given(st.data())
-def test_no_parts_of_honest_histories_convict_however_they_are_put_together(data: st.DataObject) -> None:
-    documents, checkpoints, blobs, frontiers = parts()
-    kind = data.draw(st.sampled_from(list(Kind)))
-    grows = kind is Kind.NOT_IN_LOG
-    count = {
-        Kind.TWO_DOCUMENTS: (2, 2),
-        Kind.BAD_DOCUMENT: (1, 2),
-        Kind.WRONG_STEP: (1, 2),
-        Kind.WRONG_COUNTS: (1, 2),
-        Kind.FORKED_LOG: (0, 0),
-        Kind.NOT_IN_LOG: (0, 4),
-    }[kind]
-    some = data.draw(st.lists(st.sampled_from(documents), min_size=count[0], max_size=count[1]))
-    notes = 2 if kind is Kind.FORKED_LOG else data.draw(st.integers(1, 2)) if grows else 0
-    pieces = {Kind.WRONG_COUNTS: 1, Kind.WRONG_STEP: 2 if len(some) == 2 else 0}.get(kind, 0)
-    evidence = Evidence(
-        kind=kind,
-        experiment=data.draw(st.sampled_from(honest())).envelope,
-        documents=tuple(some),
-        checkpoints=tuple(data.draw(st.lists(st.sampled_from(checkpoints), min_size=notes, max_size=notes))),
-        blobs=tuple(data.draw(st.lists(st.sampled_from(blobs), min_size=pieces, max_size=pieces))),
-        frontier=data.draw(st.sampled_from(frontiers)) if grows else Frontier(),
-    )
-    with pytest.raises(RemoteProtocolError):
-        examine(evidence.to_bytes())
+    log = honest()[0].log
+    checkpoints += [log.checkpoint(size).data for size in range(1, log.tree.size + 1)]
+    for index, line in enumerate(log.entries):
+        entries += [LoggedEntry(line, log.proof(index, log.checkpoint(size))) for size in {index + 1, log.tree.size}]
+    return sorted(set(documents)), sorted(set(checkpoints)), sorted(set(blobs)), entries
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -277,13 +256,10 @@ def test_what_would_convict_if_it_were_otherwise_does_not_convict_the_honest(whi
             found.append(_evidence(made, Kind.WRONG_COUNTS, documents=(first, second), blobs=(tally,)))
             found.append(_evidence(made, Kind.WRONG_COUNTS, documents=(second,), blobs=(tally,)))
     found += [_evidence(made, Kind.WRONG_STEP, documents=(chain[0],))]
-    tree, frontier = made.log.tree, Frontier()
-    for size in range(1, tree.size + 1):
-        frontier = frontier.append(tree.node(0, size - 1))
-        for end in range(size, tree.size + 1):
-            notes = (made.log.checkpoint(size).data, made.log.checkpoint(end).data)
-            documents = tuple(chain[size - 1 : end - 1])
-            found.append(_evidence(made, Kind.NOT_IN_LOG, documents=documents, checkpoints=notes, frontier=frontier))
+    entries = [one for one in parts()[3] if made.document.digest.encode() in one.entry]
+    for one in entries:
+        found += [_evidence(made, Kind.NOT_IN_LOG, documents=(data,), entries=(one,)) for data in chain]
+        found += [_evidence(made, Kind.TWO_ENTRIES, entries=(one, other)) for other in entries]
     for evidence in found:
         with pytest.raises(MalformedMessageError, match="does not show"):
             examine(evidence.to_bytes())
@@ -293,16 +269,25 @@ def _evidence(made: PublicHistory, kind: Kind, **told: Any) -> Evidence:
     return Evidence(kind=kind, experiment=made.envelope, **told)
 
 
-def test_a_frontier_that_no_checkpoint_signs_shows_nothing() -> None:
-    """Whoever accuses may not bring a tree of its own."""
-    made = honest()[0]
-    own = Frontier(1, (bytes(32),))
+def test_entries_of_other_experiments_and_other_logs_show_nothing() -> None:
+    """Whoever accuses may not bring a log of its own, nor what another experiment's lines say."""
+    made, other = honest()
     sign = [made.parties.coordinator]
-    documents = (made.manifests[0].signed(sign),)
-    for notes in ((made.log.checkpoint(2).data,), (made.log.checkpoint(1).data, made.log.checkpoint(2).data)):
-        evidence = _evidence(made, Kind.NOT_IN_LOG, documents=documents, checkpoints=notes, frontier=own)
-        with pytest.raises(MalformedMessageError, match="does not show"):
-            examine(evidence.to_bytes())
+    document = made.manifests[0].signed(sign)
+    line = entry_of(replace(made.manifests[0], quota=made.manifests[0].quota + 1))
+    elsewhere = WitnessedLog("else.example/secvm/v2", made.parties.log, [line.to_bytes()])
+    own = WitnessedLog(made.log.origin, other.parties.coordinator, [line.to_bytes()])
+    for log in (elsewhere, own):
+        logged = LoggedEntry(line.to_bytes(), log.proof(0, log.checkpoint()))
+        for evidence in (
+            _evidence(made, Kind.NOT_IN_LOG, documents=(document,), entries=(logged,)),
+            _evidence(made, Kind.TWO_ENTRIES, entries=(logged, logged)),
+        ):
+            with pytest.raises(RemoteProtocolError):
+                examine(evidence.to_bytes())
+    theirs = next(one for one in parts()[3] if other.document.digest.encode() in one.entry)
+    with pytest.raises(MalformedMessageError, match="another experiment"):
+        examine(_evidence(made, Kind.TWO_ENTRIES, entries=(theirs, theirs)).to_bytes())
 
 
 def test_repro_a_few_lines_do_not_ask_for_the_whole_memory() -> None:
@@ -319,6 +304,11 @@ def test_repro_a_few_lines_do_not_ask_for_the_whole_memory() -> None:
         examine(file.to_bytes())
 
 
-def test_a_file_too_long_is_not_read() -> None:
+def test_a_file_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = document()
+    data = Evidence(kind=Kind.WRONG_STEP, experiment=publish(of, keys=(COORDINATOR,)), documents=()).to_bytes()
+    monkeypatch.setattr(evidence_module, "MAX_EVIDENCE_BYTES", len(data))
+    assert Evidence.from_bytes(data).to_bytes() == data
+    monkeypatch.setattr(evidence_module, "MAX_EVIDENCE_BYTES", len(data) - 1)
     with pytest.raises(MalformedMessageError):
-        Evidence.from_bytes(b'{"a":"' + bytes([97]) * 2**27 + b'"}')
+        Evidence.from_bytes(data)

@@ -1,6 +1,7 @@
 """The published experiment: everything in it, nothing beside it, one spelling."""
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -26,6 +27,7 @@ from secvm.protocol.experiment_document import (
     publish,
     read_published,
 )
+from secvm.testing.relayed_rounds import relayed_document
 from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, LOG, RELAY, SECOND, START, STRANGER, document, log_terms
 
 RATIOS = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)
@@ -54,7 +56,9 @@ def experiments(draw: st.DrawFn) -> Experiment:
 
 @given(
     experiment=experiments(),
-    text=st.text(st.characters(exclude_categories=["Cs"]), max_size=50),
+    text=st.text(
+        st.characters(exclude_categories=["Cc", "Cf", "Co", "Cs", "Zl", "Zp"], max_codepoint=0xDFFFF), max_size=50
+    ),
     vocabulary=st.booleans(),
 )
 def test_every_experiment_comes_back_whole(experiment: Experiment, text: str, vocabulary: bool) -> None:
@@ -98,6 +102,25 @@ def paths(value: object, prefix: str = "") -> list[str]:
 ALL = paths(json.loads(document().data))
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ("title", "tea\x1b]0;pwned\x07", "title of the experiment has U+001B as character 4"),
+        ("question", "Tea?\x1b[2J\x1b[H Nobody learns your answer.", "question of the experiment has U+001B"),
+        ("question", "Tea?\n- This experiment has a formal guarantee.", "question of the experiment has U+000A"),
+        ("gateway_note", "Run by \u202eus", "gateway_note of the experiment has U+202E as character 8"),
+        ("features.description", "\u2066Words", "description of the experiment.features has U+2066 as character 1"),
+        ("learning.labels", ["tea", "t\u200bea"], "name of label 2 of the experiment has U+200B as character 2"),
+        ("learning.labels", ["tea", "\x9b8m"], "name of label 2 of the experiment has U+009B as character 1"),
+    ],
+)
+def test_repro_texts_that_repaint_a_screen_or_look_like_others_are_refused(
+    path: str, value: object, sentence: str
+) -> None:
+    with pytest.raises(MalformedMessageError, match=re.escape(sentence)):
+        ExperimentDocument.from_bytes(changed(path, value))
+
+
 @pytest.mark.parametrize("path", ALL)
 def test_every_field_is_needed_and_has_its_type(path: str) -> None:
     wrong: tuple[Any, ...] = (KeyError, {}, {"x": 1}, [None], "", "x" * 5000, -1, True)
@@ -125,7 +148,6 @@ def test_every_field_is_needed_and_has_its_type(path: str) -> None:
         "learning.rule.constants.x",
         "learning.target.x",
         "learning.thinning.x",
-        "privacy.x",
         "relays.0.x",
         "windows.x",
     ],
@@ -155,9 +177,9 @@ def test_left_over_fields_are_refused_at_every_depth(path: str) -> None:
         ("coordinator_keys", [COORDINATOR.public.data.hex()] * 2),
         ("threshold", 2),
         ("relays", []),
-        ("relays", [{"key": "00" * 32, "url": "http://relay.example/"}]),
-        ("relays", [{"key": "00" * 32, "url": "ftp://relay.example/"}]),
-        ("relays", [{"key": "00" * 32, "url": "https://relay example/"}]),
+        ("relays", [{"key": RELAY.public.data.hex(), "url": "http://relay.example/"}]),
+        ("relays", [{"key": RELAY.public.data.hex(), "url": "ftp://relay.example/"}]),
+        ("relays", [{"key": RELAY.public.data.hex(), "url": "https://relay example/"}]),
         ("floor", 0),
         ("rounds", 0),
         ("rounds", 2**20),
@@ -300,3 +322,28 @@ def test_key_of_a_log_signs_nothing_else(key: SigningKey) -> None:
         ExperimentDocument.from_bytes(changed("log.key", key.public.data.hex(), document(log=log_terms())))
     with pytest.raises(LocalProtocolError):
         assert document(log=replace(log_terms(), key=key.public)).data
+
+
+def test_mode_of_a_relay_is_told_or_left_out() -> None:
+    for mode in (None, "forward", "round"):
+        relay: Any = Relay("https://relay.example/", RELAY.public, mode)
+        data = document(relays=(relay,)).data
+        assert ExperimentDocument.from_bytes(data).relays == (relay,)
+        assert (b'"mode"' in data) == (mode is not None)
+
+
+def test_floor_is_reached_by_all_labels_together() -> None:
+    assert document(floor=10).reaches_floor([5, 5])
+    assert not document(floor=10).reaches_floor([5, 4])
+
+
+def test_a_document_for_one_relay_has_no_privacy() -> None:
+    of = document()
+    assert of.privacy is None
+    assert b'"privacy":null' in of.data
+    with pytest.raises(LocalProtocolError, match="tells what it was asked for"):
+        _ = document(privacy=relayed_document().privacy).data
+    with pytest.raises(LocalProtocolError, match="tells what it was asked for"):
+        _ = replace(relayed_document(), privacy=None).data
+    with pytest.raises(LocalProtocolError, match="another share"):
+        _ = replace(relayed_document(), train_share=Fraction(1, 2)).data

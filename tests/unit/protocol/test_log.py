@@ -1,79 +1,36 @@
-"""An experiment's log: what its entries are, whose it is, and what a proof file shows of it."""
+"""A coordinator's log: whose it is, and what a proof file shows of it."""
 
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.signing import SigningKey
 from secvm.errors import (
     BadProofError,
     BadSignatureError,
-    LocalProtocolError,
     MalformedMessageError,
     StaleCheckpointError,
 )
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.documents import Fields
-from secvm.protocol.log import (
-    EntryKind,
-    LogEntry,
-    LogTerms,
-    check_logged,
-    ending_entry,
-    experiment_entry,
-    manifest_entry,
-)
+from secvm.protocol.log import LogTerms, check_logged
+from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, manifest_entry
 from secvm.protocol.log_proofs import LogProof
 from tests.unit.protocol.helpers import LOG, START, WITNESSES, log_terms
 
 EXPERIMENT, FIRST, SECOND, END = (f"{i:02x}" * 32 for i in (10, 11, 12, 13))
-ENTRIES = [experiment_entry(EXPERIMENT), manifest_entry(FIRST), manifest_entry(SECOND), ending_entry(END)]
+ENTRIES = [
+    experiment_entry(EXPERIMENT),
+    manifest_entry(EXPERIMENT, 1, FIRST),
+    experiment_entry(SECOND),
+    ending_entry(EXPERIMENT, END),
+]
 TREE = Tree(leaf_hash(entry.to_bytes()) for entry in ENTRIES)
 
 
-def test_entry_is_a_line_of_type_and_digest() -> None:
-    assert ENTRIES[0].to_bytes() == b"secvm-v1-experiment " + b"0a" * 32 + b"\n"
-    assert ENTRIES[1].to_bytes() == b"secvm-v1-manifest " + b"0b" * 32 + b"\n"
-    assert ENTRIES[3].to_bytes() == b"secvm-v1-ending " + b"0d" * 32 + b"\n"
-    for entry in ENTRIES:
-        assert LogEntry.from_bytes(entry.to_bytes()) == entry
-
-
-GOOD = ENTRIES[1].to_bytes()
-
-
-@given(
-    st.binary(max_size=100)
-    | st.integers(0, len(GOOD) - 1).flatmap(
-        lambda at: st.binary(max_size=3).map(lambda put: GOOD[:at] + put + GOOD[at + 1 :])
-    )
-)
-def test_any_bytes_are_refused_or_the_same_entry_again(data: bytes) -> None:
-    try:
-        entry = LogEntry.from_bytes(data)
-    except MalformedMessageError:
-        return
-    assert entry.to_bytes() == data
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", GOOD[:-1], GOOD + b"\n", b" " + GOOD, GOOD.upper(), GOOD.replace(b"0b", b"0B"), GOOD.replace(b"v1", b"v2")],
-)
-def test_what_is_no_entry_is_refused(data: bytes) -> None:
-    with pytest.raises(MalformedMessageError):
-        LogEntry.from_bytes(data)
-    with pytest.raises(LocalProtocolError):
-        LogEntry(EntryKind.MANIFEST, "no digest").to_bytes()
-
-
-def test_origin_begins_with_the_logs_name_and_ends_with_the_experiment() -> None:
-    terms = log_terms()
-    assert terms.log_key(EXPERIMENT).name == f"log.example/secvm/v1/{EXPERIMENT}"
-    assert terms.directory_key.name == "log.example/secvm/v1/directory"
+def test_a_coordinator_has_one_log_with_one_origin() -> None:
+    assert log_terms().log_key.name == "log.example/secvm/v2"
 
 
 # ── terms ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -84,7 +41,7 @@ def changed(**fields: object) -> LogTerms:
 
 
 def witnesses(count: int) -> list[dict[str, Any]]:
-    return [{"key": f"{i:064x}", "name": f"w{i}.example"} for i in range(count)]
+    return [{"key": SigningKey(bytes([i]) * 32).public.data.hex(), "name": f"w{i}.example"} for i in range(count)]
 
 
 def test_terms_come_back_whole() -> None:
@@ -137,9 +94,8 @@ def test_terms_that_prove_nothing_are_refused(fields: dict[str, object]) -> None
 
 
 def proof(
-    index: int, *, experiment: str = EXPERIMENT, key: SigningKey = LOG, witnesses: int = 2, age_s: int = 60
+    index: int, *, origin: str = "log.example/secvm/v2", key: SigningKey = LOG, witnesses: int = 2, age_s: int = 60
 ) -> bytes:
-    origin = log_terms().log_key(experiment).name
     checkpoint = Checkpoint(origin, TREE.size, TREE.root())
     data = checkpoint.sign(key)
     lines = [
@@ -149,36 +105,36 @@ def proof(
     return LogProof(index, TREE.inclusion_proof(index), data + b"".join(lines)).to_bytes()
 
 
-def check(data: bytes, index: int, entry: LogEntry) -> int:
-    return check_logged(data, entry, index=index, experiment=EXPERIMENT, terms=log_terms(), now=START).checkpoint.size
+def check(data: bytes, entry: Entry) -> int:
+    return check_logged(data, entry, terms=log_terms(), now=START).checkpoint.size
 
 
 def test_every_entry_is_shown() -> None:
     for index, entry in enumerate(ENTRIES):
-        assert check(proof(index), index, entry) == 4
+        assert check(proof(index), entry) == 4
 
 
 def test_each_way_of_not_being_logged_has_its_error() -> None:
     with pytest.raises(BadProofError):
-        check(proof(1), 1, manifest_entry(SECOND))
+        check(proof(1), manifest_entry(EXPERIMENT, 1, SECOND))
     with pytest.raises(BadProofError):
-        check(proof(1), 1, ending_entry(FIRST))
+        check(proof(1), manifest_entry(EXPERIMENT, 2, FIRST))
+    with pytest.raises(BadProofError):
+        check(proof(2), ENTRIES[1])
     with pytest.raises(MalformedMessageError):
-        check(proof(2), 1, ENTRIES[1])
-    with pytest.raises(MalformedMessageError):
-        check(proof(1, experiment=FIRST), 1, ENTRIES[1])
+        check(proof(1, origin="other.example/secvm/v2"), ENTRIES[1])
     with pytest.raises(BadSignatureError):
-        check(proof(1, key=WITNESSES[0]), 1, ENTRIES[1])
+        check(proof(1, key=WITNESSES[0]), ENTRIES[1])
     with pytest.raises(BadSignatureError):
-        check(proof(1, witnesses=1), 1, ENTRIES[1])
+        check(proof(1, witnesses=1), ENTRIES[1])
     with pytest.raises(StaleCheckpointError):
-        check(proof(1, age_s=3601), 1, ENTRIES[1])
+        check(proof(1, age_s=3601), ENTRIES[1])
 
 
 def test_proof_of_a_round_is_small() -> None:
-    """Three witnesses, and as many rounds as an experiment can have: well below 4 kB."""
+    """Three witnesses, and as many entries as a log can have: well below 4 kB."""
     tree = Tree([bytes(32)] * 1000)
-    checkpoint = Checkpoint(log_terms().log_key(EXPERIMENT).name, 2**20, tree.root())
+    checkpoint = Checkpoint(log_terms().log_key.name, 2**20, tree.root())
     lines = [checkpoint.cosign(w, name=f"w{i}.example", time_s=1).to_line() for i, w in enumerate(WITNESSES)]
     data = checkpoint.sign(LOG) + "".join(lines).encode()
     assert len(LogProof(1, (bytes(32),) * 20, data).to_bytes()) < 2048

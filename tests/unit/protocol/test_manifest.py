@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from secvm.crypto import kem
+from secvm.crypto.kem import HybridPrivateKey, X25519PrivateKey
+from secvm.crypto.oblivious import OUR_ALGORITHMS, GatewayKey, encode_key_configurations
 from secvm.crypto.signing import sign
 from secvm.errors import (
     BadSignatureError,
@@ -32,6 +35,7 @@ from secvm.protocol.manifest import (
 from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
 from tests.unit.protocol.helpers import (
     COORDINATOR,
+    GATEWAY_KEYS,
     RELAY,
     SECOND,
     START,
@@ -50,11 +54,10 @@ ROUNDS = manifests(3, OF)
 def test_manifest_comes_back_whole() -> None:
     for manifest in ROUNDS:
         assert RoundManifest.from_bytes(manifest.data) == manifest
-    count = RelayCount(epoch=7, clients=10, capsules=50)
+    count = RelayCount(opens_at=7, clients=10, capsules=50)
     full = replace(
         ROUNDS[1],
-        token_key=b"token key",
-        last=last_round(tally(3, 4), relay_count=count.to_signed_bytes(RELAY), received_root="cd" * 32),
+        last=last_round(tally(3, 4), relay_count=count.to_signed_bytes(RELAY)),
     )
     assert RoundManifest.from_bytes(full.data) == full
     assert accept(served(full), document=OF).manifest == full
@@ -130,6 +133,7 @@ OTHER = document(title="Another question")
         ({"last": LastRound(tally="00" * 32, participants=(5,), cells=((0,),))}, "labels"),
         ({"last": last_round(None)}, "abandoned"),
         ({"quota": 4}, "quota"),
+        ({"gateway_keys": b""}, "gateway keys"),
     ],
 )
 def test_signed_manifest_that_breaks_the_experiments_word_is_refused_with_evidence(
@@ -179,7 +183,7 @@ def test_abandoned_round_keeps_the_model_and_tells_nothing() -> None:
 
 
 def test_relays_count_must_be_signed_by_a_relay_of_the_experiment() -> None:
-    count = RelayCount(epoch=1, clients=4, capsules=20)
+    count = RelayCount(opens_at=1, clients=4, capsules=20)
     good = replace(ROUNDS[1], last=last_round(tally(2, 2), relay_count=count.to_signed_bytes(RELAY)))
     accepted = accept(served(good), document=OF).manifest
     assert accepted.last is not None
@@ -189,6 +193,70 @@ def test_relays_count_must_be_signed_by_a_relay_of_the_experiment() -> None:
         forged = replace(ROUNDS[1], last=last_round(tally(2, 2), relay_count=count.to_signed_bytes(key)))
         with pytest.raises(BadSignatureError):
             accept(served(forged), document=OF)
+
+
+ROUND_MODE = tuple(replace(relay, mode="round") for relay in OF.relays)
+
+
+def test_repro_counted_round_without_the_count_of_the_relay_that_makes_one_is_refused() -> None:
+    # Whoever kept it back switched off all that is compared with it.
+    of = document(relays=ROUND_MODE)
+    (first,) = manifests(1, of)
+    last = accept(served(first), document=of)
+    count = RelayCount(first.opens_at, clients=4, capsules=20).to_signed_bytes(RELAY)
+    (_, told) = manifests(2, of, last=last_round(tally(2, 2), relay_count=count))
+    assert accept(served(told), document=of, last=last).manifest == told
+    withheld = replace(told, last=last_round(tally(2, 2)))
+    with pytest.raises(InconsistentManifestError, match="no relay's count") as caught:
+        accept(served(withheld), document=of, last=last)
+    assert caught.value.evidence == (served(first), served(withheld))
+    # Also over a gap, by the next manifest alone.
+    with pytest.raises(InconsistentManifestError, match="no relay's count"):
+        accept(served(withheld), document=of)
+    with pytest.raises(LocalProtocolError, match="no relay's count"):
+        manifests(2, of)
+
+
+def test_count_may_be_missing_where_a_round_is_abandoned_or_no_relay_makes_one_of_all() -> None:
+    one = ROUND_MODE[0]
+    other = replace(one, url="https://two.example/")
+    for relays in ((), (replace(one, mode=None),), (replace(one, mode="forward"),), (one, other)):
+        manifests(2, document(relays=relays, test=True))
+    of = document(relays=ROUND_MODE)
+    same = {"state": b"state 1", "training_weights": b"training 1", "evaluation_weights": b"evaluation 1"}
+    manifests(2, of, last=last_round(None), **same)
+
+
+def test_repro_gateway_keys_that_leave_a_choice_are_refused_and_every_machine_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    last = accept(served(ROUNDS[0]), document=OF)
+    hybrid = GatewayKey(7, HybridPrivateKey(bytes(32)))
+    classical = GatewayKey(7, X25519PrivateKey(bytes(32)))
+    two_pairs = replace(classical, algorithms=((1, 3), OUR_ALGORITHMS))
+    wrong = [
+        encode_key_configurations([hybrid.configuration, classical.configuration]),
+        encode_key_configurations([classical.configuration, hybrid.configuration]),
+        encode_key_configurations([hybrid.configuration]),
+        encode_key_configurations([two_pairs.configuration]),
+        encode_key_configurations([replace(classical, algorithms=((1, 3),)).configuration]),
+        b"\0\7\7\xff\xffABCD" + GATEWAY_KEYS,
+        GATEWAY_KEYS + GATEWAY_KEYS,
+        GATEWAY_KEYS[:-1],
+        GATEWAY_KEYS + b"\0",
+    ]
+    for here in (True, False):
+        monkeypatch.setattr(kem, "hybrid_is_here", lambda here=here: here)
+        for data in wrong:
+            with pytest.raises(InconsistentManifestError, match="gateway keys"):
+                accept(served(replace(ROUNDS[1], gateway_keys=data)), document=OF, last=last)
+        # The experiment says of which kind the one key is; a machine that lacks the kind sees no fault in it.
+        of = document(kem=kem.MLKEM768_X25519)
+        assert ExperimentDocument.from_bytes(of.data) == of
+        (first,) = manifests(1, of, gateway_keys=wrong[2])
+        assert accept(served(first), document=of).manifest == first
+        with pytest.raises(LocalProtocolError, match="gateway keys"):
+            manifests(1, of)
 
 
 def changed(path: str, value: object) -> bytes:
@@ -320,7 +388,6 @@ def test_everything_a_server_could_vary_changes_the_digest() -> None:
         {"evaluation_weights": "00" * 32},
         {"gateway_keys": b"other"},
         {"quota": 9},
-        {"token_key": b"x"},
         {"opens_at": ROUNDS[1].opens_at - 1},
         {"accept_until": ROUNDS[1].accept_until + 1},
     ]

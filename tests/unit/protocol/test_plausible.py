@@ -1,6 +1,6 @@
 """Counts that fit: no honest round breaks a rule, and each rule is broken by something."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.cover import Cover
-from secvm.learning.cover_noise import CoverNoise
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.individual.contribution import Individual, contribute
@@ -23,7 +21,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay
 from secvm.protocol.manifest import RelayCount
 from secvm.protocol.plausible import violations
-from tests.unit.protocol.helpers import RELAY, STRANGER, covered_document, document
+from tests.unit.protocol.helpers import RELAY, STRANGER, document
 
 N_BINS = 4
 RELAYS = (Relay(url="https://relay.example/", key=RELAY.public), Relay(url="https://two.example/", key=STRANGER.public))
@@ -32,37 +30,14 @@ RELAYS = (Relay(url="https://relay.example/", key=RELAY.public), Relay(url="http
 def experiment_of(budget: int, *, floor: int = 0, **changes: Any) -> ExperimentDocument:
     presence, hashes = changes.pop("presence", True), changes.pop("hashes", 1)
     relays = changes.pop("relays", RELAYS[:1])
-    covered = changes.pop("covered", False)
     learning = Experiment(**{"n_bins": N_BINS, "labels": ("a", "b"), "budget": budget, **changes})
-    terms = {}
-    if covered:
-        learning, relays = with_cover(learning, real_cap=budget), (replace(relays[0], mode="round"),)
-        terms = {"privacy": covered_document().privacy}
     return document(
-        **terms,
         experiment=learning,
         features=FeaturesWanted(source="words", description="", presence=presence),
         binning=HashedBins(bins=N_BINS, hashes=hashes, salt=bytes(16)),
-        floor=max(len(learning.labels) if covered else 1, floor),
+        floor=max(1, floor),
         relays=relays,
     )
-
-
-def with_cover(learning: Experiment, *, real_cap: int) -> Experiment:
-    """Cover of so much that its caps are reached now and then."""
-    labels = len(learning.labels)
-
-    def noise(cells: int) -> CoverNoise:
-        return CoverNoise(cells=cells, share=Fraction(1, cells), odds=Fraction(2), cap=3)
-
-    cover = Cover(
-        train=noise(2 * learning.models.n_models * (N_BINS + 1)),
-        participation=noise(2 * labels),
-        test=None if learning.loss.regression else noise(labels**2),
-        real_cap=real_cap,
-        train_share=Fraction(7, 10),
-    )
-    return replace(learning, cover=cover, budget=cover.budget)
 
 
 def counts(of: ExperimentDocument, *packages: Package) -> Tally:
@@ -70,7 +45,7 @@ def counts(of: ExperimentDocument, *packages: Package) -> Tally:
 
 
 def names(of: ExperimentDocument, tally: Tally, clients: int, capsules: int, **more: Any) -> list[str]:
-    found = violations(of, tally, RelayCount(epoch=7, clients=clients, capsules=capsules), **more)
+    found = violations(of, tally, RelayCount(opens_at=7, clients=clients, capsules=capsules), **more)
     assert all(one.sentence.endswith(".") for one in found)
     return [one.name for one in found]
 
@@ -86,9 +61,6 @@ KINDS: list[dict[str, Any]] = [
     {"labels": ("x",), "loss": Loss("epsilon-insensitive")},
     {"thinning": Thinning(q=Fraction(1, 2)), "loss": Loss("logistic")},
     {"rule": Swift(), "thinning": Thinning(rho=Fraction(1))},
-    {"covered": True, "features_per_person": 2, "hashes": 2},
-    {"covered": True, "features_per_person": 6, "labels": ("a", "b", "c"), "multiclass": "ovo"},
-    {"covered": True, "features_per_person": 2, "labels": ("x",), "loss": Loss("epsilon-insensitive")},
 ]
 
 
@@ -152,14 +124,14 @@ def honest_epochs(draw: st.DrawFn) -> Epoch:
                 came += len(left)
         clients += came > 0
         capsules += came
-    return Epoch(documents, arrived, RelayCount(epoch=7, clients=clients, capsules=capsules))
+    return Epoch(documents, arrived, RelayCount(opens_at=7, clients=clients, capsules=capsules))
 
 
 @given(honest_epochs())
 def test_honest_rounds_fit_whatever_gets_lost(epoch: Epoch) -> None:
     for of, packages in zip(epoch.documents, epoch.arrived, strict=True):
         tally = counts(of, *packages)
-        found = violations(of, tally, epoch.count, key_id=7)
+        found = violations(of, tally, epoch.count, opened_at=7)
         # A round below the floor is abandoned and has no tally.
         assert [one.name for one in found if one.name != "below-floor"] == []
         assert any(one.name == "below-floor" for one in found) != of.reaches_floor(tally.participants.tolist())
@@ -186,7 +158,7 @@ def test_whatever_people_send_an_honest_count_breaks_only_rules_about_people(
     packages: list[Package], clients: int
 ) -> None:
     of = experiment_of(3)
-    found = violations(of, counts(of, *packages), RelayCount(epoch=7, clients=clients, capsules=len(packages)))
+    found = violations(of, counts(of, *packages), RelayCount(opens_at=7, clients=clients, capsules=len(packages)))
     assert {one.name for one in found if one.whatever_people_send} <= {"below-floor"}
 
 
@@ -213,10 +185,12 @@ def test_cells_do_not_fit_a_label_that_is_a_number() -> None:
     assert names(of, counts(of, TRAINS, TESTS), 9, 99) == ["cells-of-numbers"]
 
 
-def test_a_count_of_another_epoch_does_not_fit() -> None:
+def test_repro_a_count_of_another_slot_does_not_fit_also_256_slots_away() -> None:
     of = experiment_of(5)
-    assert names(of, counts(of, TRAINS), 9, 99, key_id=7) == []
-    assert names(of, counts(of, TRAINS), 9, 99, key_id=8) == ["another-epoch"]
+    assert names(of, counts(of, TRAINS), 9, 99, opened_at=7) == []
+    # A relay's slots may have any length. 256 slots away the gateway's key has the same id.
+    for opened_at in (8, 6, 7 + 256, 7 + 256 * 3_600_000):
+        assert names(of, counts(of, TRAINS), 9, 99, opened_at=opened_at) == ["another-slot"]
 
 
 def test_one_package_more_than_capsules_does_not_fit() -> None:
@@ -292,8 +266,8 @@ def test_numbers_as_labels_have_any_sign() -> None:
 def test_with_two_relays_or_no_count_only_what_still_holds_is_checked() -> None:
     of = experiment_of(5, relays=RELAYS, floor=3)
     wrong = counts(of, TRAINS, *[unit()] * 50)
-    assert names(of, wrong, 0, 0, key_id=8) == ["below-floor", "another-epoch"]
-    assert [one.name for one in violations(of, wrong, None, key_id=8)] == ["below-floor"]
+    assert names(of, wrong, 0, 0, opened_at=8) == ["below-floor", "another-slot"]
+    assert [one.name for one in violations(of, wrong, None, opened_at=8)] == ["below-floor"]
 
 
 def test_counts_that_would_wrap_around_do_not_fit() -> None:
@@ -303,37 +277,3 @@ def test_counts_that_would_wrap_around_do_not_fit() -> None:
     with np.errstate(over="ignore"):
         assert int(huge.plus[:, :4].sum()) == 0
     assert "more-packages-than-capsules" in names(of, huge, 9, 99)
-
-
-@pytest.mark.parametrize(
-    ("packages", "broken"),
-    [
-        # One client: itself and, of each kind, three that are cover.
-        ([TRAINS_B] * 4 + [TESTS] * 3, []),
-        ([TRAINS_B] * 5 + [TESTS] * 3, ["more-people-than-clients"]),
-        ([TRAINS_B] * 3 + [TESTS] * 4, []),
-        # Its own two, by the cap, and three.
-        ([unit()] * 5, []),
-        ([unit()] * 6, ["more-units-than-budget", "more-units-in-a-model", "more-units-of-a-sign"]),
-        # A tester has none of its own, and someone of the other label none of this sign.
-        ([unit()] * 3 + [TESTS] * 4, []),
-        ([unit()] * 4 + [TESTS] * 4, ["more-units-than-budget", "more-units-in-a-model", "more-units-of-a-sign"]),
-        ([unit()] * 3 + [TRAINS_B] * 4, []),
-        ([unit()] * 4 + [TRAINS_B] * 4, ["more-units-of-a-sign"]),
-        ([unit(N_BINS)] * 4, []),
-        ([unit(N_BINS)] * 5, ["more-biases-in-a-model", "more-biases-of-a-sign"]),
-    ],
-)
-def test_with_cover_a_client_can_have_sent_its_caps_and_its_own(packages: list[Package], broken: list[str]) -> None:
-    of = experiment_of(2, covered=True, features_per_person=3)
-    found = names(of, counts(of, *packages), 1, 99)
-    assert [name for name in found if name != "below-floor"] == broken
-
-
-def test_no_more_packages_than_capsules_with_cover_too() -> None:
-    of = experiment_of(2, covered=True, features_per_person=3)
-    tally = counts(of, *[TRAINS_B] * 30)
-    assert names(of, tally, 20, 30) == []
-    assert names(of, tally, 20, 29) == ["more-packages-than-capsules"]
-    assert names(of, tally, 4, 30) == ["more-people-than-clients"]
-    assert "below-floor" in names(of, counts(of, TRAINS_B, TRAINS_B), 20, 30)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from secvm.errors import LocalProtocolError
-from secvm.protocol.round_state import TRANSITIONS, RoundEvent, RoundState, advance, due, takes_packages
+from secvm.protocol.round_state import TRANSITIONS, RoundEvent, RoundState, advance, due
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(RoundState, RoundEvent)))
@@ -41,9 +41,3 @@ def test_clock_opens_and_closes_and_decides_nothing_else() -> None:
     assert due(RoundState.ANNOUNCED, now=99, **times) is RoundEvent.WINDOW_OPENED
     for state in (RoundState.CLOSING, RoundState.TALLIED, RoundState.PUBLISHED, RoundState.ABANDONED):
         assert due(state, now=99, **times) is None
-
-
-@pytest.mark.parametrize("state", RoundState)
-def test_packages_are_taken_while_open_or_closing_and_never_after_accept_until(state: RoundState) -> None:
-    assert takes_packages(state, now=29, accept_until=30) == (state in (RoundState.OPEN, RoundState.CLOSING))
-    assert not takes_packages(state, now=30, accept_until=30)

@@ -9,6 +9,7 @@ from secvm.crypto.beacon import LocalUnsafeBeacon
 from secvm.errors import BadBeaconError, BadProofError, BadSignatureError, MalformedMessageError
 from secvm.protocol.checkpoints import SignedCheckpoint
 from secvm.protocol.experiment_document import Beacon, HashedBins, VocabularyBins
+from secvm.protocol.log_entries import experiment_entry
 from secvm.protocol.salt import committed_at, salt_of
 from secvm.testing.parties import Parties
 from secvm.testing.public_history import PublicHistory
@@ -26,14 +27,15 @@ def history(seed: int = 0, *, quorum: int = 3, beacons: int = 2) -> PublicHistor
     return PublicHistory(dice, draw_document(dice, parties, beacons=beacons, log=terms), parties)
 
 
-def first(made: PublicHistory, *times_s: int, size: int = 1) -> bytes:
-    """Entry 0 under a checkpoint that the witnesses cosigned at these times, one after the other."""
-    signed: SignedCheckpoint = made.log.checkpoint(size)
+def first(made: PublicHistory, *times_s: int, later: int = 0) -> bytes:
+    """The experiment's entry under a checkpoint that the witnesses cosigned at these times, one after the other."""
+    index = made.log.index_of(experiment_entry(made.document.digest))
+    signed: SignedCheckpoint = made.log.checkpoint(index + 1 + later)
     lines = [
         signed.checkpoint.cosign(one.key, name=one.name, time_s=time_s)
         for one, time_s in zip(made.parties.witnesses, times_s, strict=False)
     ]
-    return made.log.proof(0, signed.cosigned(*lines))
+    return made.log.proof(index, signed.cosigned(*lines))
 
 
 def earliest(made: PublicHistory) -> int:
@@ -63,7 +65,7 @@ def test_repro_only_witnesses_that_the_reader_knows_say_when() -> None:
 def test_later_entries_do_not_matter_to_the_first() -> None:
     made = history()
     made.play(2)
-    assert committed_at(made.document, first(made, 5, 6, 7, size=3)) == 7_000
+    assert committed_at(made.document, first(made, 5, 6, 7, later=2)) == 7_000
 
 
 def test_a_round_must_lie_after_the_commitment_and_not_at_it() -> None:
@@ -120,8 +122,11 @@ def test_the_development_beacon_needs_a_test_and_somebody_who_says_so() -> None:
 
 def test_a_first_checkpoint_of_another_log_proves_nothing() -> None:
     made, other = history(), history(1)
-    with pytest.raises(MalformedMessageError):
+    with pytest.raises(BadSignatureError):
         committed_at(made.document, other.first)
+    elsewhere = WitnessedLog("else.example/secvm/v2", made.parties.log, made.log.entries)
+    with pytest.raises(MalformedMessageError):
+        committed_at(made.document, elsewhere.proof(0, elsewhere.checkpoint()))
     wrong = WitnessedLog(made.log.origin, made.parties.log, [b"something else\n"])
     signed = wrong.checkpoint()
     with pytest.raises(BadProofError):

@@ -90,7 +90,7 @@ def test_a_relay_cannot_tell_by_its_length_what_a_device_fetches() -> None:
     place = f"/v1/experiment/{digest}"
     paths = ["/v1/keys", place, f"/v1/blob/{digest}", f"/secvm/v1/{digest}/checkpoint"]
     paths += [f"{place}/{name}" for name in ("manifest/latest", "manifest/1048575", "proof/1048576", "ending", "first")]
-    paths += [f"{place}/beacon/7", f"{place}/received/1048575", f"{place}/received/1048575/{2**32 - 1}"]
+    paths += [f"{place}/beacon/7", f"{place}/shards/1048575", f"{place}/shard/1048575/{2**32 - 1}"]
     assert {len(fetch_request(path)) for path in paths} == {256}
     assert read_request(fetch_request(paths[-1])) == FetchRequest(paths[-1])
 
@@ -134,14 +134,14 @@ def test_nothing_under_a_seal_prints_itself() -> None:
 
 
 def test_repro_a_relay_does_not_see_by_its_length_what_is_fetched() -> None:
-    # Receipts, fresh looks at the log and manifests that were missed had lengths of their own.
+    # Fresh looks at the log and manifests that were missed had lengths of their own.
     digest = "0" * 64
     paths = [
         "/v1/keys",
         f"/v1/blob/{digest}",
         f"/v1/experiment/{digest}/manifest/latest",
         f"/v1/experiment/{digest}/proof/1048576",
-        f"/v1/experiment/{digest}/received/1048575/4294967295",
+        f"/v1/experiment/{digest}/shard/1048575/4294967295",
         f"/secvm/v1/{digest}/checkpoint",
     ]
     assert {len(fetch_request(path)) for path in paths} == {256}

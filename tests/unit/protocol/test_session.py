@@ -34,7 +34,8 @@ from secvm.protocol.events import (
 )
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.session import GRACE_MS, ParticipantSession, Phase, unsafe_no_seal
-from tests.unit.protocol.helpers import START, STRANGER, document, manifests, packages, served, words
+from tests.effort import scaled
+from tests.unit.protocol.helpers import GATEWAY_KEYS, START, STRANGER, document, manifests, packages, served, words
 
 OF = document()
 ROUNDS = manifests(3, OF)
@@ -49,7 +50,7 @@ def fresh_seal() -> Callable[[bytes, bytes], bytes]:
     def seal(plaintext: bytes, gateway_keys: bytes) -> bytes:
         nonlocal sealed
         sealed += 1
-        assert gateway_keys == b"gateway keys"
+        assert gateway_keys == GATEWAY_KEYS
         return sealed.to_bytes(4, "little") + plaintext
 
     return seal
@@ -157,9 +158,9 @@ def test_last_moment_before_the_window_is_early_enough() -> None:
 @pytest.mark.parametrize("off_by", [60_001, -60_001])
 def test_device_whose_clock_is_off_abstains(off_by: int) -> None:
     device = Device()
-    assert reasons(device.tell(ManifestArrived(served(FIRST), server_time=BEFORE + off_by))) == [Reason.CLOCK]
+    assert reasons(device.tell(ManifestArrived(served(FIRST), ahead=off_by))) == [Reason.CLOCK]
     device = Device()
-    assert device.tell(ManifestArrived(served(FIRST), server_time=BEFORE + off_by // 2))[0] == Compute(FIRST)
+    assert device.tell(ManifestArrived(served(FIRST), ahead=off_by // 2))[0] == Compute(FIRST)
 
 
 def test_clock_that_fell_back_is_not_believed_unless_a_server_agrees() -> None:
@@ -168,7 +169,7 @@ def test_clock_that_fell_back_is_not_believed_unless_a_server_agrees() -> None:
     assert reasons(device.tell(ManifestArrived(served(FIRST)), now=BEFORE)) == [Reason.CLOCK]
     device = Device()
     device.tell(Tick(), now=BEFORE + 10**9)
-    assert device.tell(ManifestArrived(served(FIRST), server_time=BEFORE), now=BEFORE)[0] == Compute(FIRST)
+    assert device.tell(ManifestArrived(served(FIRST), ahead=0), now=BEFORE)[0] == Compute(FIRST)
 
 
 def test_manifest_from_the_future_shows_a_slow_clock() -> None:
@@ -502,7 +503,7 @@ class Model:
             case "manifest":
                 # Manifest t + 1 exists only once round t has ended.
                 if number == 0 or device.now >= ROUNDS[number - 1].accept_until:
-                    self.look(device.tell(ManifestArrived(served(ROUNDS[number]), server_time=device.now)))
+                    self.look(device.tell(ManifestArrived(served(ROUNDS[number]), ahead=0)))
             case "ready" | "decline":
                 event = PackagesReady(packages()) if op == "ready" else Declined("no")
                 if device.session.phase is Phase.COMPUTING:
@@ -532,7 +533,7 @@ class Model:
                 self.look(device.tell(Tick()))
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(100, 1000))
 @given(st.lists(OPS, max_size=60))
 def test_whatever_happens_in_whatever_order(ops: list[tuple[str, int]]) -> None:
     model = Model()

@@ -23,11 +23,11 @@ from secvm.protocol.events import (
 )
 from secvm.protocol.session import ParticipantSession
 from secvm.protocol.session_memory import Changes, Phase, WaitingRow
-from tests.unit.protocol.helpers import START, document, manifests, packages, served, words
+from tests.unit.protocol.helpers import OTHER_KEYS, START, document, manifests, packages, served, words
 
 OF = document()
 ROUNDS = manifests(3, OF)
-OTHER = manifests(3, OF, gateway_keys=b"other keys")[-1]
+OTHER = manifests(3, OF, gateway_keys=OTHER_KEYS)[-1]
 
 
 def seal(plaintext: bytes, _keys: bytes) -> bytes:

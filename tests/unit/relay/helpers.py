@@ -22,6 +22,8 @@ from secvm.runtime.secret_files import make_secret
 from secvm.runtime.settings import read_settings
 
 TOKEN = "a-token-of-the-relay"
+#: What experiments would call it.
+URL = "https://relay.example/relay"
 CAPSULE_TYPE = {"content-type": "message/ohttp-req"}
 #: Slots of a minute, deposited after forty seconds.
 PERIOD_MS, DEPOSIT_MS = 60_000, 40_000
@@ -75,9 +77,9 @@ class Place:
         tables: dict[str, dict[str, Any]] = {
             "listen": {"port": 0},
             "gateway": {"url": url, "token_file": self.folder / "token", "retry_ms": 1},
-            "relay": {"mode": mode, "interval_ms": 5},
+            "relay": {"mode": mode, "url": URL},
             "epochs": {"period_s": PERIOD_MS // 1000, "deposit_after_s": DEPOSIT_MS // 1000},
-            "clients": {"known_by": "address", "floor": 1},
+            "clients": {"known_by": "address"},
             "store": {"path": self.folder / "store.db"},
             "signing": {"key_file": self.folder / "key"},
             "limits": {},
@@ -133,7 +135,8 @@ async def running(
     """A relay, until the block ends; then it has drained."""
     settings = read_settings(place.settings_file(url, mode, **changes), RelaySettings)
     log = Heard()
-    relay = Relay(settings, clock=SteeredClock(place.folder / "clock"), dice=dice, log_to=log)
+    clock = SteeredClock(place.folder / "clock")
+    relay = Relay(settings, clock=clock, steady=clock, dice=dice, log_to=log)
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.get_running_loop().create_task(relay.run(stop, port.set_result))
@@ -166,7 +169,7 @@ async def ask(
     """One request on a connection of its own, from this address."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
     try:
-        fields = {"host": "relay", "content-length": str(len(body)), **(headers or {})}
+        fields = {"host": "127.0.0.1", "content-length": str(len(body)), **(headers or {})}
         head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         writer.write(head.encode("latin-1") + b"\r\n" + body)
         return await read_answer(reader)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.relay.admission import Admission, Allowance, Begun, Table, Verdict, by_address, by_credential, digest_of
+from secvm.relay.admission import NAME_BYTES, Admission, Allowance, Begun, Table, Verdict, digest_of
 from secvm.relay.epochs import Epochs
+from secvm.relay.identity import Identity, by_address, by_credential
 from secvm.runtime.http_server import Request
 
 EPOCHS = Epochs(origin=0, period=1000, deposit_after=700)
@@ -50,7 +51,7 @@ def test_fetches_have_a_limit_of_their_own() -> None:
     assert table().clients == 0
 
 
-def test_who_only_fetches_is_no_client_of_the_floor() -> None:
+def test_who_only_fetches_is_no_client_of_the_count() -> None:
     admitted = table()
     admitted.fetch(b"ann")
     assert admitted.clients == 0
@@ -109,14 +110,65 @@ def test_ten_thousand_made_up_clients_take_no_more_memory_than_the_table_has() -
     assert grown < 20_000
 
 
+def test_repro_few_addresses_leave_room_for_everybody_else() -> None:
+    quota, size, greedy = 100, 258, 30
+    allowance = Allowance(quota, 1, 1000, 10**6, packed_bytes=20 * quota * size)
+    admitted = Table(0, bytes(32), allowance)
+    numbers = itertools.count()
+
+    def send_all_of(client: int) -> int:
+        name = b"%d" % client
+        verdicts = (admitted.admit(name, digest_of(b"%d" % next(numbers)), size) for _ in range(quota))
+        return sum(verdict is Verdict.NEW for verdict in verdicts)
+
+    # At their quotas, twenty would take all of the room.
+    assert send_all_of(0) == quota
+    taken = sum(send_all_of(client) for client in range(1, greedy))
+    assert taken < 0.9 * 20 * quota
+    assert send_all_of(greedy) > quota // 10
+
+
+def test_repro_the_networks_of_one_line_are_not_as_many_clients() -> None:
+    allowance = Allowance(quota=5, fetches=5, clients=1000, capsules=1000, network_quota=12)
+    admission = Admission(EPOCHS, allowance, os.urandom)
+    identify = by_address(header=None, proxies=(), first_64=True)
+
+    def name(address: str) -> bytes:
+        identity = identify(request(address))
+        assert identity is not None
+        return admission.table(0).name(identity)
+
+    table = admission.table(0)
+    line = [name(f"2001:db8:0:{number:x}::1") for number in range(256)]
+    verdicts = [table.admit(client, digest_of(client)) for client in line]
+    assert verdicts == [Verdict.NEW] * 12 + [Verdict.OVER_QUOTA] * 244
+    assert [table.fetch(client) for client in line] == [Verdict.NEW] * 12 + [Verdict.OVER_QUOTA] * 244
+    # The network next door, and everybody who has no such network, are not affected.
+    others = [name("2001:db8:1::1"), *(name(f"192.0.2.{number}") for number in range(20))]
+    assert {table.admit(client, digest_of(client)) for client in others} == {Verdict.NEW}
+    assert {table.fetch(client) for client in others} == {Verdict.NEW}
+    # A capsule that could not be kept counts for nobody.
+    table.release(line[0], digest_of(line[0]))
+    assert table.admit(line[200], digest_of(line[200])) is Verdict.NEW
+
+
+def test_what_a_network_sent_is_known_after_a_restart() -> None:
+    here, there = bytes(NAME_BYTES) + b"network", b"\1" * NAME_BYTES + b"network"
+    begun = Begun(bytes(32), {here: 2}, [b"1", b"2"])
+    allowance = Allowance(quota=5, fetches=1, clients=10, capsules=10, network_quota=3)
+    table = Admission(EPOCHS, allowance, os.urandom, {3: begun}.get).table(3000)
+    assert [table.admit(there, digest) for digest in (b"3", b"4")] == [Verdict.NEW, Verdict.OVER_QUOTA]
+
+
 def test_names_of_two_epochs_have_nothing_in_common_and_the_old_table_is_gone() -> None:
     admission = Admission(EPOCHS, Allowance(1, 1, 10, 10), os.urandom)
     first = admission.table(0)
     assert admission.table(699) is first
     second = admission.table(700)
     assert (first.epoch, second.epoch) == (0, 1)
-    assert first.name(b"ann") != second.name(b"ann")
-    assert second.admit(second.name(b"ann"), b"1") is Verdict.NEW
+    ann = Identity(b"ann")
+    assert first.name(ann) != second.name(ann)
+    assert second.admit(second.name(ann), b"1") is Verdict.NEW
 
 
 def test_a_clock_that_is_set_back_does_not_open_a_sealed_epoch_again() -> None:

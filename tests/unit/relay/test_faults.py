@@ -1,4 +1,4 @@
-"""Faults that were found by looking for them: epochs and batches larger than the coordinator takes, and floods."""
+"""Faults that were found by looking for them: epochs larger than the coordinator takes, and floods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto.capsules import unpack
 from secvm.errors import BadInputError
 from secvm.protocol.problems import PROBLEMS
 from secvm.testing.gateway import FakeGateway, Reply, Seen
@@ -26,7 +25,7 @@ def test_repro_no_more_is_accepted_in_an_epoch_than_can_be_deposited(tmp_path: P
 
     async def main() -> None:
         place = Place(tmp_path)
-        changes: dict[str, Any] = {"limits": {"deposit_bytes": most}}
+        changes: dict[str, Any] = {"limits": {"deposit_bytes": most, "package_bytes": 4096}}
         async with FakeGateway(answer) as gateway:
             async with running(place, gateway.url, "round", **changes) as relay:
                 statuses = [(await send(relay.port, capsule(number, LARGE))).status for number in range(10)]
@@ -44,31 +43,15 @@ def test_repro_no_more_is_accepted_in_an_epoch_than_can_be_deposited(tmp_path: P
     asyncio.run(main())
 
 
-def test_repro_large_capsules_do_not_keep_others_from_being_handed_on(tmp_path: Path) -> None:
-    most = 2**16
-
-    def answer(seen: Seen) -> Reply:
-        return Reply(413 if len(seen.body) > most else 202)
-
+def test_repro_a_package_takes_no_more_room_than_a_package_needs(tmp_path: Path) -> None:
     async def main() -> None:
-        changes: dict[str, Any] = {"relay": {"interval_ms": 10_000_000}, "limits": {"waiting": 40, "batch_bytes": most}}
-        async with (
-            FakeGateway(answer) as gateway,
-            running(Place(tmp_path), gateway.url, "interval", **changes) as relay,
-        ):
-            sent = [send(relay.port, capsule(number, LARGE if number else 120)) for number in range(40)]
-            assert {one.status for one in await asyncio.gather(*sent)} == {202}
-            came = [one for seen in gateway.at("/v1/batch") for one in unpack(seen.body)]
-            assert len(came) == len(set(came)) == 40
-
-    asyncio.run(main())
-
-
-def test_repro_a_capsule_that_was_handed_on_is_not_handed_on_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url, "interval") as relay:
-            assert [(await send(relay.port, capsule(1))).status for _ in range(5)] == [202] * 5
-            assert len(gateway.at("/v1/batch")) == 1
+        async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url, "round") as relay:
+            # As a device makes them: 131 bytes.
+            assert [(await send(relay.port, capsule(size, size))).status for size in (131, 196)] == [202, 202]
+            refused = await send(relay.port, capsule(1, 257))
+            assert (refused.status, refused.body) == (413, PROBLEMS["too-large"].to_bytes())
+            # A fetch is longer, and no room is kept for it.
+            assert (await send(relay.port, capsule(2, 1000), path="/fetch")).status == 202
 
     asyncio.run(main())
 

@@ -1,20 +1,26 @@
-"""Mode round: kept on the relay's disk, deposited once, shuffled, with a signed count; or destroyed."""
+"""Mode round: kept on the relay's disk, deposited once, sorted, with a signed count; or destroyed."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import ipaddress
-import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from secvm.crypto.signing import verify
+from secvm.crypto.signing import SigningKey, verify
 from secvm.protocol.manifest import RelayCount
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.version import RELAY_COUNT_TYPE
-from secvm.relay.store import RoundStore
+from secvm.relay.deposits import Depositor
+from secvm.relay.epochs import Epochs
+from secvm.relay.store import Arrival, RoundStore
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+from secvm.testing.clock import ManualClock
 from secvm.testing.gateway import FakeGateway, Reply
 from tests.unit.relay.helpers import (
     DEPOSIT_MS,
@@ -22,7 +28,6 @@ from tests.unit.relay.helpers import (
     TOKEN,
     Place,
     Running,
-    ask,
     capsule,
     running,
     send,
@@ -39,21 +44,10 @@ async def told(relay: Running, state: str, epoch: int = EPOCH) -> None:
     await relay.log.wait_for(f'"event":"deposit","state":"{state}","epoch":{epoch}')
 
 
-def test_everybody_is_told_when_deposits_are(tmp_path: Path) -> None:
-    async def main() -> None:
-        place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url, "round", clients={"floor": 3}) as relay:
-            told = json.loads((await ask(relay.port, "GET", "/relay/terms")).body)
-            assert (DUE - told.pop("deposit_ms")) % told["period_ms"] == 0
-            assert told == {"floor": 3, "mode": "round", "period_ms": 60_000}
-
-    asyncio.run(main())
-
-
 def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url, "round", clients={"floor": 3}) as relay:
+        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
             sources = [f"127.0.0.{number % 3 + 1}" for number in range(90)]
             answers = await asyncio.gather(
                 *(send(relay.port, capsule(number), source=source) for number, source in enumerate(sources))
@@ -75,7 +69,7 @@ def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path)
 
             envelope, capsules = taken_apart(deposit.body)
             count = RelayCount.from_payload(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
-            assert count == RelayCount(epoch=EPOCH, clients=3, capsules=91)
+            assert count == RelayCount(opens_at=EPOCH * PERIOD_MS, clients=3, capsules=91)
             assert sorted(capsules) == [capsule(number) for number in range(91)]
             assert capsules != sorted(capsules)
             assert deposit.fields["authorization"] == f"Bearer {TOKEN}"
@@ -84,29 +78,6 @@ def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path)
             assert not any(traces(number, left) for number in range(91))
             assert traces(91, left)
         assert len(gateway.seen) == 1
-
-    asyncio.run(main())
-
-
-def test_below_the_floor_everything_is_destroyed_and_nothing_told(tmp_path: Path) -> None:
-    async def main() -> None:
-        place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url, "round", clients={"floor": 3}) as relay:
-            for number in range(20):
-                source = f"127.0.0.{number % 2 + 1}"
-                assert (await send(relay.port, capsule(number), source=source)).status == 202
-            place.go_to(DUE)
-            await told(relay, "below-floor")
-            left = place.files()
-            assert not any(traces(number, left) for number in range(20))
-            # The next epoch starts from nothing, and is big enough.
-            for number in range(3):
-                again = capsule(number, epoch=EPOCH + 1)
-                assert (await send(relay.port, again, source=f"127.0.0.{number + 1}")).status == 202
-            place.go_to(DUE + PERIOD_MS)
-            await told(relay, "accepted", EPOCH + 1)
-            (deposit,) = gateway.at("/v1/deposit")
-            assert len(taken_apart(deposit.body)[1]) == 3
 
     asyncio.run(main())
 
@@ -150,16 +121,75 @@ def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
             await told(relay, "failed", EPOCH + 1)
             assert traces(2, place.files())
             place.go_to(DUE + 4 * PERIOD_MS)
+            before = len(gateway.seen)
+            await gateway.wait_for("/v1/deposit", before + 2)
+            assert traces(2, place.files())
+            # The clock has said so for a period.
+            place.go_to(DUE + 5 * PERIOD_MS)
             await told(relay, "given-up", EPOCH + 1)
             assert not traces(2, place.files())
 
     asyncio.run(main())
 
 
+def test_repro_a_clock_that_is_ahead_destroys_no_deposit_that_the_coordinator_takes(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+            assert (await send(relay.port, capsule(1))).status == 202
+            place.go_to(DUE + 60 * PERIOD_MS)
+            await told(relay, "accepted")
+            assert taken_apart(gateway.seen[0].body)[1] == [capsule(1)]
+
+    asyncio.run(main())
+
+
+def test_repro_a_clock_that_is_ahead_while_the_coordinator_is_away_destroys_nothing(tmp_path: Path) -> None:
+    clock = ManualClock(DUE)
+    store = RoundStore(tmp_path / "store.db", os.urandom)
+    store.append([Arrival(EPOCH, bytes(32), b"client", capsule(1))])
+    store.seal(EPOCH, lambda _clients, capsules: capsules[0])
+
+    async def send_to_nobody(_body: bytes) -> int:
+        return 502
+
+    async def close(_epoch: int) -> None: ...
+
+    depositor = Depositor(
+        store,
+        Epochs(0, PERIOD_MS, DEPOSIT_MS),
+        clock=clock,
+        steady=clock,
+        key=SigningKey(bytes(32)),
+        close=close,
+        send=send_to_nobody,
+        log=Log(io.StringIO(), clock, "relay"),
+        metrics=Metrics("relay"),
+        first_pause_s=1.0,
+    )
+
+    def sent(now: int, steady_now: int) -> bool:
+        # Set, and not moved: a clock of tests does not go back by itself.
+        depositor._clock, depositor._steady = ManualClock(now), ManualClock(steady_now)
+        return asyncio.run(depositor._sent(EPOCH))
+
+    wrong = DUE + 60 * PERIOD_MS
+    assert not sent(wrong, 0)
+    assert not sent(wrong, PERIOD_MS - 1)
+    # Right again in between: what was said before counts no more.
+    assert not sent(DUE, PERIOD_MS)
+    assert not sent(wrong, 2 * PERIOD_MS)
+    assert store.deposit(EPOCH) == capsule(1)
+    assert not sent(wrong, 3 * PERIOD_MS - 1)
+    assert sent(wrong, 3 * PERIOD_MS)
+    assert store.deposit(EPOCH) == b""
+    store.close()
+
+
 def test_quota_and_clients_survive_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
-        changes: dict[str, Any] = {"clients": {"quota": 2, "floor": 2}}
+        changes: dict[str, Any] = {"clients": {"quota": 2}}
         async with FakeGateway() as gateway:
             async with running(place, gateway.url, "round", **changes) as relay:
                 assert [(await send(relay.port, capsule(number))).status for number in (1, 2)] == [202, 202]
@@ -172,7 +202,7 @@ def test_quota_and_clients_survive_a_restart(tmp_path: Path) -> None:
                 (deposit,) = await gateway.wait_for("/v1/deposit")
                 envelope, capsules = taken_apart(deposit.body)
                 count = RelayCount.from_payload(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
-                assert count == RelayCount(epoch=EPOCH, clients=2, capsules=3)
+                assert count == RelayCount(opens_at=EPOCH * PERIOD_MS, clients=2, capsules=3)
                 assert len(capsules) == 3
 
     asyncio.run(main())

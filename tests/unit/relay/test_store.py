@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from secvm.crypto.capsules import unpack
-from secvm.errors import BadInputError, LocalProtocolError
+from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.relay.admission import digest_of
 from secvm.relay.store import Arrival, RoundStore
 from tests.unit.relay.helpers import capsule, traces
@@ -79,7 +79,7 @@ def test_a_sealed_epoch_keeps_its_bytes_takes_nothing_and_is_sealed_once(tmp_pat
     store.close()
 
 
-def test_nothing_is_left_in_the_files_after_the_deposit_or_below_the_floor(tmp_path: Path) -> None:
+def test_nothing_is_left_in_the_files_after_the_deposit_or_where_there_is_none(tmp_path: Path) -> None:
     store = RoundStore(tmp_path / "store.db", os.urandom)
     for epoch, make in ((1, packed), (2, lambda _clients, _capsules: None)):
         for first in range(0, 600, 20):
@@ -129,6 +129,21 @@ def test_only_its_owner_can_read_the_store_and_only_one_process_use_it(tmp_path:
     with pytest.raises(BadInputError, match="in use"):
         RoundStore(tmp_path / "store.db", os.urandom)
     store.close()
+
+
+def test_repro_a_full_disk_at_the_start_is_not_another_process(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
+    database.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(StoreError, match=r"store\.db cannot be read or written now \(SQLITE_FULL\)"):
+        RoundStore(tmp_path / "store.db", os.urandom, database=database)
+
+
+def test_tables_that_are_others_are_no_store(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "other.db") as db:
+        db.execute("PRAGMA user_version = 3")
+    db.close()
+    with pytest.raises(BadInputError, match="is no store of a relay of this version, or it is damaged"):
+        RoundStore(tmp_path / "other.db", os.urandom)
 
 
 def test_a_file_that_is_no_store_is_refused_and_not_changed(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """The HTTP server under pressure: order, limits of time and number, clients that do not read, and the end."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Mapping
 
 import pytest
 
-from secvm.runtime.http_server import Limits, Request, Response
+from secvm.runtime.http_server import HttpServer, Limits, Request, Response
 from tests.unit.runtime.http_talk import LOOPS, Talk, echo, get, post, run, serving, until
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -403,3 +404,22 @@ def test_repro_who_may_not_send_a_large_body_is_told_so_before_it_comes() -> Non
                 assert (await talk.answer()).status == 200
 
     run(main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_repro_a_connection_accepted_in_the_turn_before_the_drain_stayed_open(loop: str) -> None:
+    async def main() -> None:
+        server = HttpServer(echo)
+        port = await server.start("127.0.0.1", 0)
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            # asyncio accepts in the turn after the first, and would give the connection its transport in the one after
+            # the second: the server was closed in between.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await server.drain()
+            # The other side hears of the end; only a socket that stayed open would not tell it.
+            client.setblocking(False)
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+
+    run(main(), loop)

@@ -189,6 +189,68 @@ def test_what_is_too_large_or_not_spoken_here_has_its_own_answer(request_: bytes
     run(main())
 
 
+@pytest.mark.parametrize(
+    "host", ["", "a", "a.example:8480", "127.0.0.1:", "[::1]:80", "[fe80::1%25eth0]", "a%20b", "a_b"]
+)
+def test_hosts_that_the_specification_allows_are_taken(host: str) -> None:
+    async def main() -> None:
+        async with serving() as place, place.talk() as talk:
+            talk.send(f"GET / HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
+            assert (await talk.answer()).status == 200
+
+    run(main())
+
+
+def test_chunks_of_one_byte_and_short_extensions_are_taken() -> None:
+    async def main() -> None:
+        async with serving(limits=Limits(body_bytes=20_000)) as place, place.talk() as talk:
+            talk.send(chunked([b"x"] * 20_000))
+            assert (await talk.answer()).body == b"POST /  " + b"x" * 20_000
+            talk.send(HEAD + b"transfer-encoding: chunked\r\n\r\n1;name=value\r\na\r\n0\r\n\r\n")
+            assert (await talk.answer()).body == b"POST /  a"
+
+    run(main())
+
+
+@pytest.mark.parametrize("host", [b"a b", b"a/c", b"a b/c", b"me@a", b"a:b", b"[::1", b"a%2"])
+def test_repro_a_host_that_is_none_is_refused(host: bytes) -> None:
+    async def main() -> None:
+        async with serving() as place, place.talk() as talk:
+            talk.send(b"GET / HTTP/1.1\r\nhost: " + host + b"\r\n\r\n" + get("/smuggled"))
+            assert (await talk.answer()).status == 400
+            assert await talk.ended()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"1;" + b"x" * 200_000 + b"\r\na\r\n0\r\n\r\n", (b"1;" + b"x" * 400 + b"\r\na\r\n") * 100 + b"0\r\n\r\n"],
+    ids=["one that is long", "many that are short"],
+)
+def test_repro_extensions_of_chunks_have_a_limit(content: bytes) -> None:
+    async def main() -> None:
+        async with serving() as place, place.talk() as talk:
+            talk.send(get("/", "transfer-encoding: chunked", method="POST") + content)
+            answer = await talk.answer()
+            assert (answer.status, answer.body) == (400, b"too much between the chunks\n")
+            assert await talk.ended()
+
+    run(main())
+
+
+def test_repro_who_speaks_http_1_0_is_not_told_to_continue() -> None:
+    async def main() -> None:
+        async with serving() as place, place.talk() as talk:
+            talk.send(b"POST / HTTP/1.0\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n")
+            await asyncio.sleep(0)
+            talk.send(b"abc")
+            answer = await talk.answer()
+            assert (answer.status, answer.body) == (200, b"POST /  abc")
+
+    run(main())
+
+
 def test_what_is_exactly_as_large_as_allowed_is_taken() -> None:
     async def main() -> None:
         async with serving(limits=Limits(body_bytes=10), body_limits={"/large": 20}) as place, place.talk() as talk:

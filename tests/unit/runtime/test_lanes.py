@@ -114,18 +114,29 @@ def test_code_of_another_source_has_another_name(tmp_path: Path, monkeypatch: py
     assert lanes._name() != ours
 
 
-def test_code_that_opens_otherwise_is_found_out(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("right", "wrong", "found"),
+    [
+        # Whatever the tag says: a capsule that was changed on its way opens.
+        ("return WRONG_TAG;", "", "opens-otherwise"),
+        # Another base point: nobody opens what was sealed.
+        ("base[POINT] = {9}", "base[POINT] = {8}", "seals-otherwise"),
+    ],
+)
+def test_code_that_opens_or_seals_otherwise_is_found_out(
+    right: str, wrong: str, found: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Where this machine has no lanes, nothing can be compiled for it, and nothing is found.
     if lanes_here() is None:
         assert find_lanes(folder=folder).lanes is None
         return
     source = lanes._source().read_text(encoding="utf-8")
     careless = tmp_path / "careless.c"
-    # Whatever the tag says: a capsule that was changed on its way opens.
-    careless.write_text(source.replace("return WRONG_TAG;", ""), encoding="utf-8")
+    assert right in source
+    careless.write_text(source.replace(right, wrong), encoding="utf-8")
     monkeypatch.setattr(lanes, "_source", lambda: careless)
     monkeypatch.setattr(lanes, "_OPTIONS", tuple("-O1" if one == "-O3" else one for one in lanes._OPTIONS))
     assert build_lanes(folder) == folder / lanes._name()
-    assert find_lanes(folder=folder) == Found(None, "opens-otherwise")
+    assert find_lanes(folder=folder) == Found(None, found)
     (folder / lanes._name() / lanes._LIBRARY).chmod(0o600)
     assert build_lanes(folder).is_dir(), "a second time nothing is compiled"

@@ -10,7 +10,7 @@ import pytest
 from secvm.crypto.locking import Cost, is_locked
 from secvm.errors import BadInputError, WrongPassphraseError
 from secvm.runtime.passphrases import CREDENTIAL, Passphrase
-from secvm.runtime.secret_files import make_secret, protect, read_secret, read_token_seed, remove_secret, replace_secret
+from secvm.runtime.secret_files import make_secret, protect, read_secret, remove_secret, replace_secret
 
 #: Enough to see that it works.
 CHEAP = Cost(log2_n=10)
@@ -211,12 +211,6 @@ def test_a_passphrase_comes_from_a_file_of_ours_or_a_descriptor(tmp_path: Path) 
         Passphrase.in_descriptor(reading).get()
 
 
-def test_a_token_seed_may_be_under_a_passphrase(tmp_path: Path) -> None:
-    make_secret(tmp_path / "seed", b"ab" * 32 + b"\n")
-    protect([tmp_path / "seed"], old=None, new=known(OLD), dice=os.urandom, cost=CHEAP)
-    assert read_token_seed(tmp_path / "seed", passphrase=known(OLD)) == b"\xab" * 32
-
-
 def test_what_is_replaced_or_removed_is_overwritten_unless_somebody_keeps_a_copy(tmp_path: Path) -> None:
     for change in (lambda path: replace_secret(path, b"n" * 32), remove_secret):
         for copied in (False, True):
@@ -317,12 +311,6 @@ def kill_at_every_line(folder: Path, kind: str) -> subprocess.CompletedProcess[s
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-
-
-def test_a_kill_at_any_line_leaves_a_secret_that_opens(tmp_path: Path) -> None:
-    told = kill_at_every_line(tmp_path, "real")
-    assert told.returncode == 0, told.stderr
-    assert int(told.stdout) > 40
 
 
 def test_the_test_above_sees_a_change_in_place(tmp_path: Path) -> None:

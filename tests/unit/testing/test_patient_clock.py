@@ -77,6 +77,23 @@ def test_a_window_never_closes_on_a_package_that_was_put_off() -> None:
         assert machine.furthest == 59_999
 
 
+def test_repro_an_asking_that_failed_late_never_got_another_moment() -> None:
+    """Most of the time left went by in a second, whatever the devices were doing; an asking that failed on a busy
+    machine was then put off behind the instant at which time stood.
+    """
+    machine, failed_at = Machine(), list[int]()
+
+    def asked_again() -> bool:
+        if not failed_at and machine.real >= 20:
+            failed_at.append(machine.now())
+        return bool(failed_at) and machine.now() >= failed_at[0] + 250
+
+    patient(machine, patience_s=60.0).creep_to(
+        60_000, until=asked_again, what="it", progress=lambda: machine.real < 15, run_until=54_500, quiet_s=5.0
+    )
+    assert failed_at[0] + 250 < 60_000
+
+
 def test_a_creeping_clock_stands_while_something_moves() -> None:
     machine, left = Machine(), [40]
 
@@ -87,6 +104,12 @@ def test_a_creeping_clock_stands_while_something_moves() -> None:
     patient(machine).creep_to(60_000, until=all_sent, what="it", progress=lambda: left[0])
     assert machine.furthest == 59_999
     assert left == [0]
+
+
+def test_in_the_end_time_leaps_to_the_last_moment() -> None:
+    machine = Machine()
+    patient(machine).creep_to(60_000, until=lambda: True, what="it", progress=lambda: 0, run_until=20_000)
+    assert machine.now() == 59_999
 
 
 def test_a_leap_takes_no_time() -> None:

@@ -9,8 +9,6 @@ from secvm.errors import StaleRoundError
 from secvm.protocol.experiment_document import HashedBins, read_published
 from secvm.protocol.manifest import read_relay_count
 from secvm.protocol.plausible import violations
-from secvm.protocol.receipts import decode_bits, decode_receipt
-from secvm.protocol.received import bucket_of, check_receipt
 from secvm.protocol.salt import salt_of
 from secvm.protocol.tiles import Tile, TileReader
 from secvm.protocol.trusted_rounds import Trusted, TrustedRounds
@@ -108,24 +106,14 @@ def test_the_salt_follows_from_what_is_public(seed: int) -> None:
         assert found == salt_from(outputs, binning.bins)
 
 
-def test_a_received_capsule_has_its_receipt_among_the_files() -> None:
-    made = history(5, 0)
-    mine = bytes(range(32))
-    made.announce()
-    last = made.conclude(made.draw_tally(), capsules=[mine])
-    bits = decode_bits(made.files[f"{made.place}/received/1"])
-    found = decode_receipt(made.files[f"{made.place}/received/1/{bucket_of(mine, bits)}"])
-    assert last.received_root is not None
-    check_receipt(bytes.fromhex(last.received_root), mine, found.bucket, found.path)
-
-
 def test_tiles_give_the_root_that_was_signed() -> None:
     made = history(3, 4)
     signed = made.cosign()
     reader = TileReader(signed.checkpoint.size, lambda tile: made.files[f"{made.log_place}/{tile.path}"])
     assert [reader.node(0, i) for i in range(5)] == [made.log.tree.node(0, i) for i in range(5)]
-    assert made.files[f"{made.log_place}/{Tile(None, 0, 5).path}"].count(b"secvm-v1-manifest") == 4
-    assert made.files["/secvm/v1/directory/checkpoint"].startswith(b"log.example/secvm/v1/directory\n1\n")
+    lines = made.files[f"{made.log_place}/{Tile(None, 0, made.log.tree.size).path}"]
+    assert lines.count(b"secvm-v2-manifest " + made.document.digest.encode()) == 4
+    assert made.files["/secvm/v2/checkpoint"].startswith(b"log.example/secvm/v2\n%d\n" % made.log.tree.size)
 
 
 def test_the_same_seed_is_the_same_history() -> None:
@@ -156,4 +144,4 @@ def test_tallies_at_random_fit_the_relays_count_and_the_budget(seed: int) -> Non
     last = made.conclude(tally)
     assert last.relay_count is not None
     count = read_relay_count(last.relay_count, made.document)
-    assert violations(made.document, tally, count, key_id=made.gateway_keys[-1].key_id) == []
+    assert violations(made.document, tally, count, opened_at=made.manifests[-1].opens_at) == []

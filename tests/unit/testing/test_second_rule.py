@@ -23,10 +23,9 @@ def same_bytes(second: PublicHistory) -> None:
         second.state = state
 
 
-@pytest.mark.parametrize("covered", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_states_and_weights_are_the_same_bytes(seed: int, covered: bool) -> None:
-    same_bytes(SecondImplementation.drawn(random.Random(seed), covered=covered))
+def test_states_and_weights_are_the_same_bytes(seed: int) -> None:
+    same_bytes(SecondImplementation.drawn(random.Random(seed)))
 
 
 @pytest.mark.parametrize("robust", [Robust(clip=Fraction(1, 3)), Robust(trim=3), Robust(clip=Fraction(5, 7), trim=5)])

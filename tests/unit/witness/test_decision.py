@@ -19,16 +19,16 @@ from secvm.witness.decision import Cosign, Growth, Question, Reason, Refuse, See
 from secvm.witness.store import MAX_FORKS, WitnessStore
 from tests.unit.witness.worlds import (
     COMMON,
-    DIRECTORY,
     FACES,
     LOG,
     LOG_NAME,
     LOGS,
     MOST,
+    ORIGIN,
     OTHER,
+    OTHER_NAMES,
     are_a_chain,
     checkpoint,
-    experiment,
     question,
     request,
 )
@@ -36,25 +36,25 @@ from tests.unit.witness.worlds import (
 # ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("origin", [DIRECTORY, experiment(0), experiment(2**255)])
-def test_origins_of_a_known_log_are_known(origin: str) -> None:
+@pytest.mark.parametrize("name", [LOG_NAME, OTHER_NAMES[0], OTHER_NAMES[-1]])
+def test_the_origin_of_a_known_log_is_known(name: str) -> None:
+    origin = f"{name}/secvm/v2"
     asked = read_question(request("a", 3, 7, origin=origin), LOGS)
     assert isinstance(asked, Question)
-    assert (asked.log, asked.old, asked.checkpoint) == (LOG_NAME, 3, checkpoint("a", 7, origin))
+    assert (asked.log, asked.old, asked.checkpoint) == (name, 3, checkpoint("a", 7, origin))
 
 
 @pytest.mark.parametrize(
     "origin",
     [
         LOG_NAME,
-        f"{LOG_NAME}/secvm/v1/",
-        f"{LOG_NAME}/secvm/v1/{'A' * 64}",
-        f"{LOG_NAME}/secvm/v1/{'a' * 63}",
-        f"{LOG_NAME}/secvm/v1/directory/x",
-        f"{LOG_NAME}/secvm/v2/directory",
-        "coordinator.example/secvm/v1/directory",
-        f"x{DIRECTORY}",
-        f"{DIRECTORY}/secvm/v1/directory",
+        f"{LOG_NAME}/secvm/v1",
+        f"{LOG_NAME}/secvm/v2/",
+        f"{LOG_NAME}/secvm/v2/{'a' * 64}",
+        f"{LOG_NAME}/secvm/v1/directory",
+        "coordinator.example/secvm/v2",
+        f"x{ORIGIN}",
+        f"{ORIGIN}/secvm/v2",
     ],
 )
 def test_other_origins_are_not(origin: str) -> None:
@@ -135,11 +135,11 @@ def test_proofs_where_none_is_needed_are_refused() -> None:
 
 
 def test_an_empty_tree_has_one_root() -> None:
-    signed = Checkpoint(DIRECTORY, 0, bytes(32)).sign(LOG)
+    signed = Checkpoint(ORIGIN, 0, bytes(32)).sign(LOG)
     asked = read_question(CosigningRequest(0, (), signed).to_bytes(), LOGS)
     assert isinstance(asked, Question)
     assert decide(None, asked) == Refuse(Reason.BAD_PROOF)
-    assert decide(Seen(Checkpoint(DIRECTORY, 0, EMPTY_ROOT), b""), asked) == Refuse(Reason.FORK, 0)
+    assert decide(Seen(Checkpoint(ORIGIN, 0, EMPTY_ROOT), b""), asked) == Refuse(Reason.FORK, 0)
 
 
 # ── one history ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -165,11 +165,11 @@ def test_whatever_is_asked_what_is_cosigned_is_one_history(
     """A group is decided in one transaction; None is a restart."""
     found: list[Checkpoint] = []
     with new_store() as path:
-        store = WitnessStore(path, origins=1)
+        store = WitnessStore(path)
         for group in groups:
             if group is None:
                 store.close()
-                store = WitnessStore(path, origins=1)
+                store = WitnessStore(path)
                 continue
             asked = []
             for face, old, size, spoiled in group:
@@ -191,7 +191,7 @@ def test_whatever_is_asked_what_is_cosigned_is_one_history(
 @settings(max_examples=10)
 @given(old=st.integers(0, COMMON), sizes=st.tuples(SIZES, SIZES).filter(lambda pair: min(pair) > COMMON))
 def test_of_two_threads_that_would_fork_the_log_one_is_refused(old: int, sizes: tuple[int, int]) -> None:
-    with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
+    with new_store() as path, contextlib.closing(WitnessStore(path)) as store:
         if old:
             store.answer([question("a", 0, old)], time_s=0)
         together = threading.Barrier(8)
@@ -214,10 +214,10 @@ def test_of_two_threads_that_would_fork_the_log_one_is_refused(old: int, sizes: 
 
 
 def test_evidence_is_kept_as_it_came_first_and_not_without_end() -> None:
-    with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
+    with new_store() as path, contextlib.closing(WitnessStore(path)) as store:
         good = question("a", 0, 7)
         store.answer([good], time_s=5)
-        refused = [Checkpoint(DIRECTORY, 7, bytes([face]) * 32).sign(LOG) for face in range(MAX_FORKS + 3)]
+        refused = [Checkpoint(ORIGIN, 7, bytes([face]) * 32).sign(LOG) for face in range(MAX_FORKS + 3)]
         # All of them a second time, later.
         for time_s, signed in enumerate([*refused, *refused], start=6):
             asked = read_question(CosigningRequest(7, (), signed).to_bytes(), LOGS)
@@ -231,7 +231,7 @@ def test_evidence_is_kept_as_it_came_first_and_not_without_end() -> None:
 
 
 def test_evidence_that_comes_again_is_not_written_over() -> None:
-    with new_store() as path, contextlib.closing(WitnessStore(path, origins=1)) as store:
+    with new_store() as path, contextlib.closing(WitnessStore(path)) as store:
         store.answer([question("a", 0, 7)], time_s=5)
         for time_s in (6, 7):
             store.answer([question("b", 7, 7)], time_s=time_s)

@@ -17,7 +17,7 @@ from secvm.witness.settings import WitnessSettings
 from tests.unit.witness.worlds import LOG, LOG_NAME, Place
 
 HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-witness.md"
-COUNTED = {"port", "per_address", "connections", "origins", "waiting"}
+COUNTED = {"port", "per_address", "connections", "waiting"}
 LOG_TOLD = f"{LOG_NAME} {LOG.public.data.hex()}"
 
 
@@ -50,6 +50,8 @@ def test_init_makes_a_witness_that_can_be_run_and_tells_its_key(
         ("with space", LOG_TOLD),
         ("w", LOG_NAME),
         ("w", f"{LOG_NAME} 00"),
+        # A key that anybody can sign for.
+        ("w", f"{LOG_NAME} {bytes(32).hex()}"),
         ("w", LOG_TOLD + " x"),
         ("w", "A " + "0" * 64),
     ],
@@ -88,8 +90,9 @@ def test_a_memory_may_get_a_new_key(tmp_path: Path) -> None:
     [
         ({"witness": {"name": "a+b"}}, "witness.name"),
         ({"[logs]": {"key": "xyz"}}, "logs.0.key"),
+        ({"[logs]": {"key": bytes(32).hex()}}, "logs.0.key should be a key that only the log can sign for"),
         ({"[logs]": {"name": "Https://x"}}, "logs.0.name"),
-        ({"limits": {"origins": 0}}, "limits.origins"),
+        ({"limits": {"waiting": 0}}, "limits.waiting"),
         ({"limits": {"orgins": 7}}, "limits.orgins is not a setting"),
     ],
 )
@@ -128,7 +131,7 @@ def test_a_log_stands_there_once(tmp_path: Path) -> None:
     again = re.search(r"^\[\[logs\]\]\n.*\n.*\n", text, re.MULTILINE)
     assert again is not None
     path.write_text(text + again[0], encoding="utf-8")
-    assert len(tomllib.loads(path.read_text(encoding="utf-8"))["logs"]) == 2
+    assert len(tomllib.loads(path.read_text(encoding="utf-8"))["logs"]) == len(tomllib.loads(text)["logs"]) + 1
     with pytest.raises(BadInputError, match="twice"):
         read_settings(path, WitnessSettings)
 

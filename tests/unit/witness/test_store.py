@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError, StoreError
-from secvm.witness.decision import Cosign, Reason, Refuse
+from secvm.witness.decision import Cosign
 from secvm.witness.store import APPLICATION_ID, WitnessStore
-from tests.unit.witness.worlds import checkpoint, experiment, question
+from tests.unit.witness.worlds import another, checkpoint, question
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_store_is_never_made_by_the_way_nor_twice(tmp_path: Path, path: Path) -> None:
     with pytest.raises(BadInputError, match="no witness's store") as raised:
-        WitnessStore(tmp_path / "other.db", origins=1)
+        WitnessStore(tmp_path / "other.db")
     assert "retire the key" in str(raised.value.next_step)
     assert not (tmp_path / "other.db").exists()
     before = path.read_bytes()
@@ -30,21 +30,27 @@ def test_a_store_is_never_made_by_the_way_nor_twice(tmp_path: Path, path: Path) 
 
 
 def test_nobody_else_can_read_its_files(tmp_path: Path, path: Path) -> None:
-    with contextlib.closing(WitnessStore(path, origins=1)) as store:
+    with contextlib.closing(WitnessStore(path)) as store:
         store.answer([question("a", 0, 7)], time_s=0)
         assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
 
 
 def test_one_process_at_a_time(path: Path) -> None:
     with (
-        contextlib.closing(WitnessStore(path, origins=1)),
+        contextlib.closing(WitnessStore(path)),
         pytest.raises(BadInputError, match="in use by another process"),
     ):
-        WitnessStore(path, origins=1)
+        WitnessStore(path)
+
+
+def test_repro_a_disk_that_cannot_be_written_at_the_start_is_not_another_process(path: Path) -> None:
+    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+    with pytest.raises(StoreError, match=r"cannot be read or written now \(SQLITE_READONLY\)"):
+        WitnessStore(path, database=database)
 
 
 def test_commits_are_durable(path: Path) -> None:
-    with contextlib.closing(WitnessStore(path, origins=1)) as store:
+    with contextlib.closing(WitnessStore(path)) as store:
         pragmas = {name: store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
         assert pragmas == {"journal_mode": "wal", "synchronous": 2}
 
@@ -53,7 +59,7 @@ def test_commits_are_durable(path: Path) -> None:
 def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.db").write_bytes(content)
     with pytest.raises(BadInputError, match="no store of a witness"):
-        WitnessStore(tmp_path / "x.db", origins=1)
+        WitnessStore(tmp_path / "x.db")
     assert (tmp_path / "x.db").read_bytes() == content
 
 
@@ -62,22 +68,21 @@ def test_the_store_of_another_program_or_version_is_refused(path: Path, pragma: 
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA {pragma}")
     with pytest.raises(BadInputError, match="no store of a witness of this version"):
-        WitnessStore(path, origins=1)
+        WitnessStore(path)
 
 
-def test_a_log_has_so_many_origins_and_those_go_on_growing(path: Path) -> None:
-    with contextlib.closing(WitnessStore(path, origins=2)) as store:
+def test_each_log_is_remembered_by_itself(path: Path) -> None:
+    with contextlib.closing(WitnessStore(path)) as store:
         for number in range(2):
-            (made,) = store.answer([question("a", 0, 3, origin=experiment(number))], time_s=0)
+            (made,) = store.answer([question("a", 0, 3, origin=another(number))], time_s=0)
             assert isinstance(made, Cosign)
-        assert store.answer([question("a", 0, 3, origin=experiment(2))], time_s=0) == [Refuse(Reason.FULL)]
-        (made,) = store.answer([question("a", 3, 7, origin=experiment(1))], time_s=0)
+        (made,) = store.answer([question("b", 3, 7, origin=another(1))], time_s=0)
         assert isinstance(made, Cosign)
-        assert [one.origin for one, _ in store.seen()] == [experiment(0), experiment(1)]
+        assert [(one.origin, one.size) for one, _ in store.seen()] == [(another(0), 3), (another(1), 7)]
 
 
 def test_a_commit_that_fails_leaves_nothing_and_tells_nobody_yes(path: Path) -> None:
-    with contextlib.closing(WitnessStore(path, origins=1)) as store:
+    with contextlib.closing(WitnessStore(path)) as store:
         store.answer([question("a", 0, 3)], time_s=0)
         store._db.execute("PRAGMA query_only = ON")
         with pytest.raises(StoreError):
@@ -89,10 +94,10 @@ def test_a_commit_that_fails_leaves_nothing_and_tells_nobody_yes(path: Path) -> 
 
 
 def test_a_failure_between_two_questions_of_a_group_takes_both_back(path: Path) -> None:
-    with contextlib.closing(WitnessStore(path, origins=9)) as store:
+    with contextlib.closing(WitnessStore(path)) as store:
         store._db.execute(
             "CREATE TEMP TRIGGER no BEFORE INSERT ON main.seen WHEN NEW.size = 7 BEGIN SELECT raise(FAIL, 'x'); END"
         )
         with pytest.raises(StoreError):
-            store.answer([question("a", 0, 3, origin=experiment(1)), question("a", 0, 7)], time_s=0)
+            store.answer([question("a", 0, 3, origin=another(1)), question("a", 0, 7)], time_s=0)
         assert store.seen() == []

@@ -27,15 +27,18 @@ from tests.unit.relay.helpers import Answered, ask
 LOG_NAME = "coordinator.example/a"
 LOG = SigningKey(b"\1" * 32)
 OTHER = SigningKey(b"\2" * 32)
-LOGS = Logs([KnownLog(LOG_NAME, LOG.public)])
-DIRECTORY = f"{LOG_NAME}/secvm/v1/directory"
+#: Other logs that the witness knows.
+OTHER_NAMES = [f"coordinator.example/{number}" for number in range(100)]
+LOGS = Logs(KnownLog(name, LOG.public) for name in (LOG_NAME, *OTHER_NAMES))
+ORIGIN = f"{LOG_NAME}/secvm/v2"
 START_S = 1_767_225_600
 #: Leaves that the two faces of the log share, and leaves of each.
 COMMON, MOST = 5, 14
 
 
-def experiment(number: int) -> str:
-    return f"{LOG_NAME}/secvm/v1/{number:064x}"
+def another(number: int) -> str:
+    """The origin of another log."""
+    return f"{OTHER_NAMES[number]}/secvm/v2"
 
 
 def tree(face: str) -> Tree:
@@ -46,17 +49,17 @@ def tree(face: str) -> Tree:
 FACES = {face: tree(face) for face in "ab"}
 
 
-def checkpoint(face: str, size: int, origin: str = DIRECTORY) -> Checkpoint:
+def checkpoint(face: str, size: int, origin: str = ORIGIN) -> Checkpoint:
     return Checkpoint(origin, size, FACES[face].root(size))
 
 
-def request(face: str, old: int, size: int, *, origin: str = DIRECTORY, key: SigningKey = LOG) -> bytes:
+def request(face: str, old: int, size: int, *, origin: str = ORIGIN, key: SigningKey = LOG) -> bytes:
     """What a log with this face asks a witness."""
     path = FACES[face].consistency_proof(old, size) if old <= size else ()
     return CosigningRequest(old, path, checkpoint(face, size, origin).sign(key)).to_bytes()
 
 
-def question(face: str, old: int, size: int, *, origin: str = DIRECTORY) -> Question:
+def question(face: str, old: int, size: int, *, origin: str = ORIGIN) -> Question:
     found = read_question(request(face, old, size, origin=origin), LOGS)
     assert isinstance(found, Question)
     return found
@@ -97,6 +100,8 @@ class Place:
             lines += [
                 f"{key} = {value if isinstance(value, int) else json.dumps(str(value))}" for key, value in table.items()
             ]
+        for name in OTHER_NAMES:
+            lines += ["[[logs]]", f'name = "{name}"', f'key = "{LOG.public.data.hex()}"']
         path = self.folder / "witness.toml"
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return path

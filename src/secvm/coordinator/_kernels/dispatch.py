@@ -27,10 +27,6 @@ class Seen(Protocol):
         """For each record whether its digest comes for the first time; from now on it has come."""
         ...
 
-    def take_sorted(self) -> NDArray[np.uint8]:
-        """All digests, ascending, n x 32. They are handed over: nothing has come any more."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Kernels:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from secvm.coordinator._kernels import plan as p
 from secvm.coordinator._kernels.plan import Plan
-from secvm.coordinator._kernels.sorting import sort_digests
 from secvm.learning._kernels.compiling import compiled, prefetch
 from secvm.learning._kernels.siphash import siphash24_short
 from secvm.learning.label_models import MAX_MODELS
@@ -45,18 +44,9 @@ def _hash(key, first, second):
     return siphash24_short(key[0], key[1], first, second, True)
 
 
-@nb.njit(inline="always")
-def _big_endian(word):
-    """The word with its bytes the other way round: LLVM knows the pattern."""
-    turned = np.uint64(0)
-    for i in range(8):
-        turned |= ((word >> np.uint64(8 * i)) & _FF) << np.uint64(56 - 8 * i)
-    return turned
-
-
 @compiled
 def _first(words, table, bits, key, digests, count, fresh):
-    """Mark the records whose digest is new, and append those digests as big-endian words; the new count."""
+    """Mark the records whose digest is new, and append those digests; the new count."""
     n = len(words)
     shift = np.uint64(64 - bits)
     last = np.int64(len(table) - 1)
@@ -75,10 +65,10 @@ def _first(words, table, bits, key, digests, count, fresh):
                 if (table[slot] & ~_LOW) == mark:
                     other = np.int64(table[slot] & _LOW) - 1
                     if (
-                        digests[other, 0] == _big_endian(words[i, 0])
-                        and digests[other, 1] == _big_endian(words[i, 1])
-                        and digests[other, 2] == _big_endian(words[i, 2])
-                        and digests[other, 3] == _big_endian(words[i, 3])
+                        digests[other, 0] == words[i, 0]
+                        and digests[other, 1] == words[i, 1]
+                        and digests[other, 2] == words[i, 2]
+                        and digests[other, 3] == words[i, 3]
                     ):
                         new = False
                         break
@@ -86,7 +76,7 @@ def _first(words, table, bits, key, digests, count, fresh):
             fresh[i] = new
             if new:
                 for w in range(4):
-                    digests[count, w] = _big_endian(words[i, w])
+                    digests[count, w] = words[i, w]
                 count += 1
                 table[slot] = mark | np.uint64(count)
     return count
@@ -101,7 +91,7 @@ def _fill(table, bits, key, digests, count):
     for start in range(0, count, _AHEAD):
         end = min(count, start + _AHEAD)
         for i in range(start, end):
-            hashes[i - start] = _hash(key, _big_endian(digests[i, 0]), _big_endian(digests[i, 1]))
+            hashes[i - start] = _hash(key, digests[i, 0], digests[i, 1])
             prefetch(table, np.int64(hashes[i - start] >> shift))
         for i in range(start, end):
             slot = np.int64(hashes[i - start] >> shift)
@@ -115,9 +105,6 @@ class Seen:
 
     def __init__(self, key: bytes) -> None:
         self._key = np.frombuffer(key, dtype="<u8").astype(np.uint64)
-        self._start()
-
-    def _start(self) -> None:
         self._bits = _FIRST_BITS
         self._table = np.zeros(2**self._bits, dtype=np.uint64)
         self._digests = np.zeros((2**self._bits, 4), dtype=np.uint64)
@@ -144,20 +131,6 @@ class Seen:
             self._table = np.zeros(0, dtype=np.uint64)
             self._table = np.zeros(2**self._bits, dtype=np.uint64)
             _fill(self._table, self._bits, self._key, self._digests, self._count)
-
-    def take_sorted(self) -> NDArray[np.uint8]:
-        """All digests, ascending, n x 32. They are handed over: nothing has come any more."""
-        digests, count = self._digests, self._count
-        self._start()
-        digests.resize((count, 4), refcheck=False)
-        sort_digests(digests)
-        # Their values order like their bytes as long as the words are big-endian; now they become bytes.
-        return (
-            digests.astype(">u8", copy=False).view(np.uint8) if _BIG else digests.byteswap(inplace=True).view(np.uint8)
-        )
-
-
-_BIG = np.dtype("=u8") == np.dtype(">u8")
 
 
 @compiled

@@ -34,12 +34,6 @@ class Seen:
             self._seen.add(digest)
         return fresh
 
-    def take_sorted(self) -> NDArray[np.uint8]:
-        """All digests, ascending, n x 32. They are handed over: nothing has come any more."""
-        ordered = b"".join(sorted(self._seen))
-        self._seen = set()
-        return np.frombuffer(ordered, dtype=np.uint8).reshape(-1, 32)
-
 
 def tally(words: NDArray[np.uint64], fresh: NDArray[np.bool_], plan: Plan) -> None:
     """Count the packages of the fresh records into the plan."""

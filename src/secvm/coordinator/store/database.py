@@ -14,11 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from secvm.coordinator.store.schema import APPLICATION_ID, MIGRATIONS
+from secvm.coordinator.store.schema import APPLICATION_ID, FIRST_APPLICATION_ID, MIGRATIONS
 from secvm.errors import BadInputError, StoreError
 
 #: How long to wait for another process that has the file just now, such as a person who looks into it.
 _PATIENCE_S = 5.0
+#: Python decodes what SQLite says, and names in a damaged file may be no text.
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)
+_DAMAGED = "the file {} is no database, or a damaged one"
+_RESTORE = "Restore it from a backup, or name another state folder in the settings."
 
 
 class Database:
@@ -43,12 +47,22 @@ class Database:
             # Nothing is changed before it is known that the file is ours.
             version, application = self._pragma("user_version"), self._pragma("application_id")
             n_tables = self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-        except sqlite3.Error as error:
-            if error.sqlite_errorcode in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                raise BadInputError(f"the file {path} is no database, or a damaged one") from error
+        except _FAULTS as error:
+            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) in (
+                sqlite3.SQLITE_NOTADB,
+                sqlite3.SQLITE_CORRUPT,
+            ):
+                raise BadInputError(_DAMAGED.format(path), next_step=_RESTORE) from error
             raise StoreError(f"the database {path} cannot be read") from error
+        if application == FIRST_APPLICATION_ID:
+            raise BadInputError(
+                f"the database {path} is of version 1 of the protocol, whose experiments do not run here",
+                next_step="Begin in a new folder; experiments of version 1 end with the program that began them.",
+            )
         if application != APPLICATION_ID and (application or version or n_tables):
             raise BadInputError(f"the database {path} is not one of a SecVM coordinator")
+        if version < 0:
+            raise BadInputError(_DAMAGED.format(path), next_step=_RESTORE)
         if version > len(migrations):
             raise BadInputError(
                 f"the database {path} was written by a newer version of SecVM", next_step="Install that version."
@@ -64,7 +78,7 @@ class Database:
                 "temp_store = MEMORY",
             ):
                 self._connection.execute(f"PRAGMA {setting}").fetchall()
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise StoreError(f"the database {path} cannot be written") from error
         for number in range(version, len(migrations)):
             with self.changing() as connection:
@@ -84,7 +98,7 @@ class Database:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
                 self._connection.execute("COMMIT")
-            except (sqlite3.Error, OverflowError) as error:
+            except (*_FAULTS, OverflowError) as error:
                 self._undo()
                 raise StoreError(f"the database could not be changed ({_reason(error)})") from error
             except BaseException:
@@ -95,7 +109,7 @@ class Database:
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-        except sqlite3.Error:
+        except _FAULTS:
             # The error that led here is the one to tell. A transaction without COMMIT is none for whoever opens next.
             return
 
@@ -105,7 +119,7 @@ class Database:
         with self._lock:
             try:
                 yield self._connection
-            except sqlite3.Error as error:
+            except _FAULTS as error:
                 raise StoreError(f"the database could not be read ({_reason(error)})") from error
 
     def empty_log(self) -> None:

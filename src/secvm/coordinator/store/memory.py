@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
+from secvm.coordinator.store.memory_batches import MemoryBatches
 from secvm.coordinator.store.port import (
     SHARDS,
     CoordinatorStore,
@@ -35,7 +36,6 @@ class _Epoch:
     key: StoredKey | None = None
     sealed: dict[int, bytes] = field(default_factory=dict)
     opened: list[bytes] = field(default_factory=list)
-    spent: list[bytes] = field(default_factory=list)
     deposits: dict[str, Deposit] = field(default_factory=dict)
     shards: dict[int, bytes] = field(default_factory=dict)
     #: Which node has claimed a group or a shard, and until when.
@@ -58,13 +58,14 @@ class _Lead:
     nodes: int = 1
 
 
-class MemoryStore:
+class MemoryStore(MemoryBatches):
     """The port in plain dictionaries: also the readable account of what a store does.
 
     Leases and claims run by ``clock``; without one they do not end by themselves.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__()
         self._lock = threading.RLock()
         self._clock = clock
         self._lead = _Lead()
@@ -74,6 +75,8 @@ class MemoryStore:
         self._rounds: dict[str, dict[int, StoredRound]] = {}
         self._blobs: dict[str, bytes] = {}
         self._epochs: dict[int, _Epoch] = {}
+        self._fetch_keys: dict[int, StoredKey] = {}
+        self._entries: list[bytes] = []
         self._notes: dict[str, StoredNote] = {}
         self._beacons: dict[str, dict[int, bytes]] = {}
 
@@ -120,6 +123,9 @@ class MemoryStore:
             if self._term is not None and (self._term != self._lead.term or self._lead.holder is None):
                 raise StaleDriverError
             yield
+
+    def _has_experiment(self, digest: str) -> bool:
+        return digest in self._experiments
 
     def _now(self) -> float:
         return 0.0 if self._clock is None else self._clock.now() / 1000
@@ -210,6 +216,19 @@ class MemoryStore:
         with self._lock:
             return [held.key for _, held in sorted(self._epochs.items()) if held.key is not None]
 
+    def add_fetch_key(self, key: StoredKey) -> StoredKey:
+        with self._fenced():
+            rules.key_fits(key, scrubbed=False)
+            return self._fetch_keys.setdefault(key.epoch, key)
+
+    def fetch_keys(self) -> list[StoredKey]:
+        with self._lock:
+            return [key for _, key in sorted(self._fetch_keys.items())]
+
+    def forget_fetch_key(self, epoch: int) -> None:
+        with self._fenced():
+            self._fetch_keys.pop(epoch, None)
+
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
         with self._lock:
             if self._epoch(epoch).closed:
@@ -217,17 +236,14 @@ class MemoryStore:
             self._append(epoch, packed)
             return True
 
-    def append_opened(self, epoch: int, block: bytes, spent: bytes = b"") -> bool:
+    def append_opened(self, epoch: int, block: bytes) -> bool:
         check_block(block)
-        check_block(spent)
         with self._lock:
             if self._epoch(epoch).closed:
                 return False
             held = self._epochs.setdefault(epoch, _Epoch())
             if block:
                 held.opened.append(bytes(block))
-            if spent:
-                held.spent.append(bytes(spent))
             return True
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
@@ -249,9 +265,8 @@ class MemoryStore:
         """Whether this node may have it: nobody else's claim runs."""
         return claim is None or claim[0] == self._node or claim[1] <= self._now()
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         check_block(block)
-        check_block(spent)
         with self._lock:
             held = self._epoch(epoch)
             # A claim that ran out is still good as long as nobody else has claimed the group.
@@ -262,8 +277,6 @@ class MemoryStore:
                     held.sealed_claims.pop(number, None)
                 if block:
                     held.opened.append(bytes(block))
-                if spent:
-                    held.spent.append(bytes(spent))
 
     def opened(self, epoch: int, shard: int | None = None) -> Iterator[bytes]:
         if shard is not None:
@@ -278,11 +291,6 @@ class MemoryStore:
                 block = blocks[at]
             yield block
             at += 1
-
-    def spent(self, epoch: int) -> Iterator[bytes]:
-        with self._lock:
-            blocks = list(self._epoch(epoch).spent)
-        yield from blocks
 
     @property
     def n_shards(self) -> int:
@@ -345,11 +353,19 @@ class MemoryStore:
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
+    def append_entries(self, at: int, entries: Sequence[bytes]) -> None:
         with self._fenced():
-            there = self._notes.get(origin)
-            rules.may_follow(there, size=size, root=root)
-            self._notes[origin] = StoredNote(origin, size, root, note, note if there is None else there.first)
+            rules.may_append(len(self._entries), at)
+            self._entries += entries
+
+    def entries(self, since: int = 0) -> list[bytes]:
+        with self._lock:
+            return self._entries[since:]
+
+    def keep_note(self, name: str, *, size: int, root: bytes, note: bytes) -> None:
+        with self._fenced():
+            rules.may_follow(self._notes.get(name), size=size, root=root)
+            self._notes[name] = StoredNote(name, size, root, note)
 
     def notes(self) -> list[StoredNote]:
         with self._lock:
@@ -370,6 +386,7 @@ class MemoryStore:
     def close(self) -> None:
         """Claims are let go of; the same object goes on."""
         with self._lock:
+            self._release_runs()
             for held in self._epochs.values():
                 for claims in (held.sealed_claims, held.shard_claims):
                     for key in [key for key, (node, _) in claims.items() if node == self._node]:

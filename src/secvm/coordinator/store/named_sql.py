@@ -18,7 +18,9 @@ from secvm.errors import LocalProtocolError
 
 FOLDER = files("secvm.coordinator.store") / "sql"
 #: The tables that each epoch has for itself.
-PER_EPOCH = ("sealed", "opened", "spent", "shards", "keys")
+PER_EPOCH = ("sealed", "opened", "shards", "keys")
+#: … and each batch.
+PER_BATCH = ("seeds", "pieces", "runs")
 
 #: Up to so many groups of a statement are parameters of their own.
 _SINGLE_GROUPS = 16
@@ -44,6 +46,13 @@ def epoch_tables(epoch: int) -> dict[str, str]:
     return {"epoch": f"{epoch:d}", **{name: f"epoch_{epoch:d}_{name}" for name in PER_EPOCH}}
 
 
+def batch_tables(batch: int) -> dict[str, str]:
+    """What stands for ``{pieces}`` and the like."""
+    if not 0 <= batch < 2**63:
+        raise LocalProtocolError("a batch's id is a number that is not negative")
+    return {name: f"batch_{batch:d}_{name}" for name in PER_BATCH}
+
+
 def given_groups(groups: Sequence[bytes]) -> tuple[str, dict[str, object]]:
     """What stands for ``{groups}``, and its parameters. A few are one parameter each, which spares both sides a copy;
     many are an array, so that there are not too many statements to prepare.
@@ -53,10 +62,3 @@ def given_groups(groups: Sequence[bytes]) -> tuple[str, dict[str, object]]:
     names = [f"group_{i}" for i in range(len(groups))]
     values = ", ".join(f"(%({name})b::bytea)" for name in names)
     return f"(VALUES {values})", dict(zip(names, groups, strict=True))
-
-
-def received_table(epoch: int) -> dict[str, str]:
-    """What stands for ``{received}``."""
-    if not 0 <= epoch < 2**63:
-        raise LocalProtocolError("an epoch is a number that is not negative")
-    return {"received": f"received_{epoch:d}"}

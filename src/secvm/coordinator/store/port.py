@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from secvm.coordinator.store.batch_port import BatchStore
 from secvm.protocol.round_state import RoundState
 
 
@@ -77,7 +78,7 @@ class StoredRound:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A gateway key of one epoch."""
+    """A gateway key or a fetch key of one epoch."""
 
     epoch: int
     key_id: int
@@ -95,23 +96,21 @@ class Deposit:
 
 @dataclass(frozen=True, slots=True)
 class StoredNote:
-    """What a quorum of witnesses has cosigned of one log. The log itself is not stored: it follows from the rest."""
+    """A checkpoint of the log that a quorum of witnesses has cosigned, under the name for which it is kept."""
 
-    origin: str
-    #: Of the newest checkpoint.
+    name: str
+    #: Of the checkpoint.
     size: int
     root: bytes
-    #: The newest checkpoint's note, with its cosignatures.
-    newest: bytes
-    #: The first note that ever had its quorum; never changes.
-    first: bytes
+    #: With its cosignatures.
+    note: bytes
 
 
 #: Into how many parts records fall by their digest, where several nodes count.
 SHARDS = 16
 
 
-class CoordinatorStore(Protocol):
+class CoordinatorStore(BatchStore, Protocol):
     """What must not be lost."""
 
     # ── who drives ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,10 +132,10 @@ class CoordinatorStore(Protocol):
         """The same store, as the driver of this term uses it.
 
         There ``add_experiment``, ``set_standing``, ``announce``, ``set_state``, ``conclude``, ``add_key``,
-        ``close_epoch``, ``scrub``, ``keep_note``, ``keep_beacon`` and ``keep_blobs`` are fenced: they raise
-        ``StaleDriverError``, with nothing done, as soon as somebody else leads or the term was resigned. The term is
-        looked at in the transaction that makes the change: whoever takes over waits for it, or it sees who took over. A
-        lease that ran out is no reason to stop as long as nobody came.
+        ``close_epoch``, ``scrub``, ``append_entries``, ``keep_note``, ``keep_beacon``, ``keep_blobs``, ``begin_batch``
+        and ``forget_batch`` are fenced: they raise ``StaleDriverError``, with nothing done, as soon as somebody else
+        leads or the term was resigned. The term is looked at in the transaction that makes the change: whoever takes
+        over waits for it, or it sees who took over. A lease that ran out is no reason to stop as long as nobody came.
 
         The rest is as in the plain store. In that of PostgreSQL those methods raise ``LocalProtocolError``, because
         nobody drives there without a term; ``add_experiment`` and ``set_standing`` do not: operators ask any node for
@@ -208,14 +207,24 @@ class CoordinatorStore(Protocol):
         """Those that are not scrubbed, by epoch."""
         ...
 
+    def add_fetch_key(self, key: StoredKey) -> StoredKey:
+        """The epoch's fetch key: the one that is already there, or this one."""
+        ...
+
+    def fetch_keys(self) -> list[StoredKey]:
+        """Those that are not forgotten, by epoch."""
+        ...
+
+    def forget_fetch_key(self, epoch: int) -> None:
+        """It is gone. Twice is once."""
+        ...
+
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
         """Groups of capsules (``crypto.capsules.pack``), in one commit. False: the epoch is closed, nothing stored."""
         ...
 
-    def append_opened(self, epoch: int, block: bytes, spent: bytes = b"") -> bool:
-        """A block of opened records (``coordinator.records``), and which of them have used which tokens
-        (``coordinator.redeeming``). False: the epoch is closed, nothing stored.
-        """
+    def append_opened(self, epoch: int, block: bytes) -> bool:
+        """A block of opened records (``coordinator.records``). False: the epoch is closed, nothing stored."""
         ...
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
@@ -230,7 +239,7 @@ class CoordinatorStore(Protocol):
         """Whether anything of the epoch is still sealed, also what another node has claimed."""
         ...
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         """These groups are opened now: the block stands in their place (empty: nothing does). Also in a closed epoch.
         Twice changes nothing; only some of them being still there raises.
 
@@ -244,12 +253,6 @@ class CoordinatorStore(Protocol):
 
         With ``shard``, only the records whose digest belongs to it (``shard_of``): equal capsules are in one shard, so
         that each can be counted alone.
-        """
-        ...
-
-    def spent(self, epoch: int) -> Iterator[bytes]:
-        """All that was told of tokens with the records, in the same way. It has no shards: of two capsules with one
-        token each may be in another one, so whoever counts a shard reads all of this.
         """
         ...
 
@@ -303,15 +306,25 @@ class CoordinatorStore(Protocol):
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
-        """A checkpoint of this log that a quorum has cosigned: the newest from now on, and the first if there was none.
-        One of the same size and root takes the place of the newest, as renewed cosignatures do; a smaller size, or the
-        same size with another root, raises.
+    def append_entries(self, at: int, entries: Sequence[bytes]) -> None:
+        """The log goes on with these, all of them or none; ``at`` is its size before. Another size raises: whoever
+        appends has read the log as it is.
+        """
+        ...
+
+    def entries(self, since: int = 0) -> list[bytes]:
+        """The log's entries from this index on, in their order."""
+        ...
+
+    def keep_note(self, name: str, *, size: int, root: bytes, note: bytes) -> None:
+        """A checkpoint of the log that a quorum has cosigned: the newest of this name from now on. One of the same size
+        and root takes the place of the one before, as renewed cosignatures do; a smaller size, or the same size with
+        another root, raises.
         """
         ...
 
     def notes(self) -> list[StoredNote]:
-        """Of all logs, by origin."""
+        """All of them, by name."""
         ...
 
     def keep_beacon(self, digest: str, index: int, record: bytes) -> None:

@@ -17,9 +17,9 @@ from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.named_sql import epoch_tables, given_groups, queries
 from secvm.coordinator.store.port import SHARDS, Deposit, StoredKey
+from secvm.coordinator.store.postgres_batches import PostgresBatches
 from secvm.coordinator.store.postgres_migrations import check_schema
 from secvm.coordinator.store.postgres_pool import BusyError, Connection, NoTableError, Patience, Pool, Row, run
-from secvm.coordinator.store.postgres_rounds import PostgresRounds
 from secvm.errors import StaleDriverError, StoreError
 
 #: How long a claim lasts: longer than opening what was claimed takes, shorter than people wait for a round.
@@ -33,7 +33,7 @@ _STATEMENT_BYTES = 2**26
 _SQL = queries("epochs")
 
 
-class PostgresStore(PostgresRounds):
+class PostgresStore(PostgresBatches):
     """The port on one database; any number of them, in any number of processes."""
 
     def __init__(
@@ -62,7 +62,7 @@ class PostgresStore(PostgresRounds):
 
     @property
     def pool(self) -> Pool:
-        """Its connections, for what else lies in the database (``postgres_shelf``)."""
+        """Its connections, for whoever looks into the database."""
         return self._pool
 
     @property
@@ -74,6 +74,7 @@ class PostgresStore(PostgresRounds):
         # What a driver that was killed has left of its scrub. Never a reason not to drive.
         with suppress(StoreError):
             self._drop_tables(term)
+            self._drop_batches(term)
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait until experiments, rounds, epochs, notes or the driver may have changed. False: they have not, as far
@@ -106,16 +107,28 @@ class PostgresStore(PostgresRounds):
                 rows = self._pool.once("\nUNION ALL\n".join(asked)) if asked else []
                 return sorted((StoredKey(*row) for row in rows), key=lambda key: key.epoch)
 
+    def add_fetch_key(self, key: StoredKey) -> StoredKey:
+        rules.key_fits(key, scrubbed=False)
+        with self.driven() as connection:
+            run(connection, _SQL["add_fetch_key"], epoch=key.epoch, key_id=key.key_id, private=key.private)
+            return StoredKey(*run(connection, _SQL["fetch_key"], epoch=key.epoch)[0])
+
+    def fetch_keys(self) -> list[StoredKey]:
+        return [StoredKey(*row) for row in self._pool.once(_SQL["fetch_keys"])]
+
+    def forget_fetch_key(self, epoch: int) -> None:
+        with self.driven() as connection:
+            run(connection, _SQL["forget_fetch_key"], epoch=epoch)
+
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
         if sum(map(len, packed)) > _STATEMENT_BYTES:
             return self._appended(epoch, lambda: self._append_much(epoch, packed))
         return self._appended(epoch, lambda: self._put(epoch, "append_sealed", packed))
 
-    def append_opened(self, epoch: int, block: bytes, spent: bytes = b"") -> bool:
+    def append_opened(self, epoch: int, block: bytes) -> bool:
         check_block(block)
-        check_block(spent)
         ordered, ends = rules.by_shard(block)
-        given = {"block": ordered, "ends": ends, "spent": spent}
+        given = {"block": ordered, "ends": ends}
         return self._appended(epoch, lambda: self._ask(epoch, "append_opened", **given) == [(True,)])
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
@@ -169,9 +182,8 @@ class PostgresStore(PostgresRounds):
     def left_sealed(self, epoch: int) -> bool:
         return self._there(epoch, "left_sealed") == [(True,)]
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         check_block(block)
-        check_block(spent)
         ordered, ends = rules.by_shard(block)
         tables = epoch_tables(epoch)
         with suppress(NoTableError), self._pool.changing() as connection:
@@ -179,11 +191,8 @@ class PostgresStore(PostgresRounds):
                 _SQL["take_sealed"].format(**tables).encode(), {"numbers": list(numbers), "node": self._node}
             )
             # A refusal undoes the deletion.
-            if rules.replaces(numbers, taken.rowcount):
-                if block:
-                    run(connection, _SQL["put_opened"].format(**tables), block=ordered, ends=ends)
-                if spent:
-                    run(connection, _SQL["put_spent"].format(**tables), spent=spent)
+            if rules.replaces(numbers, taken.rowcount) and block:
+                run(connection, _SQL["put_opened"].format(**tables), block=ordered, ends=ends)
             return
         rules.replaces(numbers, 0)
 
@@ -191,9 +200,6 @@ class PostgresStore(PostgresRounds):
         if shard is None:
             return self._pieces(epoch, "opened")
         return self._pieces(epoch, "opened_of_shard", shard=shard)
-
-    def spent(self, epoch: int) -> Iterator[bytes]:
-        return self._pieces(epoch, "spent")
 
     def _pieces(self, epoch: int, query: str, **given: object) -> Iterator[bytes]:
         # A query for each piece: nobody who scrubs waits for a reader.
@@ -280,6 +286,7 @@ class PostgresStore(PostgresRounds):
 
     def close(self) -> None:
         with suppress(StoreError, NoTableError):
+            self._release_runs()
             self._pool.once(_SQL["release_shards"], {"node": self._node})
             for (epoch,) in self._pool.once(_SQL["begun"]):
                 self._ask(epoch, "release_sealed", node=self._node)

@@ -15,7 +15,7 @@ is never changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
@@ -75,7 +75,7 @@ def migrate(
     pool = Pool(url, most=1)
     try:
         with pool.changing(bulk=True) as connection:
-            there = _applied(connection)
+            there = _applied(connection, known)
             _check_not_newer(known, there)
             pending = [migration for migration in known if migration.number not in there]
             wanted = [migration for migration in pending if phase in ("all", migration.phase)]
@@ -101,7 +101,7 @@ def migrate_down(url: str, to: int, *, migrations: Sequence[Migration] | None = 
     pool = Pool(url, most=1)
     try:
         with pool.changing(bulk=True) as connection:
-            there = _applied(connection)
+            there = _applied(connection, known)
             _check_not_newer(known, there)
             undone = [migration for migration in reversed(known) if to < migration.number and migration.number in there]
             for migration in undone:
@@ -118,7 +118,7 @@ def migrated(url: str) -> list[tuple[Migration, bool]]:
     try:
         there: dict[int, str] = {}
         with suppress(NoTableError):
-            there = dict(pool.once(_SQL["applied"]))
+            there = _phases(pool.once(_SQL["applied"]), read_migrations())
         return [(migration, migration.number in there) for migration in read_migrations()]
     finally:
         pool.close()
@@ -129,7 +129,7 @@ def check_schema(pool: Pool, migrations: Sequence[Migration] | None = None) -> N
     known = read_migrations() if migrations is None else list(migrations)
     there: dict[int, str] = {}
     with suppress(NoTableError):
-        there = dict(pool.once(_SQL["applied"]))
+        there = _phases(pool.once(_SQL["applied"]), known)
     numbers = {migration.number for migration in known}
     if any(phase == "after" and number not in numbers for number, phase in there.items()):
         raise BadInputError(
@@ -143,12 +143,27 @@ def check_schema(pool: Pool, migrations: Sequence[Migration] | None = None) -> N
         )
 
 
-def _applied(connection: Connection) -> dict[int, str]:
+def _applied(connection: Connection, known: Sequence[Migration]) -> dict[int, str]:
     """What the database has had; one migrator at a time from here on."""
     run(connection, _SQL["lock"], lock=_LOCK)
     if run(connection, _SQL["table"]) == [(False,)]:
         run(connection, _SQL["begin"])
-    return dict(run(connection, _SQL["applied"]))
+    return _phases(run(connection, _SQL["applied"]), known)
+
+
+def _phases(rows: Iterable[tuple[int, str, str]], known: Sequence[Migration]) -> dict[int, str]:
+    """Phases of the migrations that a database has had. Raises ``BadInputError`` where they are not ours."""
+    names = {migration.number: migration.name for migration in known}
+    there: dict[int, str] = {}
+    for number, phase, name in rows:
+        if names.get(number, name) != name:
+            raise BadInputError(
+                f"the database has had another migration {number} than this version of SecVM has: {name}. It is of"
+                " version 1 of the protocol, whose experiments do not run here",
+                next_step="Take a new database; experiments of version 1 end with the program that began them.",
+            )
+        there[number] = phase
+    return there
 
 
 def _check_not_newer(known: Sequence[Migration], there: dict[int, str]) -> None:

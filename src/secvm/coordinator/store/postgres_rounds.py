@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from secvm.coordinator.store import rules
@@ -161,11 +161,22 @@ class PostgresRounds:
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
+    def append_entries(self, at: int, entries: Sequence[bytes]) -> None:
         with self.driven() as connection:
-            found = run(connection, _SQL["note"], origin=origin)
+            # Two who append with one size in mind: the second waits for the first, and counts again.
+            run(connection, _SQL["append_in_turn"])
+            rules.may_append(run(connection, _SQL["size"])[0][0], at)
+            for index, entry in enumerate(entries):
+                run(connection, _SQL["append"], place=at + index, entry=entry)
+
+    def entries(self, since: int = 0) -> list[bytes]:
+        return [bytes(entry) for (entry,) in self._pool.once(_SQL["entries"], {"since": since})]
+
+    def keep_note(self, name: str, *, size: int, root: bytes, note: bytes) -> None:
+        with self.driven() as connection:
+            found = run(connection, _SQL["note"], name=name)
             rules.may_follow(StoredNote(*found[0]) if found else None, size=size, root=root)
-            run(connection, _SQL["keep_note"], origin=origin, size=size, root=root, note=note)
+            run(connection, _SQL["keep_note"], name=name, size=size, root=root, note=note)
 
     def notes(self) -> list[StoredNote]:
         return [StoredNote(*row) for row in self._pool.once(_SQL["notes"])]

@@ -85,10 +85,16 @@ def replaces(numbers: Sequence[int], n_there: int) -> bool:
     return n_there > 0
 
 
+def may_append(size: int, at: int) -> None:
+    """A log goes on where it ends: whoever thinks that it ends elsewhere has not read it."""
+    if at != size:
+        raise LocalProtocolError(f"the log has {size} entries, and these are to come after {at}: read it again")
+
+
 def may_follow(there: StoredNote | None, *, size: int, root: bytes) -> None:
     """A log only grows; of one size it has one root."""
     if there is not None and (size < there.size or (size == there.size and root != there.root)):
-        raise LocalProtocolError("a checkpoint of this log is there that this one does not follow from")
+        raise LocalProtocolError("a checkpoint of the log is there that this one does not follow from")
 
 
 def same_beacon(there: bytes | None, record: bytes) -> None:
@@ -109,6 +115,28 @@ def may_keep_shard(shard: int, n_shards: int, *, complete: bool) -> None:
         raise LocalProtocolError("there is no such shard")
     if not complete:
         raise LocalProtocolError("the epoch is open, or something of it is sealed: it cannot be counted yet")
+
+
+def begun_seed(seed: bytes | None) -> bytes:
+    """The seed of a batch that has begun; one that is forgotten has none, ever."""
+    if seed is None:
+        raise LocalProtocolError("the batch of this round is forgotten: its count key is not made again")
+    return seed
+
+
+def is_new_piece(there: bytes | None, given: bytes, *, whole: bool) -> bool:
+    """Whether a piece is not there yet; refused if another one is, or if nothing is missing."""
+    if there is not None and there != given:
+        raise LocalProtocolError("a piece of this number is there, with other bytes")
+    if there is None and whole:
+        raise LocalProtocolError("the batch is whole: it has no such piece")
+    return there is None
+
+
+def may_keep_run(*, whole: bool) -> None:
+    """Only of what is whole there is a count."""
+    if not whole:
+        raise LocalProtocolError("the batch is not whole: it cannot be counted yet")
 
 
 def shard_of(digest: bytes) -> int:

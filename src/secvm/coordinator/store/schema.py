@@ -1,12 +1,15 @@
 """The tables of a coordinator's SQLite file, as numbered migrations: a file of version v has had the first v of them.
 
-A migration that was released is never changed; a new one is added at the end. docs/data-model.md tells their story.
+A migration that was released is never changed; a new one is added at the end. Files of version 1 of the protocol are
+refused. docs/data-model.md tells their story.
 """
 
 from __future__ import annotations
 
-#: "SecV": SQLite keeps it in the file's header, so that another program's database is not taken for ours.
-APPLICATION_ID = 0x53656356
+#: "SeV2": SQLite keeps it in the file's header, so that another program's database is not taken for ours.
+APPLICATION_ID = 0x53655632
+#: "SecV": a coordinator's file of version 1 of the protocol.
+FIRST_APPLICATION_ID = 0x53656356
 
 _FIRST = (
     # position: the order in which experiments were added.
@@ -79,14 +82,13 @@ _FIRST = (
 )
 
 _LOG = (
-    # What witnesses cosigned of each log: size, root and newest go forward together; first never changes.
+    # What witnesses cosigned of the log, by the name for which it is kept: size, root and note go forward together.
     """
     CREATE TABLE notes (
-        origin TEXT NOT NULL PRIMARY KEY,
+        name TEXT NOT NULL PRIMARY KEY,
         size INTEGER NOT NULL CHECK (size >= 0),
         root BLOB NOT NULL,
-        newest BLOB NOT NULL,
-        first BLOB NOT NULL
+        note BLOB NOT NULL
     ) STRICT
     """,
     # Records of public randomness, verified; never change. place: which of the experiment's beacons, from 0.
@@ -98,18 +100,6 @@ _LOG = (
         PRIMARY KEY (experiment, place)
     ) STRICT
     """,
-)
-
-_TOKENS = (
-    # Digests of capsules and nonces of their tokens, side by side; deleted by scrub.
-    """
-    CREATE TABLE spent (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        epoch INTEGER NOT NULL REFERENCES epochs (epoch),
-        packed BLOB NOT NULL
-    ) STRICT
-    """,
-    "CREATE INDEX spent_by_epoch ON spent (epoch)",
 )
 
 _NODES = (
@@ -125,4 +115,55 @@ _NODES = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _LOG, _TOKENS, _NODES)
+_BATCHES = (
+    # Batches of rounds with two relays. forgotten: nothing of it is shown any more, though pieces may be left.
+    """
+    CREATE TABLE batches (
+        id INTEGER PRIMARY KEY,
+        experiment TEXT NOT NULL REFERENCES experiments (digest),
+        number INTEGER NOT NULL CHECK (number >= 1),
+        attempt INTEGER NOT NULL DEFAULT 0,
+        whole INTEGER NOT NULL DEFAULT 0 CHECK (whole IN (0, 1)),
+        forgotten INTEGER NOT NULL DEFAULT 0 CHECK (forgotten IN (0, 1)),
+        UNIQUE (experiment, number)
+    ) STRICT
+    """,
+    # Secret until the round is opened; deleted when the batch is forgotten.
+    "CREATE TABLE count_seeds (batch INTEGER PRIMARY KEY REFERENCES batches (id), seed BLOB NOT NULL) STRICT",
+    # Inner capsules side by side, as they came; deleted when the batch is forgotten.
+    """
+    CREATE TABLE pieces (
+        batch INTEGER NOT NULL REFERENCES batches (id),
+        piece INTEGER NOT NULL CHECK (piece >= 0),
+        data BLOB NOT NULL,
+        PRIMARY KEY (batch, piece)
+    ) STRICT
+    """,
+    # What a piece's capsules came to; deleted when the batch is forgotten.
+    """
+    CREATE TABLE runs (
+        batch INTEGER NOT NULL REFERENCES batches (id),
+        run INTEGER NOT NULL CHECK (run >= 0),
+        result BLOB NOT NULL,
+        PRIMARY KEY (batch, run)
+    ) STRICT
+    """,
+)
+
+_ONE_LOG = (
+    # The log of all experiments, line by line; its order is known from nowhere else. Never changes.
+    "CREATE TABLE entries (place INTEGER PRIMARY KEY CHECK (place >= 0), entry BLOB NOT NULL) STRICT",
+)
+
+_FETCH_KEYS = (
+    # Secret; a key that no manifest names is deleted when its epoch is over.
+    """
+    CREATE TABLE fetch_keys (
+        epoch INTEGER PRIMARY KEY,
+        key_id INTEGER NOT NULL CHECK (key_id BETWEEN 0 AND 255),
+        private BLOB NOT NULL
+    ) STRICT
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _LOG, _NODES, _BATCHES, _ONE_LOG, _FETCH_KEYS)

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
@@ -23,7 +24,8 @@ from secvm.coordinator.store.port import (
     StoredNote,
     StoredRound,
 )
-from secvm.errors import LocalProtocolError, StaleDriverError
+from secvm.coordinator.store.sqlite_batches import SQLiteBatches
+from secvm.errors import BadInputError, LocalProtocolError, StaleDriverError
 from secvm.protocol.round_state import RoundState
 
 #: Blocks are read, and scrubbed, in pieces of about so many bytes and at most so many rows: ingest waits meanwhile.
@@ -31,7 +33,7 @@ _PIECE_BYTES = 2**22
 _PIECE_ROWS = 4096
 
 
-class SQLiteStore:
+class SQLiteStore(SQLiteBatches):
     """The port on one file; one object, and one process, for a file.
 
     So nobody else can drive: a lease lasts until it is let go of or the file is, and claims are not needed.
@@ -43,6 +45,7 @@ class SQLiteStore:
         self._holders: dict[int, str] = {}
         self._term: int | None = None
         try:
+            self._finish_forgetting()
             self._finish_scrubs()
         except BaseException:
             self._database.close()
@@ -173,6 +176,24 @@ class SQLiteStore:
             rows = connection.execute("SELECT epoch, key_id, private FROM keys ORDER BY epoch").fetchall()
         return [StoredKey(*row) for row in rows]
 
+    def add_fetch_key(self, key: StoredKey) -> StoredKey:
+        rules.key_fits(key, scrubbed=False)
+        with self._fenced() as connection:
+            row = (key.epoch, key.key_id, key.private)
+            connection.execute("INSERT OR IGNORE INTO fetch_keys VALUES (?, ?, ?)", row)
+            found = connection.execute("SELECT epoch, key_id, private FROM fetch_keys WHERE epoch = ?", (key.epoch,))
+            return StoredKey(*found.fetchone())
+
+    def fetch_keys(self) -> list[StoredKey]:
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT epoch, key_id, private FROM fetch_keys ORDER BY epoch").fetchall()
+        return [StoredKey(*row) for row in rows]
+
+    def forget_fetch_key(self, epoch: int) -> None:
+        with self._fenced() as connection:
+            connection.execute("DELETE FROM fetch_keys WHERE epoch = ?", (epoch,))
+        self._database.empty_log()
+
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
         with self._database.changing() as connection:
             closed, _ = _begin_epoch(connection, epoch)
@@ -180,13 +201,12 @@ class SQLiteStore:
                 _append(connection, epoch, packed)
             return not closed
 
-    def append_opened(self, epoch: int, block: bytes, spent: bytes = b"") -> bool:
+    def append_opened(self, epoch: int, block: bytes) -> bool:
         check_block(block)
-        check_block(spent)
         with self._database.changing() as connection:
             closed, _ = _begin_epoch(connection, epoch)
             if not closed:
-                _put_opened(connection, epoch, block, spent)
+                _put_opened(connection, epoch, block)
             return not closed
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
@@ -201,9 +221,8 @@ class SQLiteStore:
         with self._database.reading() as connection:
             return _left_sealed(connection, epoch)
 
-    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes, spent: bytes = b"") -> None:
+    def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         check_block(block)
-        check_block(spent)
         with self._database.changing() as connection:
             deleted = sum(
                 connection.execute("DELETE FROM sealed WHERE number = ? AND epoch = ?", (number, epoch)).rowcount
@@ -211,13 +230,10 @@ class SQLiteStore:
             )
             # A refusal undoes the deletion.
             if rules.replaces(numbers, deleted):
-                _put_opened(connection, epoch, block, spent)
+                _put_opened(connection, epoch, block)
 
     def opened(self, epoch: int, shard: int | None = None) -> Iterator[bytes]:
         return self._pieces("opened", epoch) if shard in (None, 0) else iter(())
-
-    def spent(self, epoch: int) -> Iterator[bytes]:
-        return self._pieces("spent", epoch)
 
     def _pieces(self, table: str, epoch: int) -> Iterator[bytes]:
         # A query for each piece: no cursor stays open between two, so that others write and scrub empties the log.
@@ -301,19 +317,30 @@ class SQLiteStore:
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def keep_note(self, origin: str, *, size: int, root: bytes, note: bytes) -> None:
+    def append_entries(self, at: int, entries: Sequence[bytes]) -> None:
         with self._fenced() as connection:
-            found = connection.execute(f"{_NOTES} WHERE origin = ?", (origin,)).fetchone()
+            rules.may_append(connection.execute("SELECT count(*) FROM entries").fetchone()[0], at)
+            rows = [(at + index, entry) for index, entry in enumerate(entries)]
+            connection.executemany("INSERT INTO entries VALUES (?, ?)", rows)
+
+    def entries(self, since: int = 0) -> list[bytes]:
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT entry FROM entries WHERE place >= ? ORDER BY place", (since,))
+            return [entry for (entry,) in rows.fetchall()]
+
+    def keep_note(self, name: str, *, size: int, root: bytes, note: bytes) -> None:
+        with self._fenced() as connection:
+            found = connection.execute(f"{_NOTES} WHERE name = ?", (name,)).fetchone()
             rules.may_follow(None if found is None else StoredNote(*found), size=size, root=root)
             connection.execute(
-                "INSERT INTO notes (origin, size, root, newest, first) VALUES (?1, ?2, ?3, ?4, ?4)"
-                " ON CONFLICT (origin) DO UPDATE SET size = ?2, root = ?3, newest = ?4",
-                (origin, size, root, note),
+                "INSERT INTO notes (name, size, root, note) VALUES (?1, ?2, ?3, ?4)"
+                " ON CONFLICT (name) DO UPDATE SET size = ?2, root = ?3, note = ?4",
+                (name, size, root, note),
             )
 
     def notes(self) -> list[StoredNote]:
         with self._database.reading() as connection:
-            return [StoredNote(*row) for row in connection.execute(f"{_NOTES} ORDER BY origin").fetchall()]
+            return [StoredNote(*row) for row in connection.execute(f"{_NOTES} ORDER BY name").fetchall()]
 
     def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
         with self._fenced() as connection:
@@ -339,15 +366,14 @@ class SQLiteStore:
         with self._database.reading() as connection:
             left = connection.execute(
                 "SELECT epoch FROM epochs WHERE scrubbed"
-                " AND (epoch IN (SELECT epoch FROM sealed) OR epoch IN (SELECT epoch FROM opened)"
-                " OR epoch IN (SELECT epoch FROM spent))"
+                " AND (epoch IN (SELECT epoch FROM sealed) OR epoch IN (SELECT epoch FROM opened))"
             ).fetchall()
         for (epoch,) in left:
             self._remove_content(epoch)
         self._database.empty_log()
 
     def _remove_content(self, epoch: int) -> None:
-        for table in ("sealed", "opened", "spent"):
+        for table in ("sealed", "opened"):
             while self._remove_some(table, epoch):
                 pass
 
@@ -358,25 +384,38 @@ class SQLiteStore:
             return last > 0
 
 
-_NOTES = "SELECT origin, size, root, newest, first FROM notes"
+Word = TypeVar("Word", Standing, RoundState)
+
+_NOTES = "SELECT name, size, root, note FROM notes"
 _ROUNDS = "SELECT experiment, number, epoch, state, envelope, tally, next_state FROM rounds"
+
+
+def _one_of(kind: type[Word], value: str) -> Word:
+    """The word of this kind; nothing but a damaged file has another."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise BadInputError(
+            f"the coordinator's database is damaged: it holds no {kind.__name__} where one belongs",
+            next_step="Restore it from a backup.",
+        ) from None
 
 
 def _experiment(row: tuple[str, bytes, bytes, str]) -> StoredExperiment:
     digest, envelope, settings, standing = row
-    return StoredExperiment(digest, envelope, settings, Standing(standing))
+    return StoredExperiment(digest, envelope, settings, _one_of(Standing, standing))
 
 
 def _stored_round(row: tuple[str, int, int, str, bytes, str | None, str | None]) -> StoredRound:
     experiment, number, epoch, state, envelope, tally, next_state = row
-    return StoredRound(experiment, number, epoch, RoundState(state), envelope, tally, next_state)
+    return StoredRound(experiment, number, epoch, _one_of(RoundState, state), envelope, tally, next_state)
 
 
 def _standing(connection: sqlite3.Connection, digest: str) -> Standing:
     found = connection.execute("SELECT standing FROM experiments WHERE digest = ?", (digest,)).fetchone()
     if found is None:
         raise LocalProtocolError("there is no such experiment")
-    return Standing(found[0])
+    return _one_of(Standing, found[0])
 
 
 def _round(connection: sqlite3.Connection, digest: str, number: int) -> StoredRound | None:
@@ -411,11 +450,9 @@ def _append(connection: sqlite3.Connection, epoch: int, packed: Sequence[bytes])
     connection.executemany("INSERT INTO sealed (epoch, packed) VALUES (?, ?)", [(epoch, group) for group in packed])
 
 
-def _put_opened(connection: sqlite3.Connection, epoch: int, block: bytes, spent: bytes) -> None:
+def _put_opened(connection: sqlite3.Connection, epoch: int, block: bytes) -> None:
     if block:
         connection.execute("INSERT INTO opened (epoch, packed) VALUES (?, ?)", (epoch, block))
-    if spent:
-        connection.execute("INSERT INTO spent (epoch, packed) VALUES (?, ?)", (epoch, spent))
 
 
 def _end_of_piece(connection: sqlite3.Connection, table: str, epoch: int, after: int) -> int:

@@ -4,10 +4,11 @@ import { el, section, swap } from "./parts.js";
 import { bytes, clock, count, duration, many, percent, shortened } from "./words.js";
 
 const MODES = {
-  round: "shuffles each round as a whole",
-  interval: "holds back and shuffles for a while",
+  round: "hands on each round as a whole, sorted",
   forward: "hands on at once",
 };
+
+const ROLES = { entry: "the entry relay", mix: "the mixing relay" };
 
 export function askedPart() {
   const body = el("div", {});
@@ -49,7 +50,7 @@ function hashes(number) {
 }
 
 function size(one) {
-  const all = one.privacy?.bytes_per_round ?? one.privacy?.cover?.bytes_per_round;
+  const all = one.privacy?.bytes_per_round;
   return all ? `, ${bytes(all)}` : null;
 }
 
@@ -64,7 +65,9 @@ function windows(told) {
 
 function relays(all) {
   if (!all.length) return "none: devices send unsafely, direct";
-  const line = ({ url, mode }) => el("li", {}, el("code", {}, url), mode ? `, ${MODES[mode] ?? mode}` : "");
+  const line = ({ url, mode, role, operator }) =>
+    el("li", {}, el("code", {}, url), role ? `, ${ROLES[role] ?? role}, run by ${operator}` : "",
+      mode ? `, ${MODES[mode] ?? mode}` : "");
   return el("ul", { class: "lines" }, all.map(line));
 }
 

@@ -92,7 +92,7 @@ export function open(main, page) {
     return {
       labels: detail.labels ?? summary.labels,
       floor: summary.floor ?? detail.floor ?? null,
-      cover: summary.privacy_kind === "cover",
+      cover: summary.privacy_kind !== "plain",
       leakage: detail.leakage,
     };
   }

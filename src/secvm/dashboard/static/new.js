@@ -97,15 +97,22 @@ class NewExperiment {
   /** Windows, source and relay of the newest experiment fit this coordinator: they stand there until somebody changes
    * them. */
   copy(detail) {
-    const relay = detail.relays?.[0];
+    const relays = detail.relays ?? [];
+    const plain = relays.find(({ role }) => !role);
+    const ofRoles = relays.filter(({ role }) => role).flatMap(({ role, url, key, operator }) => [
+      [`relays.${role}.url`, url],
+      [`relays.${role}.key`, key],
+      [`relays.${role}.operator`, operator],
+    ]);
     const told = {
+      ...Object.fromEntries(ofRoles),
       "windows.length_s": detail.windows && String(detail.windows.length_s / 60),
       "windows.grace_s": detail.windows && String(detail.windows.grace_s),
       "features.source": detail.features?.source,
       "features.description": detail.features?.description,
-      "relays.url": relay?.url,
-      "relays.key": relay?.key,
-      "relays.mode": relay?.mode,
+      "relays.url": plain?.url,
+      "relays.key": plain?.key,
+      "relays.mode": plain?.mode,
       test: detail.test ? "yes" : undefined,
     };
     for (const [name, value] of Object.entries(told)) {
@@ -210,7 +217,7 @@ class NewExperiment {
           "p",
           {},
           `Attacker's AUC ${auc(attacker?.auc)}; ${count(packages?.per_round)} packages of a device in every round.` +
-            (this.plan.exact ? "" : " These are rough: the coordinator plans it exactly, which takes some seconds."),
+            (this.plan.exact ? "" : " The guarantee is still being planned: the coordinator does it too."),
         ),
         !holdsKey() && key.node,
         refused,
@@ -224,8 +231,7 @@ class NewExperiment {
   async send(event, asked) {
     write(asked.confirm, "Creating …");
     await sendWithKey(event, asked, async () => {
-      const content = specification(this.state, this.plan.suggested.floor);
-      const told = await operate("experiments", { content });
+      const told = await operate("experiments", { content: specification(this.state) });
       this.dialog.close();
       this.page.announce("The experiment is made.");
       this.page.go(`/experiment/${encodeURIComponent(told.digest)}`);

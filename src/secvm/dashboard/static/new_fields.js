@@ -7,7 +7,25 @@ import { el, reveal, write } from "./parts.js";
  *   step?: string, min?: string, wide?: boolean, when?: (state: Record<string, string>) => boolean}} Asked */
 
 const swift = (state) => state["descent.rule"] === "swift";
-const covered = (state) => state.privacy === "cover";
+const guaranteed = (state) => state.privacy === "relays";
+const plain = (state) => !guaranteed(state);
+
+const ROLES = {
+  entry: ["Entry relay", "Takes packages in: it knows who sends, and cannot open."],
+  mix: ["Mixing relay", "Opens the outer layer: it knows neither who sends nor what."],
+};
+
+/** What is asked of one of two relays. @param {string} role @returns {Asked[]} */
+function ofRole(role) {
+  const [label, hint] = ROLES[role];
+  return [
+    { name: `relays.${role}.url`, label: `${label}: address`, kind: "url", wide: true, when: guaranteed, hint },
+    { name: `relays.${role}.operator`, label: `${label}: who runs it`, wide: true, when: guaranteed,
+      hint: "Neither you nor who runs the other: it holds as long as one of them is honest." },
+    { name: `relays.${role}.key`, label: `${label}: its key`, wide: true, when: guaranteed,
+      hint: "64 hexadecimal digits." },
+  ];
+}
 
 /** All groups in their order. @type {{title: string, fields: Asked[]}[]} */
 export const GROUPS = [
@@ -29,26 +47,24 @@ export const GROUPS = [
         label: "Protection",
         kind: "radio",
         options: [
-          ["cover", "A formal guarantee (ε, δ), by cover packages"],
-          ["none", "None: what tallies give away is measured"],
+          ["relays", "A formal guarantee (ε, δ), by two relays' cover"],
+          ["none", "None: the paper's own system, in which whoever chooses the weights can tell every label"],
         ],
         wide: true,
       },
-      { name: "privacy.epsilon", label: "ε", kind: "number", step: "any", when: covered,
+      { name: "privacy.epsilon", label: "ε", kind: "number", step: "any", when: guaranteed,
         hint: "Over all rounds. Smaller hides more; from 8 on nobody is protected." },
-      { name: "privacy.delta", label: "δ", kind: "number", step: "any", when: covered,
+      { name: "privacy.delta", label: "δ", kind: "number", step: "any", when: guaranteed,
         hint: "The chance left aside: far below one in all participants." },
-      { name: "privacy.gamma", label: "Honest share γ", kind: "number", unit: "%", step: "any", when: covered,
-        hint: "Of the participants; Sybils, drop-outs and losses are the rest." },
     ],
   },
   {
     title: "People",
     fields: [
-      { name: "participants", label: "Participants expected", kind: "number", min: "1",
+      { name: "people", label: "Participants expected", kind: "number", min: "1",
         hint: "In a round, those who test included." },
       { name: "floor", label: "Floor", kind: "number", min: "1",
-        hint: "Fewer who train, and a round is abandoned and tells nothing." },
+        hint: "From fewer who train no step is taken." },
       { name: "train_share", label: "Share that trains", kind: "number", unit: "%", step: "any",
         hint: "The others test the model." },
       { name: "shares", label: "Shares of the labels", unit: "%",
@@ -73,7 +89,8 @@ export const GROUPS = [
   {
     title: "Rounds",
     fields: [
-      { name: "rounds", label: "Rounds", kind: "number", min: "1", hint: "Each of them tells something: take few." },
+      { name: "rounds", label: "Rounds", kind: "number", min: "1",
+        hint: "Each of them tells something: take few. Empty, with a guarantee: as many as fit the noise." },
       { name: "windows.length_s", label: "Window", kind: "number", unit: "minutes", step: "any",
         hint: "In it devices send, each package at a random instant." },
       { name: "windows.grace_s", label: "Grace", kind: "number", unit: "seconds", min: "0",
@@ -91,24 +108,25 @@ export const GROUPS = [
       { name: "descent.rule", label: "Descent", kind: "select",
         options: [["swift", "swift: few rounds"], ["pegasos", "pegasos: the paper's"]] },
       { name: "descent.thinning", label: "Thinning",
-        hint: "swift: ρ, about ρ·√F packages are sent; pegasos: q=1/10, or none." },
+        hint: "swift: ρ, about ρ·√F packages are sent; pegasos: q=1/10, or none. Empty: as it fits." },
       { name: "descent.lambda", label: "λ", hint: "Of pegasos: how much it holds weights down.",
         when: (state) => !swift(state) },
       { name: "descent.floor", label: "Floor of the popularity", hint: "Empty: as it fits the noise.",
-        when: (state) => swift(state) && covered(state) },
+        when: (state) => swift(state) && guaranteed(state) },
       { name: "budget", label: "Packages per round (B)", kind: "number", min: "2",
-        hint: "Empty: as many as are needed. Everybody sends exactly so many." },
+        hint: "Empty: as many as are needed. Everybody sends exactly so many.", when: plain },
     ],
   },
   {
-    title: "Relay",
+    title: "Relays",
     fields: [
-      { name: "relays.url", label: "Address", kind: "url", wide: true,
+      ...["entry", "mix"].flatMap(ofRole),
+      { name: "relays.url", label: "Address", kind: "url", wide: true, when: plain,
         hint: "Run by somebody else. Devices send through it." },
-      { name: "relays.key", label: "Its key", hint: "64 hexadecimal digits.", wide: true },
-      { name: "relays.mode", label: "Mode", kind: "select",
-        options: [["round", "round: as a whole"], ["interval", "interval: a while"], ["forward", "forward: at once"]],
-        hint: "How it shuffles what it hands on. A guarantee needs whole rounds." },
+      { name: "relays.key", label: "Its key", hint: "64 hexadecimal digits.", wide: true, when: plain },
+      { name: "relays.mode", label: "Mode", kind: "select", when: plain,
+        options: [["round", "round: as a whole"], ["forward", "forward: at once"]],
+        hint: "When it hands on what it has." },
       { name: "test", label: "This is a test, without people", kind: "checkbox" },
     ],
   },

@@ -16,14 +16,14 @@ export const DEFAULTS = {
   "features.per_participant": "100",
   "features.presence": "yes",
   vocabulary: "20000",
-  "binning.bins": "3000",
+  "binning.bins": "500",
   "binning.hashes": "1",
   salt: "dice",
-  participants: "10000",
-  floor: "2000",
+  people: "20000",
+  floor: "500",
   shares: "",
   train_share: "70",
-  rounds: "10",
+  rounds: "",
   "windows.length_s": "50",
   "windows.grace_s": "120",
   hours_from: "0",
@@ -32,14 +32,19 @@ export const DEFAULTS = {
   "windows.first_opening": "",
   early_stopping: "no",
   "descent.rule": "swift",
-  "descent.thinning": "1",
+  "descent.thinning": "",
   "descent.lambda": "",
   "descent.floor": "",
   budget: "",
-  privacy: "cover",
-  "privacy.epsilon": "2",
+  privacy: "relays",
+  "privacy.epsilon": "1",
   "privacy.delta": "0.000001",
-  "privacy.gamma": "50",
+  "relays.entry.url": "",
+  "relays.entry.operator": "",
+  "relays.entry.key": "",
+  "relays.mix.url": "",
+  "relays.mix.operator": "",
+  "relays.mix.key": "",
   "relays.url": "",
   "relays.key": "",
   "relays.mode": "round",
@@ -92,21 +97,36 @@ function list(text) {
   return text.split(",").map((part) => part.trim()).filter(Boolean);
 }
 
-/** The specification. `floor`: of the popularity, as the planner suggests it, where nobody chose one.
- * @param {State} state @param {string|null} floor */
-export function specification(state, floor = null) {
+/** What names relays in this state: their fields begin so. @param {State} state */
+function places(state) {
+  return state.privacy === "relays" ? ["relays.entry", "relays.mix"] : ["relays"];
+}
+
+/** Relays as far as they are filled in. @param {State} state */
+function relays(state) {
+  return places(state).map((place) => {
+    const role = place.split(".")[1];
+    const one = { url: state[`${place}.url`].trim(), key: state[`${place}.key`].trim() };
+    if (!role) return said({ ...one, mode: state["relays.mode"] });
+    return said({ role, ...one, operator: state[`${place}.operator`].trim() });
+  });
+}
+
+/** The specification. @param {State} state */
+export function specification(state) {
   const swift = state["descent.rule"] === "swift";
-  const covered = state.privacy === "cover";
+  const guaranteed = state.privacy === "relays";
   const opens = state["windows.first_opening"] && new Date(state["windows.first_opening"]).getTime();
-  const relay = said({ url: state["relays.url"].trim(), key: state["relays.key"].trim(), mode: state["relays.mode"] });
+  const named = relays(state).filter((one) => one.role || one.url || one.key);
   const length = number(state["windows.length_s"]);
   return said({
     title: state.title.trim(),
     question: state.question.trim(),
     labels: list(state.labels),
+    people: number(state.people),
     floor: number(state.floor),
     rounds: number(state.rounds),
-    budget: number(state.budget),
+    budget: guaranteed ? undefined : number(state.budget),
     train_share: share(state.train_share),
     features: said({
       source: state["features.source"].trim(),
@@ -131,23 +151,18 @@ export function specification(state, floor = null) {
       rule: state["descent.rule"],
       thinning: number(state["descent.thinning"]),
       lambda: swift ? undefined : number(state["descent.lambda"]),
-      floor: swift ? number(state["descent.floor"]) || (covered && floor) || undefined : undefined,
+      floor: swift && guaranteed ? number(state["descent.floor"]) : undefined,
     }),
     early_stopping: state.early_stopping === "yes" ? { patience: PATIENCE } : undefined,
-    relays: relay.url || relay.key ? [relay] : undefined,
-    privacy: covered
-      ? said({
-          epsilon: number(state["privacy.epsilon"]),
-          delta: number(state["privacy.delta"]),
-          participants: number(state.participants),
-          gamma: share(state["privacy.gamma"]),
-        })
-      : undefined,
+    relays: named.length ? named : undefined,
+    privacy: guaranteed
+      ? said({ epsilon: number(state["privacy.epsilon"]), delta: number(state["privacy.delta"]) })
+      : "none",
     test: state.test === "yes" ? true : undefined,
   });
 }
 
-/** What the planner is asked. A relay that is only chosen by its mode counts: its address may come later.
+/** What the planner is asked. A relay counts whose address is to come later.
  * @param {State} state @param {"quick"|"guarantee"} part @param {boolean} logged */
 export function planRequest(state, part, logged) {
   const labels = list(state.labels);
@@ -156,7 +171,6 @@ export function planRequest(state, part, logged) {
   asked.relays ??= state.test === "yes" ? undefined : [{ mode: state["relays.mode"] }];
   return said({
     specification: asked,
-    participants: number(state.participants),
     vocabulary: state.vocabulary.trim() === "" ? undefined : number(state.vocabulary),
     shares: shares.length && shares.every(Number.isFinite)
       ? Object.fromEntries(labels.map((label, i) => [label, shares[i] ?? 0]))
@@ -172,13 +186,15 @@ export function missing(state) {
   if (!state.title.trim()) found.push(["title", "People see this first: give it a title."]);
   if (!state["features.source"].trim()) found.push(["features.source", "Say what devices look at."]);
   const test = state.test === "yes";
-  const [url, key] = [state["relays.url"].trim(), state["relays.key"].trim()];
-  if (test && !url && !key) return found;
-  if (!(test ? /^https?:\/\/\S+$/ : /^https:\/\/\S+$/).test(url)) {
-    found.push(["relays.url", "A relay's address begins with https; only a test may do without one."]);
-  }
-  if (!/^[0-9a-f]{64}$/i.test(key)) {
-    found.push(["relays.key", "A relay's key has 64 hexadecimal digits: secvm relay key shows it."]);
+  const begins = test ? /^https?:\/\/\S+$/ : /^https:\/\/\S+$/;
+  for (const place of places(state)) {
+    const [url, key, operator] = ["url", "key", "operator"].map((name) => state[`${place}.${name}`]?.trim());
+    if (operator === undefined && test && !url && !key) continue;
+    if (!begins.test(url)) found.push([`${place}.url`, "A relay's address begins with https; only a test's may not."]);
+    if (operator === "") found.push([`${place}.operator`, "Say who runs it: people decide by that."]);
+    if (!/^[0-9a-f]{64}$/i.test(key)) {
+      found.push([`${place}.key`, "A relay's key has 64 hexadecimal digits: secvm relay key shows it."]);
+    }
   }
   return found;
 }

@@ -1,18 +1,18 @@
 // The planner's panel beside the form: what an experiment would tell, cost and learn, as the server reckons it.
 //
-// Hooks for tests: data-fact plan_auc, plan_per_round, plan_total, plan_points, plan_statement, plan_state ("refused",
+// Hooks for tests: data-fact plan_auc, plan_per_round, plan_total, plan_relays, plan_points, plan_statement, plan_state ("refused",
 // "rough", "exact", "asking"), each with its data-value.
 // @ts-check
 
 import { Chart } from "./chart.js";
 import { gauge } from "./meter.js";
 import { el, fact, reveal, show, swap, write } from "./parts.js";
-import { auc, aucWords, bytes, count, many, percent } from "./words.js";
+import { auc, aucWords, bytes, count, duration, many, percent } from "./words.js";
 
 const STATES = {
   asking: "Reckoning …",
   refused: "This makes no sense yet: see what is marked.",
-  rough: "About: the guarantee itself is still being reckoned.",
+  rough: "The guarantee is still being planned.",
   exact: "As the coordinator would plan it.",
   silent: "The planner does not answer.",
 };
@@ -25,15 +25,18 @@ export function planPanel() {
   const perDay = place(null);
   const total = place("plan_total");
   const points = place("plan_points");
+  const relays = place("plan_relays");
   const shared = place(null);
   const row = (name, { value, remark }) => el("div", {}, el("dt", {}, name), el("dd", {}, value, remark));
   const sharedRow = row("Features that share a bin", shared);
+  const relaysRow = row("Each relay adds to a round", relays);
   const rows = el(
     "dl",
     { class: "plan-rows" },
     row("A device sends in a round", perRound),
     row("In a day, at most", perDay),
     row("In all rounds", total),
+    relaysRow,
     row("Accuracy it costs", points),
     sharedRow,
   );
@@ -58,7 +61,9 @@ export function planPanel() {
 
   function update(plan) {
     attacker.update(plan);
-    packages(plan.packages, { perRound, perDay, total }, plan.exact);
+    packages(plan.packages, { perRound, perDay, total });
+    reveal(relaysRow, Boolean(plan.plan));
+    if (plan.plan) cover(plan.plan, relays);
     accuracy(plan.accuracy, points, plan.caveat);
     reveal(sharedRow, Boolean(plan.hashing));
     if (plan.hashing) {
@@ -117,45 +122,53 @@ function attackersGauge() {
     whom,
   );
 
-  function update({ attacker, formal, guarantee }) {
+  function update({ attacker, formal, rests_on: restsOn }) {
     const found = attacker?.auc ?? null;
     const known = found !== null;
     show(value, known ? `AUC ${auc(found)}` : "–", found);
     write(verdict, known ? aucWords(found) : "");
-    const limit = attacker && !formal ? attacker.device_limit : null;
-    scale.set(found, limit, known ? `AUC ${auc(found)}, ${aucWords(found)}` : "no number yet");
-    write(whom, known ? whose(attacker, formal, guarantee) : "");
+    scale.set(found, null, known ? `AUC ${auc(found)}, ${aucWords(found)}` : "no number yet");
+    write(whom, known ? whose(attacker, formal, restsOn) : "");
   }
 
   return { node, update };
 }
 
-function whose(attacker, formal, guarantee) {
+function whose(attacker, formal, restsOn) {
   const floor = auc(attacker.auc_at_floor);
   if (formal) {
     return (
-      "The best that anybody has who asks for a label, whatever they know: as long as " +
-      `${guarantee?.honest ? many(guarantee.honest, "device") : "so many devices as planned"} are honest in every ` +
-      "round, and the relay does not work together with the coordinator. Without cover, public tallies alone would " +
-      `give ${auc(attacker.auc_without_cover)}.`
+      `The best that anybody has who asks for a label, whatever they know: ${restsOn}. Without cover, public tallies ` +
+      `alone would give ${auc(attacker.auc_without_cover)}.`
     );
   }
   return (
     "Somebody who knows a person's features asks the public tallies of all rounds for the label. " +
-    `With no more people than the floor it is ${floor}; devices reckon with that, and take ${attacker.device_limit} ` +
-    "at most (the ring)."
+    `With no more people than the floor it is ${floor}. Whoever chooses the weights reaches 1.00, so devices take part ` +
+    "only where their people say so."
   );
 }
 
-function packages(told, { perRound, perDay, total }, exact) {
-  const about = exact ? "" : "about ";
-  const mean = told?.cover_mean ? `, ${count(told.cover_mean)} of them cover on average` : "";
-  show(perRound.value, told ? about + count(told.per_round) : "–", told?.per_round ?? null);
-  write(perRound.remark, told ? `packages, ${bytes(told.bytes_per_round)}${mean}` : "");
-  show(perDay.value, told?.per_day ? about + count(told.per_day) : "–", told?.per_day ?? null);
+function packages(told, { perRound, perDay, total }) {
+  show(perRound.value, told ? count(told.per_round) : "–", told?.per_round ?? null);
+  write(perRound.remark, told ? `packages, ${bytes(told.bytes_per_round)}` : "");
+  show(perDay.value, told?.per_day ? count(told.per_day) : "–", told?.per_day ?? null);
   write(perDay.remark, told?.per_day ? `packages, ${bytes(told.bytes_per_day)}` : "");
-  show(total.value, told ? about + count(told.total) : "–", told?.total ?? null);
-  write(total.remark, told ? `packages in ${many(told.rounds, "round")}, ${bytes(told.bytes_total)}` : "");
+  const known = typeof told?.total === "number";
+  show(total.value, known ? count(told.total) : "–", told?.total ?? null);
+  write(total.remark, known ? `packages in ${many(told.rounds, "round")}, ${bytes(told.bytes_total)}` : "");
+}
+
+/** What both relays take on, and what was chosen because nobody gave it. */
+function cover(plan, place) {
+  show(place.value, count(plan.packages), plan.packages);
+  const { batch_s: batch, mix_s: mix, reveal_s: reveals, open_s: opens } = plan.times;
+  const chosen = [`${many(plan.rounds, "round")}`, plan.rho && `ρ = ${plan.rho}`].filter(Boolean).join(", ");
+  write(
+    place.remark,
+    `cover packages in ${plan.parts} parts; ${duration(1000 * (batch + mix + reveals + opens))} from a window's end ` +
+      `until it is counted; ${chosen}`,
+  );
 }
 
 function accuracy(told, points, caveat) {
@@ -192,6 +205,6 @@ function figure({ curve, formal, attacker, asked_bins: bins }) {
       ...(formal ? [held] : []),
       ...(here ? [{ name: "chosen", x: [bins], y: [level], colour: 0 }] : []),
     ],
-    rules: formal ? [] : [{ name: "devices' limit", value: attacker.device_limit }],
+    rules: [],
   };
 }

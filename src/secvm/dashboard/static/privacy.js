@@ -1,4 +1,4 @@
-// What an experiment gives away: the meter, the statement in plain words with what it rests on, and what cover costs.
+// What an experiment gives away: the meter, and the statement in plain words with what it rests on.
 
 import { el, fact, reveal, section, show, swap } from "./parts.js";
 import { NO_PROTECTION, meter } from "./meter.js";
@@ -14,7 +14,6 @@ export function privacyPart() {
   const labelBox = el("div", {}, labelHeading, labelWords, label.node);
   const none = el("p", { hidden: true }, "For a label that is a number there is no law yet, so there is no meter.");
   const statement = el("div", { class: "statement", "data-fact": "statement" });
-  const cover = el("div", {});
   const curve = el("div", { class: "curve" });
   const node = section(
     "privacy",
@@ -25,14 +24,14 @@ export function privacyPart() {
       "div",
       { class: "columns" },
       el("div", {}, el("div", { class: "panel meters" }, formalBox, labelBox, none), curve),
-      el("div", {}, statement, cover),
+      statement,
     ),
   );
 
   function update(summary, detail) {
     const { privacy = null, leakage } = detail;
     const covered = summary.formal_guarantee === true;
-    // Noise of too few devices guarantees nothing: then there is no ε.
+    // Too little noise guarantees nothing: then there is no ε.
     const guaranteed = covered && (summary.epsilon_planned ?? null) !== null;
     show(kind, worth(covered, guaranteed, privacy, leakage), summary.privacy_kind);
     reveal(formalBox, guaranteed);
@@ -46,7 +45,6 @@ export function privacyPart() {
       "How well somebody who knows a person's features tells the label, if the person took part in every round so far.";
     labelWords.textContent = covered ? without : plain;
     swap(statement, JSON.stringify([privacy?.statement, privacy?.assumptions]), () => said(privacy));
-    swap(cover, JSON.stringify([privacy?.cover, detail.budget]), () => cost(privacy?.cover));
   }
 
   return { node, update, curve };
@@ -55,7 +53,7 @@ export function privacyPart() {
 /** Whether there is a guarantee, and whether it deserves the name. */
 function worth(covered, guaranteed, privacy, leakage) {
   if (!covered) return "There is no formal guarantee. What the public tallies give away is measured instead.";
-  if (!guaranteed) return "There is cover, and it guarantees nothing: the noise of so few devices is not enough.";
+  if (!guaranteed) return "There is cover, and it guarantees nothing: so little noise is not enough.";
   const known = Array.isArray(privacy?.assumptions);
   if (known && (privacy.epsilon === null || privacy.epsilon >= NO_PROTECTION)) {
     return "There is a guarantee by name alone: its ε is so large that it protects nobody.";
@@ -72,21 +70,4 @@ function said(privacy) {
     sentences.length ? sentences.map((one) => el("p", {}, one)) : el("p", {}, "The statement is being computed."),
     assumed.length > 0 && [el("h3", {}, "It rests on"), el("ul", {}, assumed.map((one) => el("li", {}, one)))],
   ].flat(2);
-}
-
-function cost(cover) {
-  if (!cover) return [];
-  const mean = el("span", { "data-fact": "cover_mean", "data-value": cover.mean_packages }, count(cover.mean_packages));
-  return [
-    el("h3", {}, "What cover costs"),
-    el(
-      "p",
-      {},
-      "Of the ",
-      count(cover.budget),
-      " packages that a device sends in every round, about ",
-      mean,
-      ` are noise (${percent(cover.share)}); all together are ${bytes(cover.bytes_per_round)} a round.`,
-    ),
-  ];
 }

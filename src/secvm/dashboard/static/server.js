@@ -137,11 +137,10 @@ function logPart() {
     const enough = log?.quorum_reached === false ? "; not reached yet" : "";
     show(quorum, log?.quorum === undefined ? "–" : `${many(log.quorum, "witness", "witnesses")}${enough}`, log?.quorum);
     write(at, log?.at ? clock(log.at, now) : "–");
-    const entries = logs && `${many(logs.cosigned, "entry", "entries")} cosigned`;
-    write(waiting, logs ? `${entries}, ${many(logs.waiting, "log")} waiting for a quorum` : "–");
+    const entries = logs && `${logs.cosigned} of ${many(logs.entries, "entry", "entries")} cosigned`;
+    write(waiting, logs ? `${entries}${logs.waiting ? ", waiting for a quorum" : ""}` : "–");
     reveal(halted, Boolean(logs?.halted));
-    const which = many(logs?.halted ?? 0, "log");
-    write(halted.firstChild, `Of ${which} a witness has seen something else. No round follows there.`);
+    write(halted.firstChild, "A witness has seen something else of the log. No round of any experiment follows.");
     const all = server.witnesses ?? [];
     swap(witnesses, JSON.stringify([all, Math.floor(now / 60_000)]), () => seen(all, now));
   }

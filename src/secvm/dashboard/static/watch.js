@@ -60,7 +60,7 @@ function abandonedLast(states) {
   let lost = 0;
   for (let i = states.length - 1; i >= 0; i -= 1) {
     if (states[i] === "abandoned") lost += 1;
-    else if (states[i] === "published" || states[i] === "tallied") break;
+    else if (["published", "tallied", "opened"].includes(states[i])) break;
   }
   return lost;
 }

@@ -153,4 +153,6 @@ export const STATES = {
   tallied: "counted: its result is not public yet",
   published: "published",
   abandoned: "abandoned: too few trained",
+  opened: "opened: the relays' digests and the key's seed are public",
+  unopened: "unopened: something of it did not come in time, or was false",
 };

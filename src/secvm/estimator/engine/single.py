@@ -56,7 +56,8 @@ class SingleTraining(OfflineTraining):
         self.rows = SingleRows(experiment, people, threads=self._threads)
 
     def _prepare(self, people: Population) -> SingleRows:  # type: ignore[override]  # it does the same
-        assert people is self.rows.people
+        if people is not self.rows.people:
+            raise BadInputError("a single training is for the people it was made for; use OfflineTraining for others")
         return self.rows
 
     def cells(self, test: NDArray[np.int64]) -> NDArray[np.int64]:

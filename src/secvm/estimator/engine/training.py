@@ -5,6 +5,7 @@ The same rounds, reports and states; only the tally of a round is not written do
 
 from __future__ import annotations
 
+from secvm.errors import BadInputError
 from secvm.estimator.engine.engine import Engine
 from secvm.estimator.training import Attendance, OfflineTraining, Population, RoundReport
 from secvm.learning.experiment import Experiment
@@ -20,10 +21,12 @@ class EngineTraining(OfflineTraining):
         self._engine = Engine(people.rows, people.labels, [experiment], train=train, threads=threads)
         self._present = len(people) if people.train is None else int(people.train.sum())
 
-    def advance(self, people: Population, attendance: Attendance | None = None) -> RoundReport:
+    def advance(
+        self, people: Population, attendance: Attendance | None = None, *, devices: int | None = None
+    ) -> RoundReport:
         """One round over the people it was made for."""
-        assert people is self._trained_on
-        assert attendance is None
+        if people is not self._trained_on or attendance is not None or devices is not None:
+            raise BadInputError("an engine trains on all the people it was made for; use OfflineTraining for others")
         found = self._engine.advance()
         self.round_number += 1
         self.state = self._engine.state(0)

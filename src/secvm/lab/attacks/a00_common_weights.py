@@ -26,7 +26,6 @@ from secvm.lab.attacks.covered import (
     count_units,
     draw_cover_counts,
     goal_within,
-    law_of,
     person_with,
     weights_of,
 )
@@ -39,7 +38,7 @@ from secvm.lab.attacks.views import CoordinatorView, RoundSeen
 from secvm.learning.individual.contribution import contribute
 from secvm.participant.dice import SystemDice
 
-SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=2, shape=120)
+SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=2)
 #: Trials in which the others are the same people.
 _SAME_CROWD = 500
 #: Bins of the target that are known where its other ones are asked for.
@@ -140,15 +139,9 @@ class World:
     def __init__(self, setting: Setting, dice: np.random.Generator, *, covered: bool) -> None:
         self._setting, self._dice, self._covered = setting, dice, covered
         self._experiment = setting.experiment(covered=covered)
-        # All honest devices cover; the target's own cover comes from its device.
-        self.cover = law_of(setting.plan.noise, setting.honest) if covered else None
-        self._rest = self._rest_here = self._here = None
-        if covered:
-            cover = setting.plan.cover
-            self._here = law_of(cover.participation, setting.honest)
-            self._rest, self._rest_here = (
-                law_of(noise, setting.honest - 1) for noise in (cover.train, cover.participation)
-            )
+        # The honest relay's; the other one's is known to the attacker, and off.
+        self.cover = setting.train_law if covered else None
+        self._here = setting.participation_law if covered else None
         self._thrown = SystemDice(dice.bytes)
         self.new_crowd()
 
@@ -184,9 +177,9 @@ class World:
             counts[..., silent] = self.crowd.counted(matching)[..., silent]
             counts += count_units(packages, self._setting.bins)
             participants = others[0, -1] + count_participants(packages)
-            if self._rest is not None and self._rest_here is not None:
-                counts += draw_cover_counts(self._dice, self._rest, counts.shape)
-                participants += draw_cover_counts(self._dice, self._rest_here, participants.shape)
+            if self.cover is not None and self._here is not None:
+                counts += draw_cover_counts(self._dice, self.cover, counts.shape)
+                participants += draw_cover_counts(self._dice, self._here, participants.shape)
             seen.append(RoundSeen(weights=weights.values(), counts=counts, participants=participants))
         return CoordinatorView(tuple(seen))
 
@@ -286,7 +279,8 @@ ATTACK = Attack(
     number=0,
     title="common adversarial weights isolate a person",
     slug="common-weights",
-    needs="The coordinator, which publishes one weight vector for all; it knows some bins of the target.",
+    needs="The coordinator, which publishes one weight vector for all, with one of the relays; it knows some bins of"
+    " the target.",
     steps=(
         "Publish weights that silence everybody of one label who lacks one of the target's known bins.",
         "Do it again with opposite signs.",
@@ -294,8 +288,8 @@ ATTACK = Attack(
     ),
     metric="AUC of the label",
     chance=0.5,
-    defence="Cover at ε = 1 over all rounds, and a ledger. Rounds that anybody can recompute make the coordinator forge"
-    " tallies first.",
+    defence="Two relays' cover at ε = 1 over all rounds, and a ledger. Rounds that anybody can recompute make the"
+    " coordinator forge tallies first.",
     remains="A larger ε protects less: see A10.",
     goal=goal_within(0.99, besides="vector_recovery"),
     trials=20_000,

@@ -74,8 +74,7 @@ ATTACK = Attack(
     chance=0.0,
     defence="Every package of every kind draws its own time over the whole window; relays in mode round hand on a whole"
     " epoch at once.",
-    remains="In modes forward and interval a device that sleeps and wakes draws the rest of its times over less of the"
-    " window.",
+    remains="In mode forward a device that sleeps and wakes draws the rest of its times over less of the window.",
     goal=goal(defended_at_most=0.01),
     trials=200,
     quick_trials=20,

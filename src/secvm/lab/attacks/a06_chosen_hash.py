@@ -85,7 +85,7 @@ ATTACK = Attack(
     chance=round(CHANCE, 4),
     defence="The salt is made of public randomness from after the experiment was logged; the document pins bins and"
     " hashes. Whatever does not follow is refused before the first package.",
-    remains="Who logs many experiments and runs the one it likes gets as many tries; the directory shows them.",
+    remains="Who logs many experiments and runs the one it likes gets as many tries; the log shows them.",
     goal=Goal(
         "without the defence at least 0.99; with it no lie is believed, and at most 0.05 (chance is 0.007)",
         lambda undefended, defended: (

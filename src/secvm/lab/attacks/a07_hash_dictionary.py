@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.lab.attacks.attack import Advance, Attack, Measurement
-from secvm.lab.attacks.covered import EPSILONS, Setting, draw_cover_counts, goal_within, law_of
+from secvm.lab.attacks.covered import EPSILONS, Setting, draw_cover_counts, goal_within
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.hashing import bins_of_words
 from secvm.lab.attacks.knowledge import KnownDictionary
@@ -26,7 +26,7 @@ from secvm.lab.attacks.views import CoordinatorView, RoundSeen
 from secvm.privacy.accountant import Adjacency
 from secvm.privacy.bin_posterior import bin_posterior
 
-SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=2, shape=120)
+SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=2)
 WORDS = 20_000
 _BATCH = 250
 
@@ -62,7 +62,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     """How much more often the word is named than by naming the most popular word."""
     dice = generator(seed, 7, defended=defended)
     popularity, bins = dictionary()
-    cover = law_of(SETTING.plan.noise, SETTING.honest) if defended else None
+    cover = SETTING.train_law if defended else None
     knowing = KnownDictionary(popularity, bins, cover)
     right, prior = np.zeros(trials), np.zeros(trials)
     for begin in range(0, trials, _BATCH):
@@ -98,7 +98,7 @@ def _bound(prior: float) -> float:
     mechanism = SETTING.plan.mechanism
 
     def most(epsilon: float) -> float:
-        lost = mechanism.delta(epsilon, honest=SETTING.honest, adjacency=Adjacency.ZERO_OUT)
+        lost = mechanism.delta(epsilon, adjacency=Adjacency.ZERO_OUT)
         return math.exp(epsilon) * prior + lost
 
     return min(most(epsilon) for epsilon in EPSILONS) - prior

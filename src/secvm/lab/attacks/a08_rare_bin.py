@@ -16,7 +16,6 @@ from secvm.lab.attacks.covered import (
     draw_cover_counts,
     goal_within,
     largest_auc,
-    law_of,
     person_with,
     weights_of,
 )
@@ -27,9 +26,9 @@ from secvm.lab.attacks.statistics import auc
 from secvm.lab.attacks.views import CoordinatorView, RoundSeen
 from secvm.learning.individual.contribution import train_packages
 from secvm.participant.dice import SystemDice
-from secvm.privacy.accountant import Adjacency, delta_of, sight
+from secvm.privacy.accountant import Adjacency, delta_of
 
-SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=30, shape=120)
+SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=30)
 RARE = 0
 #: Of people who have the rare bin: one in a million.
 SHARE = 1e-6
@@ -75,12 +74,12 @@ def scores(dice: np.random.Generator, setting: Setting, trials: int, *, there: b
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
     """Half of the trials with the feature, half without; both labels."""
     dice, each = generator(seed, 8, defended=defended), max(2, trials // 2)
-    cover = law_of(SETTING.plan.noise, SETTING.honest) if defended else None
+    cover = SETTING.train_law if defended else None
     value, interval = auc(*(scores(dice, SETTING, each, there=there, cover=cover) for there in (True, False)))
     advance(trials)
     detail: dict[str, int | float | str | bool | None] = {"people": SETTING.people, "share_of_people": SHARE}
     if defended:
-        one = sight(SETTING.plan.noise, SETTING.honest, 1.0, SETTING.rounds)
+        one = SETTING.mechanism().train.sight(1.0, SETTING.rounds)
         detail |= {
             "accountant_auc": SETTING.auc_bound(Adjacency.ZERO_OUT),
             "accountant_auc_one_cell": largest_auc(lambda e: delta_of([one], e, Adjacency.ZERO_OUT)),

@@ -20,7 +20,6 @@ from secvm.lab.attacks.covered import (
     count_units,
     draw_cover_counts,
     goal_within,
-    law_of,
     person_with,
     weights_of,
 )
@@ -60,8 +59,7 @@ class World:
     def __init__(self, setting: Setting, dice: np.random.Generator, *, covered: bool) -> None:
         self._setting, self._dice = setting, dice
         self._experiment = setting.experiment(covered=covered)
-        self.cover = law_of(setting.plan.noise, setting.honest) if covered else None
-        self._rest = law_of(setting.plan.noise, setting.honest - 1) if covered else None
+        self.cover = setting.train_law if covered else None
         values = np.resize(np.array([1, -1], dtype=np.int64), setting.bins + 1)
         values[-1] = 1
         self._values, self._weights = values, weights_of(values)
@@ -89,8 +87,8 @@ class World:
             round_number=1,
         )
         counts = self.sent_by_others + count_units(packages, self._setting.bins)
-        if self._rest is not None:
-            counts += draw_cover_counts(self._dice, self._rest, counts.shape)
+        if self.cover is not None:
+            counts += draw_cover_counts(self._dice, self.cover, counts.shape)
         return CoordinatorView((RoundSeen(weights=self._weights.values(), counts=counts),))
 
     def knowledge(self, bins: tuple[int, ...]) -> KnownHabits:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
-from secvm.lab.attacks.covered import Counts, Setting, draw_cover_counts, goal_within, law_of
+from secvm.lab.attacks.covered import Counts, Setting, draw_cover_counts, goal_within
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import CoverLaw, KnownHabits
 from secvm.lab.attacks.likelihood import Floats, look_rows, place_tables
@@ -74,7 +74,7 @@ def scores(
     dice: np.random.Generator, setting: Setting, trials: int, *, rounds: int, covered: bool
 ) -> tuple[Floats, Floats]:
     """Sums over the first rounds, a column for each number of them: of label yes, of label no. Several targets."""
-    cover = law_of(setting.plan.noise, setting.honest) if covered else None
+    cover = setting.train_law if covered else None
     each = max(1, trials // (2 * _TARGETS))
     found: dict[int, list[Floats]] = {0: [], 1: []}
     for _ in range(min(_TARGETS, trials)):

@@ -15,7 +15,7 @@ import numpy as np
 
 from secvm.lab.attacks.a11_intersection import habits
 from secvm.lab.attacks.attack import Advance, Attack, Measurement
-from secvm.lab.attacks.covered import Setting, draw_cover_counts, goal_within, law_of
+from secvm.lab.attacks.covered import Setting, draw_cover_counts, goal_within
 from secvm.lab.attacks.dice import generator
 from secvm.lab.attacks.knowledge import KnownHabits
 from secvm.lab.attacks.likelihood import Counts, Floats, look, unit_table
@@ -61,7 +61,7 @@ def _cells(seen: RoundSeen) -> Counts:
 
 def scores(dice: np.random.Generator, setting: Setting, trials: int, *, covered: bool) -> tuple[Floats, Floats]:
     """Of label yes, of label no; several targets."""
-    cover = law_of(setting.plan.noise, setting.honest) if covered else None
+    cover = setting.train_law if covered else None
     found: dict[int, list[Floats]] = {0: [], 1: []}
     each = max(1, trials // (2 * _TARGETS))
     for _ in range(_TARGETS):

@@ -2,9 +2,9 @@
 
 With one relay there is nothing to measure: it sees who left which sealed bytes, the coordinator sees what those bytes
 say when they are opened, and together they know the sender of every package. **Everything that this project promises is
-void then.** The only remedy is a hop that does not collude. It is not built; what it would give is measured here with
-two layers of the real seal: a first relay that colludes, a second that is honest, takes the outer layer off and hands
-on at once, every minute, or a whole round together in random order.
+void then.** The only remedy is a relay that does not collude. With two relays one may be honest: it takes the outer
+layer off and hands a whole round on together. What it would give if it handed on at once, or every minute, is measured
+beside it. Both relays together are A49.
 """
 
 from __future__ import annotations
@@ -123,10 +123,9 @@ ATTACK = Attack(
     ),
     metric="share of packages whose sender is named",
     chance=1 / DEVICES,
-    defence="None with one relay: the promise is void. A second hop that does not collude and hands on whole rounds"
-    " would leave chance. It is not built; the figure is that of two layers of the real seal.",
-    built=False,
-    remains="With one relay, everything.",
+    defence="None with one relay: the promise is void. With two, the other relay has a layer of its own and hands on"
+    " whole rounds, which leaves chance.",
+    remains="With one relay, everything; and with two that collude (A49).",
     trials=20,
     quick_trials=3,
     guess=guess,

@@ -12,16 +12,16 @@ that the model loses on other people, with the worst of their plots:
 - **ten bins** and **adaptive**: against what the first tally said, in the bins that said most, as far as the units go:
   the limit of a bin is public, so whoever knows it spreads over as many bins as hurt most (30, 100, 300).
 
-Two experiments are attacked, each at its own budget B: a plain one of twenty rounds, and one with cover. Without a
-defence a device sends a hundred times B. With it the relay's quota holds a device to B, and the step clips bins
-(``learning/aggregate/robust.py``).
+Two experiments are attacked, each at its own budget B: a plain one of twenty rounds, and one with two relays' cover.
+Without a defence a device sends a hundred times B. With it the relay's quota holds a device to B, and the step clips
+bins (``learning/aggregate/robust.py``). With cover, a round in which a cell has more than M + 2q is not stepped; the
+attackers know that and stay below it. Who wants to stop rounds goes above it (``stopping_devices``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -29,12 +29,11 @@ from numpy.typing import NDArray
 
 from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point, goal
 from secvm.lab.attacks.poisoned import PoisonWorld, Sent, Size
+from secvm.lab.attacks.poisoned_cases import Case, cases, covered_case, defence
 from secvm.lab.attacks.statistics import average
 from secvm.lab.attacks.views import Knowledge, ParticipantView
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.experiment import Experiment
-from secvm.privacy.noise_settings import noise_settings
-from secvm.privacy.shuffle_dp import plan
 
 SIZE = Size()
 #: What a device may send where nobody counts, beside one that is counted.
@@ -42,49 +41,11 @@ WITHOUT_QUOTA = 100
 #: Numbers of bins over which the last plots spread.
 SPREADS = {"ten bins": 10, "adaptive, 30 bins": 30, "adaptive, 100 bins": 100, "adaptive, 300 bins": 300}
 PLOTS = ("label flip", "ascent", "bias", "popular bins", "participations", *SPREADS)
-#: Budgets of the curve, of the plain experiment.
-BUDGETS = (24, 50, 100, 200, 400)
-CURVE_PLOTS = ("label flip", *SPREADS)
+#: Budgets of the curve, of the experiment with cover; its own is 103.
+BUDGETS = (24, 50, 103, 200, 400)
 CURVE_WORLDS = 3
-#: Of the experiment with cover; r as `secvm train --epsilon` has it.
-EPSILON, DELTA, GAMMA, SHAPE = 1.0, 1e-6, Fraction(1, 2), 90
-
-
-def defence(rounds: int) -> Robust:
-    """Clipping for so many rounds. What a push of all rounds comes to is then about the same for few and many."""
-    return Robust(clip=Fraction(5, rounds))
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """An experiment that is attacked."""
-
-    name: str
-    experiment: Experiment
-    rounds: int
-    budget: int
-
-
-def cases(size: Size) -> tuple[Case, Case]:
-    """A plain experiment, and one with cover: rounds, thinning and rule as they follow from its ε."""
-    settings = noise_settings(
-        people=size.people, bins=size.bins, contribution=size.features, epsilon=EPSILON, delta=DELTA, gamma=GAMMA
-    )
-    cover = plan(
-        epsilon=EPSILON,
-        delta=DELTA,
-        rounds=settings.rounds,
-        features=size.features,
-        bins=size.bins,
-        thinning=settings.thinning,
-        participants=size.people,
-        gamma=GAMMA,
-        shape=SHAPE,
-        labels=2,
-    ).cover
-    plain = size.experiment
-    covered = replace(plain, rule=settings.rule, thinning=settings.thinning, cover=cover)
-    return Case("plain", plain, size.rounds, size.budget), Case("cover", covered, settings.rounds, cover.budget)
+#: Further experiments with cover, for more rounds than its planner takes: time for those who read tallies.
+MORE_ROUNDS = (2, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +69,9 @@ def guess(view: ParticipantView, knowing: Malice) -> Sent:
     wanted = np.zeros((bins, 2))
     popular = knowing.own.sum(axis=1).astype(np.float64)
     if knowing.plot == "participations":
-        return Sent(np.zeros((bins, 2), dtype=np.int64), np.array([units, 0]))
+        # Half of the crowd is of this label already.
+        crowd = units if view.most_in_a_cell is None else min(units, view.most_in_a_cell // 2)
+        return Sent(np.zeros((bins, 2), dtype=np.int64), np.array([crowd, 0]))
     if knowing.plot == "bias":
         wanted[-1, 1] = 1.0
     elif knowing.plot == "popular bins":
@@ -126,7 +89,11 @@ def guess(view: ParticipantView, knowing: Malice) -> Sent:
         wanted[most, (net[most] < 0).astype(np.int64)] = np.maximum(first[most].sum(axis=-1), 1)
     else:  # what one knows before the first tally: oneself
         wanted = knowing.own[:, ::-1].astype(np.float64)
-    return Sent(_shared_out(wanted, units), np.zeros(2, dtype=np.int64))
+    sent = _shared_out(wanted, units)
+    if view.most_in_a_cell is not None:
+        # What people like themselves fill of a cell at most, before thinning, is not theirs to fill.
+        sent = np.minimum(sent, view.most_in_a_cell * np.maximum(knowing.devices - knowing.own, 0) // knowing.devices)
+    return Sent(sent, np.zeros(2, dtype=np.int64))
 
 
 def _shared_out(wanted: NDArray[np.float64], units: int) -> NDArray[np.int64]:
@@ -156,8 +123,12 @@ def lost(
     plots: Sequence[str],
     *,
     insider: bool = False,
+    limited: bool = True,
 ) -> Lost:
-    """What each plot costs an experiment, compared with the same experiment among honest people without a defence."""
+    """What each plot costs an experiment, compared with the same experiment among honest people without a defence.
+
+    ``insider``: they knew the first tally beforehand. ``limited``: the rule of M + 2q holds.
+    """
     undisturbed = world.accuracy(plain)
     used = replace(plain, robust=robust)
     alone = undisturbed if robust is None else world.accuracy(used)
@@ -165,7 +136,7 @@ def lost(
 
     def cost(name: str) -> float:
         knowing = Malice(name, world.size.devices, own, SPREADS.get(name, 0), prior)
-        return undisturbed[-1] - world.accuracy(used, partial(guess, knowing=knowing), quota)[-1]
+        return undisturbed[-1] - world.accuracy(used, partial(guess, knowing=knowing), quota, limited=limited)[-1]
 
     half = len(undisturbed) // 2
     by_plot = {name: cost(name) for name in plots}
@@ -180,19 +151,25 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance, size: Size
     for world in worlds:
         for case in both:
             robust, quota = (defence(case.rounds), case.budget) if defended else (None, WITHOUT_QUOTA * case.budget)
-            found[case.name].append(lost(world.with_rounds(case.rounds), case.experiment, robust, quota, PLOTS))
+            within = world.with_rounds(case.rounds)
+            found[case.name].append(lost(within, case.experiment, robust, quota, PLOTS, limited=defended))
         advance(1)
     detail: dict[str, int | float | str | bool | None] = {"malicious devices, share": float(size.malicious)}
     for case in both:
         detail |= _told(case, found[case.name], defended=defended)
     if defended and trials >= CURVE_WORLDS:
-        detail |= _further(both, worlds[:CURVE_WORLDS])
+        detail |= _further(both[0], worlds[:CURVE_WORLDS])
+        more = (covered_case(size, rounds) for rounds in MORE_ROUNDS)
+        for case in (both[1], *more):
+            detail |= _clipping(case, worlds[:CURVE_WORLDS])
+        stop = [world.stopping_devices(both[1].experiment, both[1].budget) for world in worlds]
+        detail["cover: devices that can stop every round"] = max(stop)
     worst, plot = max(
         ((case.name, plot) for case in both for plot in PLOTS), key=lambda one: _mean(found[one[0]], one[1])
     )
     detail |= {"worst experiment": worst, "worst plot": plot}
     value, ci95 = _within([one.by_plot[plot] for one in found[worst]])
-    curve = _curve(worlds[:CURVE_WORLDS], both[0], defended=defended) if trials >= CURVE_WORLDS else None
+    curve = _curve(worlds[:CURVE_WORLDS], both[1], defended=defended) if trials >= CURVE_WORLDS else None
     return Measurement(value, ci95, trials, detail, curve)
 
 
@@ -210,31 +187,39 @@ def _told(case: Case, found: Sequence[Lost], *, defended: bool) -> dict[str, int
     return {f"{case.name}: {name}": value for name, value in told.items()}
 
 
-def _further(both: Sequence[Case], worlds: Sequence[PoisonWorld]) -> dict[str, float]:
-    """Trimming's price beside clipping's, and attackers who knew the first tally beforehand."""
+def _further(plain: Case, worlds: Sequence[PoisonWorld]) -> dict[str, float]:
+    """Of the plain experiment: trimming's price beside clipping's, and attackers who knew the first tally."""
+    robust, plots = defence(plain.rounds), tuple(SPREADS)
+    insiders = [lost(one, plain.experiment, robust, plain.budget, plots, insider=True) for one in worlds]
+    trimmed = [lost(one, plain.experiment, replace(robust, trim=3), plain.budget, ()) for one in worlds]
+    return {
+        "plain: lost with clipping, first tally known": _mean(insiders, _worst(insiders, plots)),
+        "plain: price of clipping, rounds trimmed by 3 too": float(np.mean([one.price for one in trimmed])),
+    }
+
+
+def _clipping(case: Case, worlds: Sequence[PoisonWorld]) -> dict[str, float]:
+    """What those who read tallies take from an experiment with cover, without clipping and with it."""
     told = {}
-    for case in both:
-        robust, within = defence(case.rounds), [world.with_rounds(case.rounds) for world in worlds]
-        insiders = [lost(one, case.experiment, robust, case.budget, tuple(SPREADS), insider=True) for one in within]
-        worst = _worst(insiders, tuple(SPREADS))
-        told[f"{case.name}: lost by {worst}, with the first tally known beforehand"] = _mean(insiders, worst)
-        if case.rounds >= 3:
-            trimmed = [lost(one, case.experiment, replace(robust, trim=3), case.budget, ()) for one in within]
-            told[f"{case.name}: price of clipping, rounds trimmed by 3 too"] = float(
-                np.mean([one.price for one in trimmed])
-            )
+    within = [world.with_rounds(case.rounds) for world in worlds]
+    for said, robust in (("without clipping", None), ("with clipping", defence(case.rounds))):
+        for insider in (False, True):
+            found = [lost(one, case.experiment, robust, case.budget, PLOTS, insider=insider) for one in within]
+            name = "first tally known" if insider else "worst plot"
+            told[f"{case.name}: lost {said}, {name}"] = _mean(found, _worst(found, PLOTS))
     return told
 
 
 def _curve(worlds: Sequence[PoisonWorld], case: Case, *, defended: bool) -> Curve:
-    """Accuracy lost by what a device may send; the quota holds in both curves."""
-    points = []
+    """Accuracy lost to those who knew the first tally, by what a device may send; without and with clipping."""
+    points, plots = [], tuple(SPREADS)
     robust = defence(case.rounds) if defended else None
+    within = [world.with_rounds(case.rounds) for world in worlds]
     for quota in BUDGETS:
-        found = [lost(world, case.experiment, robust, quota, CURVE_PLOTS) for world in worlds]
-        worst = _worst(found, CURVE_PLOTS)
+        found = [lost(world, case.experiment, robust, quota, plots, insider=True) for world in within]
+        worst = _worst(found, plots)
         points.append(Point(str(quota), *_within([one.by_plot[worst] for one in found])))
-    return Curve("packages per device and round", tuple(points))
+    return Curve("packages per device and round, with cover", tuple(points))
 
 
 def _mean(found: Sequence[Lost], plot: str) -> float:

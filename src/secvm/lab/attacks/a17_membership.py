@@ -24,7 +24,7 @@ from secvm.lab.attacks.likelihood import Floats
 from secvm.lab.attacks.statistics import auc, average
 from secvm.lab.attacks.views import PublicView
 from secvm.learning.aggregate.descent import Pegasos
-from secvm.learning.cover_noise import CoverNoise
+from secvm.learning.cover_law import RELAYS, Noise
 from secvm.learning.individual.update import band, verdicts
 from secvm.learning.losses import ONE
 from secvm.privacy.accountant import Adjacency
@@ -63,7 +63,7 @@ class World:
 
     def learn(self, crowd: Crowd) -> NDArray[np.float64]:
         """The last weights of the experiment, run over these people by the experiment's own rule."""
-        experiment, plan = self._experiment, self._setting.plan
+        experiment, cover = self._experiment, self._setting.plan.cover
         vectors = vectors_of(crowd)
         signs = signs_of(crowd).astype(np.int8)
         state = experiment.start()
@@ -77,17 +77,20 @@ class World:
                 sent = verdicts(scores, signs, np.full(crowd.size, lower), np.full(crowd.size, upper))
             tally = replace(
                 experiment.empty_tally(),
-                plus=vectors[sent > 0].sum(axis=0)[None, :] + self._noise(plan.noise, (1, vectors.shape[1])),
-                minus=vectors[sent < 0].sum(axis=0)[None, :] + self._noise(plan.noise, (1, vectors.shape[1])),
-                participants=np.bincount(crowd.labels, minlength=2) + self._noise(plan.participation, (2,)),
+                plus=vectors[sent > 0].sum(axis=0)[None, :] + self._noise(cover.train, (1, vectors.shape[1])),
+                minus=vectors[sent < 0].sum(axis=0)[None, :] + self._noise(cover.train, (1, vectors.shape[1])),
+                participants=np.bincount(crowd.labels, minlength=2) + self._noise(cover.participation, (2,)),
             )
-            state = experiment.step(state, tally)
+            # Where noise hides that anybody was there, nothing is learnt of the round.
+            if experiment.uncovered(tally).participants.any():
+                state = experiment.step(state, tally)
         return experiment.rule.evaluation_weights(state).values()
 
-    def _noise(self, noise: CoverNoise | None, size: tuple[int, ...]) -> NDArray[np.int64]:
-        if not self._covered or noise is None:
+    def _noise(self, noise: Noise, size: tuple[int, ...]) -> NDArray[np.int64]:
+        """What both relays add: who has the model alone takes nothing off."""
+        if not self._covered:
             return np.zeros(size, dtype=np.int64)
-        return draw_cover_counts(self._dice, law_of(noise, self._setting.people), size)
+        return draw_cover_counts(self._dice, law_of(noise, RELAYS), size)
 
 
 def vectors_of(crowd: Crowd) -> NDArray[np.int64]:

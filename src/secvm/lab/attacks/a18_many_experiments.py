@@ -8,7 +8,6 @@ reach its cap, and refuses the rest.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from secvm.lab.attacks.all_else_known import scores
 from secvm.lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
@@ -20,10 +19,9 @@ from secvm.lab.attacks.statistics import auc
 from secvm.lab.attacks.views import CoordinatorView
 from secvm.participant.consent import Budget, Consent
 from secvm.participant.ledger import Ledger, Spending
-from secvm.privacy.shuffle_dp import epsilon_of
 
 #: One of the experiments: ε = 1 over its rounds.
-SETTING = Setting(people=10_000, bins=20, features=20, rounds=2, gamma=Fraction(1, 2))
+SETTING = Setting(people=10_000, bins=20, features=20, rounds=2)
 EXPERIMENTS = 40
 #: The cap of a device's ledger.
 CAP = 4.0
@@ -54,16 +52,13 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     joined = joined_within(CAP, epsilon) if defended else EXPERIMENTS
     rounds = joined * SETTING.rounds
     no, yes = (
-        scores(SETTING, label, each, dice, honest=SETTING.honest, rounds=rounds)[
-            :, SETTING.rounds - 1 :: SETTING.rounds
-        ]
-        for label in (0, 1)
+        scores(SETTING, label, each, dice, rounds=rounds)[:, SETTING.rounds - 1 :: SETTING.rounds] for label in (0, 1)
     )
     advance(trials)
     points = [
         Point(str(count), *auc(yes[:, min(count, joined) - 1], no[:, min(count, joined) - 1])) for count in _PLACES
     ]
-    composed = epsilon_of(SETTING.plan, delta=DELTA, participants=SETTING.honest, gamma=1, rounds=rounds)
+    composed = SETTING.mechanism(rounds).epsilon(delta=DELTA)
     return Measurement(
         points[-1].value,
         points[-1].ci95,

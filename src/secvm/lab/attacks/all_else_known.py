@@ -11,7 +11,6 @@ import numpy as np
 from secvm.lab.attacks.covered import (
     Counts,
     Setting,
-    count_participants,
     count_units,
     draw_cover_counts,
     law_of,
@@ -21,7 +20,7 @@ from secvm.lab.attacks.covered import (
 from secvm.lab.attacks.knowledge import CoverLaw, KnownRest
 from secvm.lab.attacks.likelihood import Floats, label_ratio
 from secvm.lab.attacks.views import CoordinatorView, RoundSeen
-from secvm.learning.individual.contribution import contribute, train_packages
+from secvm.learning.individual.contribution import train_packages
 from secvm.participant.dice import SystemDice
 
 _BATCH = 500
@@ -42,18 +41,18 @@ def scores(
     trials: int,
     dice: np.random.Generator,
     *,
-    honest: int,
-    covered: bool = True,
+    share: float = 1.0,
     rounds: int | None = None,
 ) -> Floats:
     """What the attacker makes of so many plays in which the target has this label: a column for every round seen.
 
-    The rounds are those that the cover was made for, unless told.
+    The rounds are those that the cover was made for, unless told. ``share``: of the honest relay's cover, so much is
+    there; 0 is a plain sum.
     """
     train = here = None
-    if covered:
+    if share > 0:
         cover = setting.plan.cover
-        train, here = law_of(cover.train, honest), law_of(cover.participation, honest)
+        train, here = law_of(cover.train, share), law_of(cover.participation, share)
     own, own_label = sent_by(setting, label), np.eye(2, dtype=np.int64)[label]
     # Any numbers will do: the attacker knows them.
     others = dice.integers(setting.people, size=own.shape)
@@ -73,38 +72,3 @@ def scores(
 
 def _noise(dice: np.random.Generator, law: CoverLaw | None, size: tuple[int, ...]) -> Counts:
     return np.zeros(size, dtype=np.int64) if law is None else draw_cover_counts(dice, law, size)
-
-
-def drawn_scores(setting: Setting, label: int, trials: int, dice: np.random.Generator) -> Floats:
-    """The same where every device is a real one and all packages of all devices are drawn, one round."""
-    experiment = setting.experiment(covered=True)
-    zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
-    target = person_with(range(setting.features), label, setting.bins)
-    # Half of the others have each label; all have the first bin only.
-    people = [target, *(person_with([0], i % 2, setting.bins) for i in range(setting.people - 1))]
-    others = sum(
-        (
-            count_units(
-                train_packages(one, experiment=experiment, training=zero, dice=SystemDice(bytes), round_number=1),
-                setting.bins,
-            )
-            for one in people[1:]
-        ),
-        start=np.zeros((1, setting.bins + 1, 2), dtype=np.int64),
-    )
-    by_label = (sum(one.label == 0 for one in people[1:]), sum(one.label == 1 for one in people[1:]))
-    cover = setting.plan.cover
-    laws = law_of(cover.train, setting.people), law_of(cover.participation, setting.people)
-    knowing = KnownRest(tuple(range(setting.features)), (others,), by_label, *laws)
-    thrown, found = SystemDice(dice.bytes), np.empty(trials)
-    for trial in range(trials):
-        packages = [
-            package
-            for one in people
-            for package in contribute(
-                one, experiment=experiment, training=zero, evaluation=zero, dice=thrown, round_number=1
-            )
-        ]
-        seen = RoundSeen(counts=count_units(packages, setting.bins), participants=count_participants(packages))
-        found[trial] = float(label_ratio(CoordinatorView((seen,)), knowing))
-    return found

@@ -61,6 +61,12 @@ class Measurement:
         if not 0 <= low <= self.value <= high <= 1:
             raise ValueError("a measurement lies in its interval, and that in 0..1")
 
+    @property
+    def said(self) -> str:
+        """The value with its interval; where no dice decide, the outcome in words."""
+        outcome = self.detail.get("outcome")
+        return f"{self.value:.3f} [{self.ci95[0]:.3f}, {self.ci95[1]:.3f}]" if outcome is None else str(outcome)
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:

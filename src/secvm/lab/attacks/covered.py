@@ -1,14 +1,15 @@
-"""Worlds with cover: an experiment with its plan, what devices add to the counts, and what the accountant promises.
+"""Worlds with cover: an experiment with its plan, what is left of it for an attacker, and what the accountant promises.
 
-A device's packages are its own code's (``individual.contribution.contribute``). Where a world has thousands of honest
-devices, their cover is drawn for all at once: shapes of negative binomials with the same odds add, so M shares are
-NB(M · share), exactly, but for the caps, which are exceeded with a chance that is part of δ.
+The attacker is the coordinator together with one of the two relays: it takes the opened part and all of the colluding
+relay's cover off the counts, and S - 1 parts of the honest relay stay, NB(shape, odds) in every cell. Where a world
+needs thousands of plays they are drawn at once, by their law; ``relayed.lone_device`` draws them as a relay does.
 
 For worlds alone: a guess sees counts, and the law of the noise, which is public.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,17 +20,20 @@ from numpy.typing import NDArray
 
 from secvm.lab.attacks.attack import Goal, Measurement
 from secvm.lab.attacks.knowledge import CoverLaw
-from secvm.learning.cover_noise import CoverNoise
+from secvm.learning.arithmetic import exact
+from secvm.learning.cover_law import Noise
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
+from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 from secvm.participant.consent import NOTHING, Budget, Consent
 from secvm.participant.ledger import Ledger, Spending
-from secvm.privacy.accountant import Adjacency, Mechanism
+from secvm.privacy.accountant import Adjacency, CellCover, Mechanism
 from secvm.privacy.best_attacker import auc_at_most
-from secvm.privacy.shuffle_dp import CoverPlan, epsilon_of, plan
+from secvm.privacy.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
+from secvm.privacy.target import PrivacyTarget
 
 Counts = NDArray[np.int64]
 LABELS = ("no", "yes")
@@ -48,57 +52,72 @@ class Setting:
     features: int
     rounds: int
     epsilon: float = 1.0
-    #: The share of honest devices that the cover is made for.
-    gamma: Fraction = Fraction(1)
-    shape: int = 60
+    #: r of one relay's cover.
+    shape: int = SHAPE
 
     @property
-    def plan(self) -> CoverPlan:
+    def plan(self) -> RelayPlan:
         """The cover that keeps ε over all rounds."""
         return _plan(self)
 
     @property
-    def honest(self) -> int:
-        """Devices whose cover is counted on."""
-        return self.plan.honest
+    def train_law(self) -> CoverLaw:
+        """What the honest relay adds to a train cell."""
+        return law_of(self.plan.cover.train)
+
+    @property
+    def participation_law(self) -> CoverLaw:
+        """What the honest relay adds to a participation cell."""
+        return law_of(self.plan.cover.participation)
 
     def experiment(self, *, covered: bool) -> Experiment:
         """The experiment: with cover, or plain."""
         plain = Experiment(n_bins=self.bins, labels=LABELS, features_per_person=self.features)
         if not covered:
             return plain
-        cover = self.plan.cover
-        return replace(plain, cover=cover, budget=cover.budget)
+        return replace(plain, cover=self.plan.cover, budget=self.plan.budget)
 
-    def auc_bound(
-        self, adjacency: Adjacency = Adjacency.LABEL_FLIP, *, rounds: int | None = None, honest: int | None = None
-    ) -> float:
-        """The largest AUC that the accountant allows, after so many rounds (all) with so many honest devices."""
-        return _auc_bound(self, adjacency, rounds or self.rounds, self.honest if honest is None else honest)
+    def mechanism(self, rounds: int | None = None, share: float = 1.0) -> Mechanism:
+        """The accountant's, after so many rounds (all), if the honest relay's cover has this share of its shape."""
+        made = self.plan.mechanism
+        told = replace(made.contribution, rounds=rounds or self.rounds)
+        train, here = (None if cell is None else _less(cell, share) for cell in (made.train, made.participation))
+        assert train is not None
+        return replace(made, contribution=told, train=train, participation=here)
+
+    def auc_bound(self, adjacency: Adjacency = Adjacency.LABEL_FLIP, *, rounds: int | None = None) -> float:
+        """The largest AUC that the accountant allows, after so many rounds (all)."""
+        return _auc_bound(self, adjacency, rounds or self.rounds)
 
     def success_bound(self, adjacency: Adjacency = Adjacency.LABEL_FLIP, *, rounds: int | None = None) -> float:
         """The largest share of right guesses that the accountant allows, where both worlds are as likely."""
-        delta = _after(self, rounds or self.rounds).delta(0.0, honest=self.honest, adjacency=adjacency)
-        return (1 + delta) / 2
+        return (1 + self.mechanism(rounds).delta(0.0, adjacency=adjacency)) / 2
 
-    def epsilon_with(self, honest: int, *, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
-        """ε at δ if only so many devices are honest; +∞: no guarantee."""
-        return epsilon_of(self.plan, delta=DELTA, participants=honest, gamma=1, adjacency=adjacency)
+    def epsilon_with(self, share: float, *, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
+        """ε at δ if the honest relay adds only this share of its cover; +∞: no guarantee."""
+        return math.inf if share <= 0 else self.mechanism(share=share).epsilon(delta=DELTA, adjacency=adjacency)
 
     def rounds_within(self, epsilon: float, most: int) -> int:
         """How many rounds, at most so many, a device takes part in whose ledger holds this ε."""
         consent = Consent(budget=Budget(epsilon=epsilon, delta=1.0))
         for rounds in range(1, most + 1):
-            spent = epsilon_of(self.plan, delta=DELTA, participants=self.honest, gamma=1, rounds=rounds)
+            spent = self.mechanism(rounds).epsilon(delta=DELTA)
             if Ledger((spending_of("this", rounds, spent),)).fits(consent, "this") is not None:
                 return rounds - 1
         return most
 
 
 def spending_of(digest: str, rounds: int, epsilon: float) -> Spending:
-    """What a device's ledger holds of an experiment with cover."""
+    """What a device's ledger holds of an experiment with cover that it is charged so much for."""
     return Spending(
-        digest=digest, title="", rounds=rounds, epsilon=epsilon, delta=DELTA, d_squared=None, accepted=NOTHING
+        digest=digest,
+        title="",
+        rounds=rounds,
+        epsilon=epsilon,
+        charged=epsilon,
+        delta=DELTA,
+        d_squared=None,
+        accepted=NOTHING,
     )
 
 
@@ -118,9 +137,9 @@ def goal_within(undefended_at_least: float, *, bound: str = "accountant_auc", be
     return Goal(f"{said}; with cover at ε = 1 not above the accountant's bound (95 % interval)", met, bound)
 
 
-def law_of(noise: CoverNoise, devices: int) -> CoverLaw:
-    """What so many honest devices add to one cell."""
-    return CoverLaw(float(devices * noise.share), float(noise.p))
+def law_of(noise: Noise, share: float = 1.0) -> CoverLaw:
+    """What S - 1 parts of one relay add to one cell, or a share of them."""
+    return CoverLaw(share * float(noise.shape), float(noise.p))
 
 
 def draw_cover_counts(dice: np.random.Generator, law: CoverLaw, size: int | tuple[int, ...]) -> Counts:
@@ -158,24 +177,25 @@ def count_participants(packages: Iterable[Package]) -> Counts:
 
 
 @lru_cache(maxsize=32)
-def _plan(setting: Setting) -> CoverPlan:
-    return plan(
-        epsilon=setting.epsilon,
-        delta=DELTA,
-        rounds=setting.rounds,
-        features=setting.features,
+def _plan(setting: Setting) -> RelayPlan:
+    question = RelayQuestion(
+        target=PrivacyTarget(exact(setting.epsilon), exact(DELTA)),
+        people=setting.people,
         bins=setting.bins,
-        participants=setting.people,
-        gamma=setting.gamma,
-        shape=setting.shape,
+        features=setting.features,
+        rounds=setting.rounds,
+        thinning=Thinning(),
         labels=len(LABELS),
+        train_share=Fraction(1),
+        shape=Fraction(setting.shape),
     )
+    return plan_relays(question)
 
 
 @lru_cache(maxsize=64)
-def _auc_bound(setting: Setting, adjacency: Adjacency, rounds: int, honest: int) -> float:
-    mechanism = _after(setting, rounds)
-    return largest_auc(lambda epsilon: mechanism.delta(epsilon, honest=honest, adjacency=adjacency))
+def _auc_bound(setting: Setting, adjacency: Adjacency, rounds: int) -> float:
+    mechanism = setting.mechanism(rounds)
+    return largest_auc(lambda epsilon: mechanism.delta(epsilon, adjacency=adjacency))
 
 
 def largest_auc(delta: Callable[[float], float]) -> float:
@@ -183,6 +203,5 @@ def largest_auc(delta: Callable[[float], float]) -> float:
     return auc_at_most((epsilon, delta(epsilon)) for epsilon in EPSILONS)
 
 
-def _after(setting: Setting, rounds: int) -> Mechanism:
-    mechanism = setting.plan.mechanism
-    return replace(mechanism, contribution=replace(mechanism.contribution, rounds=rounds))
+def _less(cover: CellCover, share: float) -> CellCover:
+    return replace(cover, shape=share * cover.shape)

@@ -16,7 +16,7 @@ from secvm.lab.attacks.views import Knowledge
 
 @dataclass(frozen=True, slots=True)
 class CoverLaw:
-    """The cover of all honest devices in one cell, NB(shape, p): everybody can read it off an experiment."""
+    """The cover of the honest relay in one cell, NB(shape, p): everybody can read it off an experiment."""
 
     shape: float
     p: float

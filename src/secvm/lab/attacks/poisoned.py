@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.coordinator.questions import default_budget
+from secvm.coordinator.asked_learning import default_budget
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.lab.attacks.views import ParticipantView, PublicView
 from secvm.lab.population.zipf import ZipfPeople
@@ -115,10 +115,23 @@ class PoisonWorld:
 
     def first_tally(self, experiment: Experiment) -> Counts:
         """(bins + 1) x 2: what a first round among honest people counts, minus first."""
+        tally = self._first_tally(experiment)
+        return np.stack([tally.minus[0], tally.plus[0]], axis=-1)
+
+    def stopping_devices(self, experiment: Experiment, budget: int) -> int:
+        """How few devices can lift one cell of a first round above what cover explains, so that it is not stepped."""
+        cover, tally = experiment.cover, self._first_tally(experiment)
+        if cover is None:
+            raise ValueError("only with two relays' cover is a round refused for a count that nobody explains")
+        train, participation, *_ = cover.most_in_a_cell(self.size.people)
+        room = min(train - max(tally.plus.max(), tally.minus.max()), participation - tally.participants.max())
+        return int(room) // (budget - 1) + 1
+
+    def _first_tally(self, experiment: Experiment) -> Tally:
         training = OfflineTraining(experiment, seed=self._seed.to_bytes(8, "big"))
         training.advance(self._people)
         assert training.tally is not None
-        return np.stack([training.tally.minus[0], training.tally.plus[0]], axis=-1)
+        return training.tally
 
     def own(self) -> Counts:
         """(bins + 1) x 2: what the malicious devices' own people would send without thinning, by their true label."""
@@ -130,14 +143,19 @@ class PoisonWorld:
             found[-1, labels[who]] += 1
         return found
 
-    def accuracy(self, experiment: Experiment, plot: Plot | None = None, quota: int = 0) -> list[float]:
-        """Test accuracy after every round. With a plot, each malicious device gets ``quota`` packages through."""
+    def accuracy(
+        self, experiment: Experiment, plot: Plot | None = None, quota: int = 0, *, limited: bool = True
+    ) -> list[float]:
+        """Test accuracy after every round. With a plot, each malicious device gets ``quota`` packages through.
+
+        ``limited``: with two relays' cover, whether a round that nobody can explain is not stepped (the rule).
+        """
         if plot is None and experiment in self._honest:
             return self._honest[experiment]
         honest = np.ones(self.size.people, dtype=np.bool_)
         if plot is not None:
             honest[: self.size.devices] = False
-        training = _Poisoned(experiment, self, plot, quota)
+        training = _Poisoned(experiment, self, plot, quota, limited=limited)
         found = []
         for _ in range(self.size.rounds):
             training.advance(self._people, lambda _: honest)
@@ -155,9 +173,11 @@ class PoisonWorld:
 class _Poisoned(OfflineTraining):
     """Rounds in which malicious devices are counted too."""
 
-    def __init__(self, experiment: Experiment, world: PoisonWorld, plot: Plot | None, quota: int) -> None:
+    def __init__(
+        self, experiment: Experiment, world: PoisonWorld, plot: Plot | None, quota: int, *, limited: bool
+    ) -> None:
         super().__init__(experiment, seed=world._seed.to_bytes(8, "big"))  # noqa: SLF001  (one world, two classes)
-        self._size, self._plot, self._quota = world.size, plot, quota
+        self._size, self._plot, self._quota, self._limited = world.size, plot, quota, limited
         self._tallies: list[Counts] = []
         self._weights: list[NDArray[np.float64]] = []
         self._participants: list[int] = []
@@ -169,11 +189,19 @@ class _Poisoned(OfflineTraining):
         self._participants.append(int(tally.participants.sum()))
         return tally
 
+    def _can_step(self, tally: Tally, devices: int) -> bool:
+        if not self._limited:
+            return True
+        # Malicious devices take part as everybody does, and the entry relay counts them.
+        return super()._can_step(tally, devices + (0 if self._plot is None else self._size.devices))
+
     def _poisoned(self, tally: Tally, plot: Plot) -> Tally:
         mantissas = self.experiment.rule.training_weights(self.state)
         self._weights.append(np.float64(mantissas.unit) * mantissas.mantissas.astype(np.float64))
         public = PublicView(tuple(self._tallies), tuple(self._weights), tuple(self._participants))
-        sent = plot(ParticipantView(public, self._quota))
+        cover = self.experiment.cover if self._limited else None
+        most = None if cover is None else cover.most_in_a_cell(self._size.people)[0]
+        sent = plot(ParticipantView(public, self._quota, most))
         return poisoned(tally, sent, self._size.devices, self._quota)
 
 

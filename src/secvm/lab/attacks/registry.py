@@ -1,4 +1,4 @@
-"""All attacks: every module ``aNN_….py`` of this folder has one, under the name ``ATTACK``."""
+"""All attacks: every module ``aNN_….py`` has one, named ``ATTACK``; those of ``relayed`` have several, ``TRAPS``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from secvm.lab import attacks as folder
 from secvm.lab.attacks.attack import Attack
 
 _MODULE = re.compile(r"a(\d\d)_[a-z0-9_]+")
+#: Modules of ``relayed`` with attacks; its others are their stage.
+RELAYED = ("counts", "devices", "documents", "isolation", "keeping")
 
 
 def module_names() -> list[str]:
@@ -23,7 +25,9 @@ def module_names() -> list[str]:
 def attacks() -> dict[str, Attack[Any, Any, Any]]:
     """All attacks by their names on the command line, in the order of their numbers."""
     found = [importlib.import_module(f"{folder.__name__}.{name}").ATTACK for name in module_names()]
-    return {attack.slug: attack for attack in found}
+    for name in RELAYED:
+        found += importlib.import_module(f"{folder.__name__}.relayed.{name}").TRAPS
+    return {attack.slug: attack for attack in sorted(found, key=lambda attack: attack.number)}
 
 
 def find(name: str) -> Attack[Any, Any, Any]:

@@ -58,8 +58,8 @@ def page(rows: Sequence[Row], *, quick: bool, seed: int) -> str:
 
 
 def written(found: Measurement) -> str:
-    """A value and its interval."""
-    return f"{found.value:.3f}\u00a0[{found.ci95[0]:.3f},\u00a0{found.ci95[1]:.3f}]"
+    """A value and its interval, in one piece; or the outcome in words."""
+    return found.said if "outcome" in found.detail else found.said.replace(" ", "\u00a0")
 
 
 def _opening(rows: Sequence[Row], *, quick: bool) -> str:

@@ -3,7 +3,7 @@
 The rule of the lab: a guess is a function of one view, and of what its attacker knows anyhow, and of nothing else. A
 *world* (a play of some attack) holds people, labels and senders; it makes views; the guess is made from the view; the
 world then compares the guess with the truth. Who reads the signature of a guess knows what the attack needs.
-``tests/attacks/test_frame.py`` holds every attack to it: no field of a view or of knowledge has a person in it.
+``tests/system/attacks/test_frame.py`` holds every attack to it: no field of a view or of knowledge has a person in it.
 
 Views hold numbers, bytes and arrays. A view made by a world leaves empty what that world's attacker does not see: times
 are None where the relay hands a whole round on at once.
@@ -70,8 +70,6 @@ class CoordinatorView(View):
     """The coordinator: it publishes weights, opens packages and counts them. It does not see who sent them."""
 
     rounds: tuple[RoundSeen, ...]
-    #: When somebody fetched the round's weights, in milliseconds, where the relay shows it. Not who.
-    fetched_at: tuple[int, ...] = ()
 
 
 # ── those who see traffic ────────────────────────────────────────────────────────────────────────────────────────────
@@ -89,26 +87,10 @@ class Deposit:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """A capsule that the relay handed on: sealed, and from the relay."""
-
-    at: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class RelayView(View):
     """The relay: who, when, how many, how large. Nothing of what is inside."""
 
     deposits: tuple[Deposit, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkView(View):
-    """Somebody who watches both sides of the relay and opens nothing."""
-
-    coming: tuple[Deposit, ...]
-    going: tuple[Handed, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +125,8 @@ class ParticipantView(View):
     public: PublicView
     #: Packages that it may send in a round.
     budget: int
+    #: With two relays' cover: a round with more than this in a cell is not stepped.
+    most_in_a_cell: int | None = None
 
 
 # ── what an attacker may know besides ────────────────────────────────────────────────────────────────────────────────
@@ -164,33 +148,11 @@ class KnownCrowd(Knowledge):
 
 
 @dataclass(frozen=True, slots=True)
-class KnownBins(Knowledge):
-    """Bins that the target is known to have: all of them, or some."""
-
-    bins: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class KnownDictionary(Knowledge):
     """The words that people use, and the one that the attacker is after."""
 
     words: tuple[str, ...]
     target: str
-
-
-@dataclass(frozen=True, slots=True)
-class KnownOthers(Knowledge):
-    """What everybody but the target sent, in each round: ``[model, bin, sign]``; and the target's bins."""
-
-    counts: tuple[NDArray[np.int64], ...]
-    bins: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KnownName(Knowledge):
-    """Who the target is, as the relay names clients."""
-
-    who: str
 
 
 @dataclass(frozen=True, slots=True)

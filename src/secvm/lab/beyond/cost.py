@@ -1,21 +1,27 @@
 """What cover would cost a network: the accountant's own numbers, for a table of costs, not a guarantee.
 
 The accountant counts cells. A network of h hidden units has h times as many, and one person can name h times as many
-of them in a round: cover for the same (ε, δ) grows by both. Asked here as if each parameter that a person can name were
-sent for certain. docs/proofs/thinned-cover.md is about the linear model; nothing of it was proved again for networks,
-whose entries are sent with chances that differ within a person. The label game (``privacy.label_leakage``) has no
-network either: a package's sign is not the label's there, and what it tells has not been computed.
+of them in a round: two relays' cover for the same (ε, δ) grows by both. Asked here as if each parameter that a
+person can name were sent for certain. docs/proofs/thinned-cover.md is about the linear model; nothing of it was proved
+again for networks, whose entries are sent with chances that differ within a person. The label game
+(``privacy.label_leakage``) has no network either: a package's sign is not the label's there, and what it tells has not
+been computed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from secvm.lab.beyond.network import Shape
-from secvm.privacy.shuffle_dp import CoverPlan, plan
+from secvm.learning.cover_law import MAX_PACKAGES
+from secvm.learning.thinning import Thinning
+from secvm.privacy.relay_plan import RelayQuestion, plan_relays
+from secvm.privacy.target import PrivacyTarget
 
 #: What is asked for: 100,000 people of 30 words, 20 rounds.
-PEOPLE, WORDS, ROUNDS, EPSILON, DELTA = 100_000, 30, 20, 1.0, 1e-6
+PEOPLE, WORDS, ROUNDS = 100_000, 30, 20
+TARGET = PrivacyTarget(Fraction(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +32,11 @@ class CoverCost:
     cells: int
     #: The most that one person names in a round.
     named: int
-    #: Cover packages that a device sends in a round, on average.
-    mean_packages: float
+    #: Cover packages that each relay adds to a round.
+    packages: int
 
     def told(self) -> dict[str, object]:
-        return {"cells": self.cells, "named": self.named, "cover_packages": round(self.mean_packages, 1)}
+        return {"cells": self.cells, "named": self.named, "cover_packages": self.packages}
 
 
 def cover_costs(n_bins: int, hidden: int) -> tuple[CoverCost, CoverCost]:
@@ -40,10 +46,11 @@ def cover_costs(n_bins: int, hidden: int) -> tuple[CoverCost, CoverCost]:
 
 
 def _cost(bins: int, features: int) -> CoverCost:
-    made: CoverPlan = plan(
-        epsilon=EPSILON, delta=DELTA, rounds=ROUNDS, features=features, bins=bins, participants=PEOPLE
+    question = RelayQuestion(
+        target=TARGET, people=PEOPLE, bins=bins, features=features, rounds=ROUNDS, thinning=Thinning()
     )
-    return CoverCost(made.noise.cells, made.contribution.cells, float(made.noise.mean_packages))
+    made = plan_relays(question, most_packages=MAX_PACKAGES)
+    return CoverCost(question.train_cells, question.contribution.cells, made.cover.packages)
 
 
 def told(n_bins: int, hidden: int) -> dict[str, object]:
@@ -54,13 +61,13 @@ def told(n_bins: int, hidden: int) -> dict[str, object]:
             "people": PEOPLE,
             "words": WORDS,
             "rounds": ROUNDS,
-            "epsilon": EPSILON,
-            "delta": DELTA,
+            "epsilon": float(TARGET.epsilon),
+            "delta": float(TARGET.delta),
             "bins": n_bins,
             "hidden": hidden,
         },
         "linear": linear.told(),
         "network": network.told(),
-        "times": round(network.mean_packages / linear.mean_packages, 1),
+        "times": round(network.packages / linear.packages, 1),
         "proved_for_networks": False,
     }

@@ -67,11 +67,11 @@ def cover_sentence(findings: Findings) -> str:
     assert isinstance(network, dict)
     return (
         f"Cover for ε = {asked['epsilon']:g}, δ = {asked['delta']:g} over {asked['rounds']} rounds, {asked['people']:,}"
-        f" people of {asked['words']} words and {asked['bins']:,} bins would be {linear['cover_packages']:,.0f}"
-        f" packages a device and round for the linear model, and {network['cover_packages']:,.0f} for {asked['hidden']}"
-        f" hidden units, {cover['times']:g} times as many, if the accountant may be asked of networks at all:"
-        f" {network['cells']:,} cells instead of {linear['cells']:,}, of which one person names {network['named']}"
-        f" instead of {linear['named']}."
+        f" people of {asked['words']} words and {asked['bins']:,} bins would be {linear['cover_packages']:,}"
+        f" packages of each relay in a round for the linear model, and {network['cover_packages']:,} for"
+        f" {asked['hidden']} hidden units, {cover['times']:g} times as many, if the accountant may be asked of"
+        f" networks at all: {network['cells']:,} cells instead of {linear['cells']:,}, of which one person names"
+        f" {network['named']} instead of {linear['named']}."
     )
 
 

@@ -2,11 +2,16 @@
 
 They come from the seeded generator of page titles, or from a file of people, part of which is held out. Everybody here
 is made up or volunteered by whoever started the demonstration; a real federation has no such list.
+
+With a guarantee the bins are a public *vocabulary*: the hosts that most of some other people visit, as anybody can rank
+them, or the most frequent features of people who are held out. All else stays out of the demonstration.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,7 +22,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.lab.population.titles import TitlePeople
 from secvm.learning._kernels.dispatch import kernels
-from secvm.learning.individual.binning import HashBinning
+from secvm.learning.individual.binning import Binning, VocabularyBinning
 from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.individual.features import sample_features
@@ -29,8 +34,14 @@ from secvm.people.table import in_order
 #: So many further people measure the model; of a file, at most so many and at most this share are held out.
 FURTHER = 5_000
 HELD_OUT = 0.2
-#: Further people of the generator begin at this number: nobody takes part under a number so high.
+#: So many other people, or this share of those held out, rank what stands in a vocabulary.
+RANKING = 1_000
+RANKING_SHARE = 0.2
+#: Further people of the generator begin here, and those who rank there: nobody takes part under a number so high.
 _FIRST_FURTHER = 1_000_000
+_FIRST_RANKING = 2_000_000
+#: How a feature begins that is a host.
+_HOST = "host:"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +56,8 @@ class Crowd:
     further_codes: NDArray[np.int64]
     #: Where they come from, in a sentence.
     words: str
+    #: That the bins are, and public; None: bins are hashed.
+    vocabulary: VocabularyBinning | None = None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -56,14 +69,21 @@ class Crowd:
         ]
         path.write_bytes(b"\n".join(lines) + b"\n")
 
+    def write_vocabulary(self, path: Path) -> Path | None:
+        """The vocabulary, a name a line; None: there is none."""
+        if self.vocabulary is None:
+            return None
+        path.write_text("".join(f"{name}\n" for name in self.vocabulary.words), encoding="utf-8")
+        return path
 
-def made_up(participants: int, *, seed: int, further: int = FURTHER) -> Crowd:
-    """People of the generator."""
+
+def made_up(participants: int, *, seed: int, further: int = FURTHER, vocabulary_size: int = 0) -> Crowd:
+    """People of the generator; ``vocabulary_size``: so many hosts are the vocabulary, and nothing else counts."""
     generator = TitlePeople(seed=seed)
     place = {label: i for i, label in enumerate(generator.labels)}
     here = list(generator.people(participants))
     others = list(generator.people(further, first=_FIRST_FURTHER))
-    return Crowd(
+    crowd = Crowd(
         labels=generator.labels,
         features=[person.features() for person in here],
         codes=np.array([place[person.label] for person in here], dtype=np.int64),
@@ -75,10 +95,17 @@ def made_up(participants: int, *, seed: int, further: int = FURTHER) -> Crowd:
             " lean a little towards one label or the other."
         ),
     )
+    if not vocabulary_size:
+        return crowd
+    ranking = (person.features() for person in generator.people(RANKING, first=_FIRST_RANKING))
+    return _only_words_of(crowd, _most_frequent((_hosts(features) for features in ranking), vocabulary_size))
 
 
-def from_file(path: Path, participants: int, *, seed: int) -> Crowd:
-    """People of a file, in an order drawn from the seed; the first ones are held out."""
+def from_file(path: Path, participants: int, *, seed: int, vocabulary_size: int = 0) -> Crowd:
+    """People of a file, in an order drawn from the seed; the first ones are held out.
+
+    ``vocabulary_size``: so many features, by the first of those held out, are the vocabulary; nothing else counts.
+    """
     everybody = list(iter_people(path))
     held_out = min(FURTHER, int(HELD_OUT * len(everybody)))
     order = np.random.default_rng(seed).permutation(len(everybody))
@@ -88,9 +115,13 @@ def from_file(path: Path, participants: int, *, seed: int) -> Crowd:
     if len(labels) < 2 or not others:
         raise BadInputError(f"{path}: a demonstration needs more people, and of at least two labels")
     place = {label: i for i, label in enumerate(labels)}
+    ranking = others[: int(RANKING_SHARE * len(others))] if vocabulary_size else []
+    if vocabulary_size and not ranking:
+        raise BadInputError(f"{path}: {len(others)} people are held out, too few to rank a vocabulary by; try --plain")
+    others = others[len(ranking) :]
     # Of a label that nobody who trains has, nothing can be learned: those people are not asked.
     others = [person for person in others if person.label in place]
-    return Crowd(
+    crowd = Crowd(
         labels=labels,
         features=[_presence(person.features) for person in here],
         codes=np.array([place[str(person.label)] for person in here], dtype=np.int64),
@@ -98,6 +129,34 @@ def from_file(path: Path, participants: int, *, seed: int) -> Crowd:
         further_codes=np.array([place[str(person.label)] for person in others], dtype=np.int64),
         words=f"The people come from a file: {len(here):,} of them took part, {len(others):,} others were held out.",
     )
+    if not vocabulary_size:
+        return crowd
+    return _only_words_of(crowd, _most_frequent((_presence(person.features) for person in ranking), vocabulary_size))
+
+
+def _most_frequent(people: Iterable[dict[str, int]], count: int) -> VocabularyBinning:
+    """What most of these people have; of as many the first by name."""
+    frequent = Counter(name for features in people for name in features)
+    return VocabularyBinning(tuple(sorted(frequent, key=lambda name: (-frequent[name], name))[:count]))
+
+
+def _only_words_of(crowd: Crowd, vocabulary: VocabularyBinning) -> Crowd:
+    """The same people with what is in the vocabulary; who has nothing of it keeps all, so that no vault is empty."""
+
+    def kept(features: dict[str, int]) -> dict[str, int]:
+        return {name: value for name, value in features.items() if name in vocabulary.index} or features
+
+    return replace(
+        crowd,
+        features=[kept(person) for person in crowd.features],
+        further_features=[kept(person) for person in crowd.further_features],
+        words=f"{crowd.words} What counts is which of the {vocabulary.n_bins} names of a public vocabulary each has.",
+        vocabulary=vocabulary,
+    )
+
+
+def _hosts(features: dict[str, int]) -> dict[str, int]:
+    return {name: value for name, value in features.items() if name.startswith(_HOST)}
 
 
 def _presence(features: dict[str, int]) -> dict[str, int]:
@@ -111,7 +170,7 @@ def sampled(features: list[dict[str, int]], limit: int | None, *, dice_seed: byt
     ]
 
 
-def binned(features: list[dict[str, int]], binning: HashBinning, *, one_per_bin: bool = False) -> BinnedRows:
+def binned(features: list[dict[str, int]], binning: Binning, *, one_per_bin: bool = False) -> BinnedRows:
     """Features as rows of bins, by presence; with ``one_per_bin`` bins have one unit or none, as cover needs it."""
     # Every word is hashed once, however many people use it.
     bins_of = {word: binning.bins_of(word) for word in {word for person in features for word in person}}

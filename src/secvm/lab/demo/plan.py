@@ -13,6 +13,7 @@ from secvm.crypto.beacon import LocalUnsafeBeacon, salt_from, verify_beacon
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import VocabularyBinning
 from secvm.learning.thinning import Thinning
 from secvm.protocol.experiment_document import Beacon
 from secvm.testing.federation_settings import BEACON_ROUND
@@ -22,27 +23,32 @@ RHO = Fraction(3, 2)
 #: With so few people the usual step of 100 runs past the goal.
 SWIFT_STEP = Fraction(5)
 PEGASOS_LAMBDA = Fraction(1, 3)
-TRAIN_SHARE = Fraction(7, 10)
+#: Who trains, and with cover: its noise is the same for any number of people, so nearly everybody does.
+TRAIN_SHARE, COVER_TRAIN_SHARE = Fraction(7, 10), Fraction(9, 10)
 #: Probability with which a device misses a round.
 MISSES = 0.03
 #: Fewest train participants of a round.
 FLOOR = 2
 #: Fewest packages of a device in a round that are worth a round.
 _FEWEST, _MOST = 8, 64
-#: Rounds and bins where nothing is said of them: plain, and with cover, which is for few of both.
-ROUNDS, BINS = 20, 400
-COVER_ROUNDS, COVER_BINS = 4, 32
-#: With cover: so many of a person's features, and this share of the devices is counted on; a few miss a round.
-COVER_FEATURES = 8
-GAMMA = Fraction(9, 10)
+#: Devices, rounds and bins where nothing is said of them: plain, and with cover, where bins are a public vocabulary.
+#: Two thousand devices lost .1 to 1.2 points to the noise of two rounds, a thousand up to 3.
+PARTICIPANTS, ROUNDS, BINS = 340, 20, 400
+COVER_PARTICIPANTS, COVER_ROUNDS, COVER_BINS = 2_000, 2, 40
+#: ε of a demonstration where nobody says another.
+EPSILON = 1.0
+#: With cover: so many of a person's features; hardly anybody has more of the vocabulary.
+COVER_FEATURES = 12
+#: Witnesses of the log.
+WITNESSES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The options of ``secvm demo``."""
 
-    participants: int = 340
-    #: Without a number: what goes with cover, or without.
+    #: Without a number of devices, rounds or bins: what goes with cover, or without.
+    participants: int = 0
     rounds: int = 0
     hosts: int = 2
     seed: int = 0
@@ -59,9 +65,9 @@ class Plan:
     page: bool = True
 
     def __post_init__(self) -> None:
-        covered = self.epsilon is not None
-        object.__setattr__(self, "rounds", self.rounds or (COVER_ROUNDS if covered else ROUNDS))
-        object.__setattr__(self, "bins", self.bins or (COVER_BINS if covered else BINS))
+        usual = (PARTICIPANTS, ROUNDS, BINS) if self.epsilon is None else (COVER_PARTICIPANTS, COVER_ROUNDS, COVER_BINS)
+        for name, value in zip(("participants", "rounds", "bins"), usual, strict=True):
+            object.__setattr__(self, name, getattr(self, name) or value)
         limits = {
             "--participants": (self.participants, 10, 20_000),
             "--rounds": (self.rounds, 1, 200),
@@ -77,7 +83,21 @@ class Plan:
         if self.epsilon is not None and not (0 < self.epsilon <= 32 and 0 < self.delta < 1):
             raise BadInputError("--epsilon must lie above 0 and at most at 32, --delta between 0 and 1")
         if self.epsilon is not None and self.descent != "swift":
-            raise BadInputError("with --epsilon the rule is swift: it needs few rounds")
+            raise BadInputError(f"--descent {self.descent} goes with --plain: under cover the rule is swift")
+
+    @property
+    def covered(self) -> bool:
+        """Whether two relays add cover."""
+        return self.epsilon is not None
+
+    @property
+    def vocabulary_size(self) -> int:
+        """So many names are the bins; 0: bins are hashed."""
+        return self.bins if self.covered else 0
+
+    @property
+    def train_share(self) -> Fraction:
+        return COVER_TRAIN_SHARE if self.covered else TRAIN_SHARE
 
     @property
     def dice_seed(self) -> bytes:
@@ -128,19 +148,20 @@ class Plan:
         return None if self.epsilon is None else COVER_FEATURES
 
     def floor(self, labels: int) -> int:
-        """Fewest train participants: with cover, at least so many as there are labels."""
+        """Fewest train participants, or with cover devices: at least so many as there are labels."""
         return FLOOR if self.epsilon is None else max(FLOOR, labels)
 
-    def specification(self, experiment: Experiment, participants: int) -> dict[str, Any]:
-        """The experiment in an operator's words, as a coordinator takes it; windows and relays are the federation's."""
-        descent: dict[str, Any] = {"rule": self.descent, "thinning": str(experiment.thinning)}
-        if self.descent == "swift":
-            descent["step_size"] = str(SWIFT_STEP)
-        else:
-            descent["lambda"] = str(PEGASOS_LAMBDA)
+    def specification(
+        self, experiment: Experiment, participants: int, vocabulary: VocabularyBinning | None = None
+    ) -> dict[str, Any]:
+        """The experiment in an operator's words, as a coordinator takes it; windows and relays are the federation's.
+
+        ``vocabulary``: the bins, where they are not hashed. The coordinator plans cover, and with it the budget, the
+        thinning and the step.
+        """
         told: dict[str, Any] = {
             "title": "A federation in miniature",
-            "question": "Which side do people lean to, by the titles of the pages they read?",
+            "question": "Which side do people lean to, by the pages they read?",
             "labels": list(experiment.labels),
             "floor": self.floor(len(experiment.labels)),
             "features": {"source": "people-file", "description": "words of page titles, and hosts", "presence": True},
@@ -148,22 +169,22 @@ class Plan:
                 "bins": experiment.n_bins,
                 "beacons": [{"chain": self.beacon.chain, "round": self.beacon.round_number}],
             },
-            "descent": descent,
+            "descent": {"rule": self.descent},
             "multiclass": experiment.multiclass,
-            "budget": experiment.budget,
-            "train_share": str(TRAIN_SHARE),
+            "train_share": str(self.train_share),
             "rounds": self.rounds,
         }
-        if self.epsilon is None:
+        if vocabulary is not None:
+            told["binning"] = {"bins": vocabulary.n_bins, "vocabulary": vocabulary.digest}
+        if self.epsilon is not None:
+            told["people"] = participants
+            told["features"]["per_participant"] = self.features_per_person
+            told["privacy"] = {"epsilon": repr(self.epsilon), "delta": repr(self.delta)}
             return told
-        # The coordinator plans the cover, and B with it.
-        del told["budget"]
-        told["features"]["per_participant"] = self.features_per_person
-        told["privacy"] = {
-            "epsilon": repr(self.epsilon),
-            "delta": repr(self.delta),
-            "participants": participants,
-            "gamma": str(GAMMA),
-            "shape": "smallest",
-        }
+        told["budget"] = experiment.budget
+        told["descent"]["thinning"] = str(experiment.thinning)
+        if self.descent == "swift":
+            told["descent"]["step_size"] = str(SWIFT_STEP)
+        else:
+            told["descent"]["lambda"] = str(PEGASOS_LAMBDA)
         return told

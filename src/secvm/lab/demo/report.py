@@ -7,11 +7,13 @@ import math
 
 from secvm.lab.demo.report_parts import (
     accuracy_figure,
+    accuracy_levels,
     arrivals_figure,
+    attack_levels,
     class_figures,
     participants_figure,
 )
-from secvm.lab.demo.result import PLUMBING, DemoResult, Guarantee
+from secvm.lab.demo.result import DemoResult, Protected
 from secvm.pages.parts import cards, number, percent, shell, table
 
 
@@ -20,8 +22,11 @@ def report_page(result: DemoResult) -> str:
     return shell(
         "A federation in miniature",
         _opening(result)
+        + "<h2>Privacy, in plain numbers</h2>"
+        + _privacy(result)
         + "<h2>How good is the model?</h2>"
         + _accuracy_words(result)
+        + accuracy_levels(result)
         + accuracy_figure(result)
         + "<h2>Recall and precision of each class</h2>"
         + "<p>Counted by the coordinator from one test package of each device that tests, in every round: the"
@@ -42,33 +47,42 @@ def report_page(result: DemoResult) -> str:
         + arrivals_figure(result)
         + "<h2>Who knew what</h2>"
         + _knowledge(result)
-        + "<h2>Privacy, in plain numbers</h2>"
-        + _privacy(result)
-        + f"<footer>Made by <code>secvm demo</code> in {result.seconds:.0f} seconds, seed {result.seed}. This page"
-        f" is one file"
-        " and fetches nothing.</footer>",
+        + f"<footer>Made by <code>secvm demo</code> in {result.seconds:.0f} seconds, after {result.setup_seconds:.0f}"
+        f" of set-up, seed {result.seed}. This page is one file and fetches nothing.</footer>",
     )
 
 
 def _opening(result: DemoResult) -> str:
+    found = result.protected
     shown = [
         (percent(result.accuracy), f"accuracy on {number(result.tested_on)} people who took no part"),
         (percent(result.central_accuracy), "scikit-learn’s LinearSVC with all the data in one place"),
-        (number(result.checks.packages_sent), "packages sent, each its own request"),
+        (number(result.checks.packages_sent), "packages of devices"),
         (str(result.checks.lost), "lost"),
         (str(result.checks.counted_twice), "counted twice"),
         (result.checks.audit, f"says an auditor; {number(result.checks.steps_replayed)} steps follow"),
         (f"{result.seconds:.0f} s", f"for {result.rounds} rounds on this machine"),
     ]
+    if found is None:
+        guarded = ("none", "formal guarantee: the paper’s own system")
+        sent = (
+            "single counts of plus or minus one, sealed one by one, at random times, through a relay that cannot open"
+            " them, to a coordinator that cannot tell whose they are"
+        )
+    else:
+        guarded = (f"ε = {found.guarantee.epsilon:g}", f"at δ = {found.guarantee.delta:g}, over all rounds together")
+        sent = (
+            "single counts of plus or minus one, sealed twice, among the cover of two relays, to a coordinator that"
+            " can tell neither whose they are nor which of them are anybody’s"
+        )
+    relays = "a relay" if found is None else "two relays"
     return (
         "<h1>A federation in miniature</h1>"
         f'<p class="lead">{number(result.participants)} devices trained one classifier in {result.rounds} rounds.'
-        " What each of them read stayed with it; what left were single counts of plus or minus one, sealed one by"
-        " one, at"
-        " random times, through a relay that cannot open them, to a coordinator that cannot tell whose they are.</p>"
-        + cards(shown)
+        f" What each of them read stayed with it; what left were {sent}.</p>"
+        + cards([guarded, *shown])
         + "<h2>What this was</h2>"
-        f"<p>{html.escape(result.people)} A coordinator, a relay, {result.witnesses} witnesses"
+        f"<p>{html.escape(result.people)} A coordinator, {relays}, {result.witnesses} witnesses"
         f" and {result.hosts} host{'s' if result.hosts != 1 else ''} ran as processes of their own and spoke over"
         " sockets of this machine."
         f" Every device"
@@ -106,10 +120,8 @@ def _accuracy_words(result: DemoResult) -> str:
         f"<p>The model of the last round is right about <strong>{percent(result.accuracy)}</strong> of"
         f" {number(result.tested_on)} people who took no part (95 % interval {percent(low)} to {percent(high)})."
         f" That is"
-        f" {compared} a LinearSVC that saw the words of the same training people in clear"
-        f" ({percent(result.central_accuracy)}). LinearSVC is taken as it comes; our step size was chosen on people"
-        f" made by"
-        " the same generator, so a point more or less says nothing about which is better.</p>"
+        f" {compared} a LinearSVC that saw the same features of the same training people in clear"
+        f" ({percent(result.central_accuracy)}). LinearSVC is taken as it comes.</p>"
         + table(["class", "recall", "precision", "share of people (baseline)"], rows)
     )
 
@@ -125,14 +137,17 @@ def _checks(result: DemoResult) -> str:
         " people, dice and attendance, computed offline."
     )
     same = "equal" if checks.bit_exact else "differ from"
-    offline = (
-        "the offline estimator" if result.guarantee is None else "the same devices played again, package by package"
-    )
-    exact = f"The bytes of the last state {same} those of {offline}."
+    exact = f"The bytes of the last state {same} those of the offline estimator."
+    if result.protected is None:
+        true = (
+            f", in a log that {result.witnesses} witnesses cosigned. Whether the tallies are true nobody can see from"
+            " outside."
+        )
+    else:
+        true = " and these from the relays’ signed counts. Whether devices tell the truth nobody can see from outside."
     audited = (
         f"An auditor read what is public and found no fault: {number(checks.steps_replayed)} steps follow from the"
-        f" published tallies, in a log that {result.witnesses} witnesses cosigned. Whether the tallies are true nobody"
-        " can see from outside."
+        f" published tallies{true}"
         if not checks.faults
         else f"An auditor found: {'; '.join(checks.faults)}."
     )
@@ -163,16 +178,17 @@ def _traffic(result: DemoResult) -> str:
             ["sealed packages of one device, all rounds", f"{per_device * result.capsule_bytes / 1000:,.0f} kB"],
         ]
     rows += [[name, number(value)] for name, value in result.traffic.items()]
+    one_by_one = result.protected is None
+    leaves = "Each leaves at a time" if one_by_one else "All of them leave in one request, at a time"
     return (
         "<p>A device sends exactly as many packages in every round, whether it trains or tests and whatever it has"
-        " to say;"
-        " what is missing is filled with packages that say nothing. Each leaves at a time drawn uniformly from the"
-        " whole"
+        f" to say; what is missing is filled with packages that say nothing. {leaves} drawn uniformly from the whole"
         " window.</p>" + table(["what", "how much"], rows)
     )
 
 
 def _knowledge(result: DemoResult) -> str:
+    plain = result.protected is None
     rows = [
         [
             "the device",
@@ -180,13 +196,14 @@ def _knowledge(result: DemoResult) -> str:
             "anything of another device",
         ],
         [
-            "the relay",
+            "the relay" if plain else "the entry relay",
             f"which devices took part in a round, and that each sent {result.budget} packages",
             "what is in a package: label, bin, sign, train or test, or nothing at all",
         ],
+        *([] if plain else [["the mixing relay", "how many sealed packages came", "who sent one, and what is in it"]]),
         [
             "the coordinator",
-            "all packages of a round, shuffled, in one batch; the relay’s count of devices",
+            "all packages of a round, sorted, in one batch; the count of devices",
             "from which device a package came, which belong together, and when it was sent",
         ],
         [
@@ -196,43 +213,51 @@ def _knowledge(result: DemoResult) -> str:
         ],
     ]
     return table(["who", "knew", "did not know"], rows) + (
-        "<p>This holds as long as relay and coordinator do not put their knowledge together. Here one person ran"
-        " both: it is a"
-        " demonstration, with made-up devices and dice that can be thrown again.</p>"
+        f"<p>This holds as long as {'relay and coordinator' if plain else 'the two relays'} do not put their knowledge"
+        " together. Here one person ran both: it is a demonstration, with made-up devices and dice that can be thrown"
+        " again.</p>"
     )
 
 
-def _covered(result: DemoResult, found: Guarantee) -> str:
-    flip = "none" if math.isinf(found.label_flip) else f"{found.label_flip:.2f}"
+def _protected(result: DemoResult, found: Protected) -> str:
+    told, attack = found.guarantee, found.attack
+    flip = "none" if math.isinf(told.label_flip) else f"{told.label_flip:.2f}"
     return (
-        f"<p><strong>{PLUMBING.capitalize()}.</strong> Every device added cover packages that look exactly like others"
-        " and name no one’s data. Together they are noise with a formal guarantee: whatever the coordinator does and"
-        " whatever anybody knows, what is published would have looked much the same if this person had sent cover and"
-        " nothing else. With a few hundred devices that noise must be so large, or ε so weak, that this shows the"
-        " machinery and not a protection anybody should rely on; dice that can be thrown again, as here, void it"
-        " altogether.</p>"
+        f"<p><strong>(ε, δ) = ({told.epsilon:g}, {told.delta:g}) holds for everybody who takes part as long as one of"
+        " two relays is honest; nothing is assumed of the coordinator, the witnesses or other devices.</strong> Each"
+        " relay added cover packages that look exactly like others and name no one’s data. Whatever all others do and"
+        " know, what they see would have looked much the same if this person had sent nothing of their own.</p>"
         + table(
             ["what", "here"],
             [
-                ["ε asked for, over all rounds together", f"{found.epsilon:g}"],
-                ["δ", f"{found.delta:g}"],
-                ["ε that the cover reaches", f"{found.achieved:.2f}"],
+                ["ε asked for, over all rounds together", f"{told.epsilon:g}"],
+                ["δ", f"{told.delta:g}"],
+                ["ε that the cover reaches", f"{told.achieved:.2f}"],
                 ["ε if only the label is flipped", flip],
                 ["packages of a device in a round (B)", str(result.budget)],
-                ["of these, cover on average", f"{found.cover_mean:.1f}"],
-                ["of these, its own at most", str(found.own)],
-                ["noise in each count of a bin and a sign (standard deviation)", f"{found.noise:.1f}"],
+                ["packages that each relay added to a round (D)", number(told.cover_packages)],
+                ["parts of these, of which one was opened (S)", str(told.parts)],
+                ["noise in each count of a bin and a sign (standard deviation)", f"{told.noise:.1f}"],
             ],
         )
-        + f"<p><strong>It assumes</strong> that in every round at least {number(found.honest)} devices are honest and"
-        " deliver; that the relay shuffles, delivers, and does not work together with the coordinator; and that dice"
-        " are good. From ε = 8 on, cover protects nobody.</p>"
+        + "<h3>The label attack</h3>"
+        f"<p>The coordinator and one relay put together all that they saw in all {result.rounds} rounds, and take that"
+        " relay’s cover off. Of a victim they know all bins, of everybody else all that was sent; they ask for the"
+        f" victim’s label by the exact likelihood ratio. Played on {number(attack.victims)} made-up victims, put"
+        " into these rounds one at a time with either label, the honest relay’s cover drawn anew, the chance to rank"
+        " the two right (AUC, with its 95 % interval; .5 is a coin) was:</p>"
+        + attack_levels(attack)
+        + "<p><strong>It assumes</strong> that in each round one of the two relays is honest: it mixes, adds its cover"
+        " from good dice, and forgets. <strong>It does not say</strong> that nobody sees who takes part, that devices"
+        " tell the truth, or anything about both relays together: they can link everything. Here one person ran both"
+        " of them, with dice that can be thrown again, so this run shows the system and protects nobody.</p>"
     )
 
 
 def _privacy(result: DemoResult) -> str:
-    if result.guarantee is not None:
-        return _covered(result, result.guarantee)
+    if result.protected is not None:
+        return _protected(result, result.protected)
+    assert result.leakage is not None
     leak = result.leakage
     return (
         "<p><strong>No formal guarantee.</strong> Nothing was added to the counts in this mode (the paper’s)."

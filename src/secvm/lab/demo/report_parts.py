@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import math
+from collections.abc import Sequence
 
+from secvm.lab.demo.attack import LabelAttack
 from secvm.lab.demo.result import DemoResult
 from secvm.learning.aggregate.scoring import Share
 from secvm.pages.figure import Bars, Curve, Figure, Rule, Stack
@@ -12,6 +15,46 @@ from secvm.pages.plots import plot
 
 #: Classes beyond so many share colours; devices that test have one of their own.
 _COLOURS, _TESTING = 7, 7
+
+
+def levels(rows: Sequence[tuple[str, float, str]], *, lowest: float = 0.0) -> str:
+    """Bars below each other: what each is, how far it reaches from ``lowest`` to 1, and its value in words."""
+    shown = []
+    for colour, (name, value, words) in enumerate(rows):
+        width = 100 * min(1.0, max(0.0, (value - lowest) / (1 - lowest)))
+        told = f"{name}: {words}. The axis goes from {lowest:g} to 1, and the bar fills {width:.0f} percent of it."
+        shown.append(
+            f"<span>{html.escape(name)}</span><b>{html.escape(words)}</b>"
+            f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img"><title>{html.escape(name)}</title>'
+            f"<desc>{html.escape(told)}</desc>"
+            f'<rect class="bar-{colour}" width="{width:.1f}" height="10"/></svg>'
+        )
+    return f'<div class="levels">{"".join(shown)}</div>'
+
+
+def accuracy_levels(result: DemoResult) -> str:
+    """The model beside the same rounds without cover, and beside all the data in one place; nothing of a plain run."""
+    if result.protected is None:
+        return ""
+    rows = [
+        ("this federation", result.accuracy),
+        ("the same rounds without cover", result.protected.plain_accuracy),
+        ("LinearSVC, all data in one place", result.central_accuracy),
+    ]
+    return levels([(name, value, percent(value)) for name, value in rows])
+
+
+def attack_levels(attack: LabelAttack) -> str:
+    """The attack beside what is allowed; bars begin at a coin's .5."""
+    low, high = attack.interval
+    return levels(
+        [
+            ("label attack on this run", attack.auc, f"{attack.auc:.3f} ({low:.3f} to {high:.3f})"),
+            ("the most that the guarantee allows", attack.allowed, f"{attack.allowed:.3f}"),
+            ("the same rounds without cover", attack.plain, f"{attack.plain:.3f}"),
+        ],
+        lowest=0.5,
+    )
 
 
 def accuracy_figure(result: DemoResult) -> str:

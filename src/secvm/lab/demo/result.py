@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from secvm.lab.demo.attack import LabelAttack
 from secvm.learning.aggregate.scoring import Score
-from secvm.privacy.accountant import Adjacency
+from secvm.learning.cover_law import RELAYS
 from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.relayed_statement import RelayedAssumption, state_relayed
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.stating import epsilon_of
-
-#: What is shown with cover at this size.
-PLUMBING = "plumbing, not protection"
+from secvm.protocol.stating import relayed_terms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,39 +58,48 @@ class Guarantee:
 
     epsilon: float
     delta: float
-    #: ε that the cover reaches under zero-out, and under label flip (infinite: none).
+    #: ε that one relay's cover reaches under zero-out, and under label flip (infinite: none).
     achieved: float
     label_flip: float
-    #: Devices whose cover is counted on in every round.
-    honest: int
-    #: A device's cover packages on average, its own packages at most; a train count's noise (standard deviation).
-    cover_mean: float
-    own: int
+    #: D and S: packages that each relay adds to a round, in so many parts, of which one is opened.
+    cover_packages: int
+    parts: int
+    #: A train count's noise (standard deviation).
     noise: float
 
     @classmethod
-    def of(cls, document: ExperimentDocument, participants: int) -> Guarantee | None:
+    def of(cls, document: ExperimentDocument) -> Guarantee | None:
         """By the published document; None where it is plain."""
-        terms, cover = document.privacy, document.experiment.cover
-        if terms is None or cover is None:
+        cover = document.experiment.cover
+        if cover is None:
             return None
-        delta, honest = float(terms.delta), terms.honest
+        statement = state_relayed(relayed_terms_of(document), RelayedAssumption())
+        assert statement.planned is not None, "two operators run the relays"
         return cls(
-            epsilon=float(terms.epsilon),
-            delta=delta,
-            achieved=epsilon_of(document, delta=delta, honest=honest),
-            label_flip=epsilon_of(document, delta=delta, honest=honest, adjacency=Adjacency.LABEL_FLIP),
-            honest=honest,
-            cover_mean=float(cover.mean_packages),
-            own=cover.real_cap + 1,
-            noise=math.sqrt(cover.train.variance_per_cell(participants)),
+            epsilon=float(statement.terms.claimed.epsilon),
+            delta=float(statement.terms.claimed.delta),
+            achieved=statement.planned.epsilon,
+            label_flip=statement.planned.epsilon_flip,
+            cover_packages=cover.packages,
+            parts=cover.parts,
+            noise=math.sqrt(RELAYS * cover.train.variance),
         )
 
     def summary(self) -> dict[str, Any]:
         """For programs; null: no guarantee."""
         found = {name: getattr(self, name) for name in self.__slots__}
         told = {name: None if math.isinf(value) else round(value, 6) for name, value in found.items()}
-        return {"kind": "cover", "note": PLUMBING, **told}
+        return {"kind": "relays", **told}
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A demonstration with a guarantee: what it promises, what it costs, and what an attack makes of it."""
+
+    guarantee: Guarantee
+    #: Accuracy of the same rounds without cover.
+    plain_accuracy: float
+    attack: LabelAttack
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +152,13 @@ class DemoResult:
     final: Score
     central_accuracy: float
     checks: Checks
-    leakage: Leakage
-    seconds: float
+    #: What a plain run gives away; None: it has a guarantee.
+    leakage: Leakage | None
     #: None: plain.
-    guarantee: Guarantee | None = None
+    protected: Protected | None
+    #: From the first round to the result; before that, people, processes, the plan, and devices that join.
+    seconds: float
+    setup_seconds: float
     #: How many packages were acknowledged in each twentieth of the windows, all rounds together.
     arrivals: tuple[int, ...] = ()
     #: Bytes of a sealed package on the wire without HTTP's own, and what hosts sent and relay deposited, where known.
@@ -161,6 +172,11 @@ class DemoResult:
     def accuracy(self) -> float:
         return self.final.accuracy.value
 
+    @property
+    def as_it_should_be(self) -> bool:
+        """All checks, and an attack that does no better than is allowed."""
+        return self.checks.as_they_should_be and (self.protected is None or self.protected.attack.within)
+
     def summary(self) -> dict[str, Any]:
         """What ``secvm demo --format json`` prints."""
 
@@ -172,6 +188,7 @@ class DemoResult:
             }
 
         return {
+            **self._guaranteed(),
             "participants": self.participants,
             "rounds": self.rounds,
             "budget": self.budget,
@@ -188,8 +205,36 @@ class DemoResult:
             "witnesses": self.witnesses,
             "audit": self.checks.audit,
             "steps_replayed": self.checks.steps_replayed,
-            "privacy": {"kind": "plain"} if self.guarantee is None else self.guarantee.summary(),
+            "privacy": {"kind": "plain"} if self.protected is None else self.protected.guarantee.summary(),
             "seconds": round(self.seconds, 1),
+            "setup_seconds": round(self.setup_seconds, 1),
             "report": self.report,
             "page": self.page,
+        }
+
+    def _guaranteed(self) -> dict[str, Any]:
+        """Promise and attack. A plain run promises nothing, and its AUC is by the law, of one who knows bins alone."""
+        found = self.protected
+        if found is None:
+            leaked = round(0.5 if self.leakage is None else self.leakage.auc, 4)
+            return {
+                "guarantee": "none",
+                "epsilon": None,
+                "delta": None,
+                "plain_accuracy": None,
+                "attack_auc": leaked,
+                "attack_auc_interval": None,
+                "attack_auc_allowed": None,
+                "attack_auc_plain": leaked,
+            }
+        attack = found.attack
+        return {
+            "guarantee": "formal",
+            "epsilon": found.guarantee.epsilon,
+            "delta": found.guarantee.delta,
+            "plain_accuracy": round(found.plain_accuracy, 4),
+            "attack_auc": round(attack.auc, 4),
+            "attack_auc_interval": [round(end, 4) for end in attack.interval],
+            "attack_auc_allowed": round(attack.allowed, 4),
+            "attack_auc_plain": round(attack.plain, 4),
         }

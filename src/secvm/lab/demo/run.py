@@ -3,7 +3,7 @@
 The rounds happen in other processes; this one makes the people, steers the clock, looks at what is public, and now and
 then decides for a device to miss a round, as its person would with ``secvm participant pause``. When all is over it
 audits the coordinator from outside, as anybody can, reads from the devices' own books in which rounds each took part,
-plays the same rounds offline, and compares.
+plays the same rounds offline, and compares. With a guarantee it plays them without cover too, and attacks labels.
 """
 
 from __future__ import annotations
@@ -23,23 +23,20 @@ from numpy.typing import NDArray
 from secvm.auditor.audit import audit_files
 from secvm.auditor.report import Report
 from secvm.auditor.web import WebFiles
-from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
-from secvm.estimator.training import Population
-from secvm.lab.demo.crowd import Crowd, binned, central_accuracy, from_file, made_up, sampled, who_trains
-from secvm.lab.demo.plan import MISSES, TRAIN_SHARE, Plan
-from secvm.lab.demo.replay import Replay, counted_twice
-from secvm.lab.demo.result import Checks, DemoResult, Guarantee, RoundLine
+from secvm.lab.demo.afterwards import Afterwards, Computing
+from secvm.lab.demo.crowd import Crowd, from_file, made_up
+from secvm.lab.demo.plan import MISSES, WITNESSES, Plan
+from secvm.lab.demo.replay import counted_twice
+from secvm.lab.demo.result import Checks, DemoResult, RoundLine
+from secvm.lab.published import Published, origins_of, published
 from secvm.learning.aggregate.scoring import score
-from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.binning import HashBinning
 from secvm.participant.sealing import CAPSULE_BYTES
 from secvm.participant.state import DeviceState, Status
-from secvm.protocol.blobs import decode_tally, decode_weights
-from secvm.protocol.ending import Ending
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.blobs import decode_weights
+from secvm.protocol.relays.label import OUTER_BYTES
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
 
@@ -71,15 +68,6 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Published:
-    """What the coordinator published after a round."""
-
-    tally: Tally | None
-    accuracy: float
-    state: str
-
-
 #: Called with the result while coordinator and page still run; they end when it returns.
 Stay = Callable[[DemoResult], None]
 
@@ -90,26 +78,33 @@ def run_demo(plan: Plan, watch: Watch, stay: Stay | None = None) -> DemoResult:
     watch(Progress("making people", rounds=plan.rounds))
     crowd = _crowd(plan)
     experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
-    binning, covered = HashBinning(n_bins=plan.bins, salt=plan.salt), plan.epsilon is not None
-    further = Evaluator(experiment, binned(crowd.further_features, binning, one_per_bin=covered))
-    floor = plan.floor(len(crowd.labels))
     with _folder(plan.keep) as folder, contextlib.ExitStack() as running:
         people = folder / "people.jsonl"
         crowd.write(people, range(len(crowd)))
-        hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in plan.hosted(len(crowd))]
+        words = crowd.write_vocabulary(folder / "words.txt")
+        hosts = [HostOf(people, numbers.start, len(numbers), words) for numbers in plan.hosted(len(crowd))]
         watch(Progress("starting processes", rounds=plan.rounds))
         federation = running.enter_context(
-            Federation(folder, hosts=hosts, seed=plan.dice_seed.decode(), pace=Pace(), floor=floor, dashboard=plan.page)
+            Federation(
+                folder,
+                hosts=hosts,
+                seed=plan.dice_seed.decode(),
+                pace=Pace(),
+                witnesses=WITNESSES,
+                dashboard=plan.page,
+                covered=plan.covered,
+            )
         )
         federation.start_servers()
         if plan.page:
             watch(Progress("page", rounds=plan.rounds, page=federation.page_url))
-        federation.begin(plan.specification(experiment, len(crowd)))
+        federation.begin(plan.specification(experiment, len(crowd), crowd.vocabulary))
         assert federation.document is not None
-        if covered:
-            # Planned by the coordinator, and with it the budget.
-            experiment = federation.document.experiment
-        played = _Play(plan, federation, crowd, experiment, further, watch)
+        # With cover the coordinator has planned it, and with it the budget.
+        experiment = federation.document.experiment
+        set_up = time.monotonic()
+        computing = Computing(plan, crowd, experiment)
+        played = _Play(plan, federation, crowd, experiment, computing.further, watch)
         played.rounds()
         watch(Progress("auditing from outside", plan.rounds, plan.rounds))
         played.audit()
@@ -118,30 +113,16 @@ def run_demo(plan: Plan, watch: Watch, stay: Stay | None = None) -> DemoResult:
             running.close()
         else:
             federation.children.stop(federation.host_names)
-        attendance = _attendance(folder / "devices", federation.digest, len(crowd), plan.rounds)
-        watch(Progress("playing it again offline", plan.rounds, plan.rounds))
-        train = who_trains(len(crowd), share=TRAIN_SHARE, dice_seed=plan.dice_seed)
-        replay = Replay(
-            experiment,
-            Population(
-                rows=binned(
-                    sampled(crowd.features, plan.features_per_person, dice_seed=plan.dice_seed),
-                    binning,
-                    one_per_bin=covered,
-                ),
-                labels=crowd.codes,
-                train=train,
-            ),
-            dice_seed=plan.dice_seed,
-            floor=floor,
-            further=further,
-            further_codes=crowd.further_codes,
+        done = computing.afterwards(
+            federation.document,
+            folder / "devices",
+            origins_of(played.published),
+            lambda stage: watch(Progress(stage, plan.rounds, plan.rounds)),
         )
-        for here in attendance:
-            replay.advance(here)
         result = replace(
-            played.result(replay, central_accuracy(crowd, train)),
-            seconds=time.monotonic() - begun,
+            played.result(done),
+            seconds=time.monotonic() - set_up,
+            setup_seconds=set_up - begun,
             page=federation.page_url if plan.page else None,
         )
         if stay is not None:
@@ -165,10 +146,11 @@ class _Play:
         self._experiment, self._further, self._watch = experiment, further, watch
         self._dice = np.random.default_rng([plan.seed, 2])
         self._away: list[int] = []
-        self._published: list[_Published] = []
+        #: After each round.
+        self.published: list[Published] = []
+        self._accuracies: list[float] = []
         self._sent: list[int] = []
         self._arrivals = np.zeros(PARTS, dtype=np.int64)
-        self._state = b""
         self._report: Report | None = None
 
     def rounds(self) -> None:
@@ -189,7 +171,8 @@ class _Play:
             took = time.monotonic() - begun
             self._arrivals += arrivals.parts()
             self._sent.append(counts.acknowledged)
-            self._published.append(self._read_published(number))
+            self.published.append(published(federation, number))
+            self._accuracies.append(self._accuracy(self.published[-1]))
             self._adapt(waited)
             self._watch(
                 Progress(
@@ -199,11 +182,9 @@ class _Play:
                     counts.joined,
                     sum(self._sent),
                     counts.acknowledged / max(took, 1e-9),
-                    self._published[-1].accuracy,
+                    self._accuracies[-1],
                 )
             )
-        served = federation.public(f"/v1/blob/{self._published[-1].state}")
-        self._state = served or b""
 
     def audit(self) -> None:
         """As anybody can: from what the coordinator shows, while it runs."""
@@ -230,30 +211,21 @@ class _Play:
         elif waited > _BEHIND_S:
             clock.rate = max(_SLOWEST, clock.rate / 1.3)
 
-    def _read_published(self, number: int) -> _Published:
-        federation, experiment = self._federation, self._experiment
-        served = federation.following(number)
-        assert served is not None
-        envelope = Envelope.from_bytes(served)
-        told = (Ending if number == self._plan.rounds else RoundManifest).from_bytes(envelope.payload)
-        tally = None
-        if told.last is not None and told.last.tally is not None:
-            blob = federation.ask(COORDINATOR, "GET", f"/v1/blob/{told.last.tally}")
-            tally = decode_tally(blob, digest=told.last.tally, experiment=experiment)
-        blob = federation.ask(COORDINATOR, "GET", f"/v1/blob/{told.evaluation_weights}")
-        weights = decode_weights(blob, digest=told.evaluation_weights, experiment=experiment)
+    def _accuracy(self, after: Published) -> float:
+        digest = after.evaluation_weights
+        blob = self._federation.ask(COORDINATOR, "GET", f"/v1/blob/{digest}")
+        weights = decode_weights(blob, digest=digest, experiment=self._experiment)
         cells = self._further.cells(weights, self._crowd.further_codes)
-        return _Published(tally, float(np.trace(cells) / max(1, cells.sum())), told.state)
+        return float(np.trace(cells) / max(1, cells.sum()))
 
-    def result(self, replay: Replay, central: float) -> DemoResult:
+    def result(self, done: Afterwards) -> DemoResult:
         """Everything put together."""
-        plan, federation = self._plan, self._federation
+        plan, federation, replay = self._plan, self._federation, done.replay
         assert self._report is not None
-        assert federation.document is not None
-        counted_by_round = {line["round"]: line["packages"] for line in federation.told(COORDINATOR, "round-tallied")}
-        tallies = [one.tally for one in self._published]
+        tallies = [one.tally for one in self.published]
         lines = []
-        for number, (one, sent) in enumerate(zip(self._published, self._sent, strict=True), start=1):
+        rounds = zip(self.published, self._accuracies, self._sent, strict=True)
+        for number, (one, accuracy, sent) in enumerate(rounds, start=1):
             found = None if one.tally is None else self._experiment.score(one.tally)
             lines.append(
                 RoundLine(
@@ -262,9 +234,9 @@ class _Play:
                     if one.tally is None
                     else tuple(self._experiment.uncovered(one.tally).participants.tolist()),
                     score=found,
-                    accuracy=one.accuracy,
+                    accuracy=accuracy,
                     sent=sent,
-                    counted=counted_by_round.get(number, 0),
+                    counted=self._counted(number, one),
                     abandoned=one.tally is None,
                 )
             )
@@ -285,22 +257,30 @@ class _Play:
             lines=tuple(lines),
             tested_on=len(self._crowd.further_codes),
             final=score(replay.further_cells()),
-            central_accuracy=central,
+            central_accuracy=done.central,
             checks=Checks(
                 sent,
                 counted,
                 twice,
-                bit_exact=bool(self._state) and self._state == replay.state,
+                bit_exact=self.published[-1].state == replay.state,
                 faults=tuple(fault.sentence for fault in self._report.faults),
                 steps_replayed=self._report.steps_replayed,
             ),
-            leakage=replay.leakage(),
+            leakage=replay.leakage() if done.protected is None else None,
+            protected=done.protected,
             seconds=0.0,
-            guarantee=Guarantee.of(federation.document, len(self._crowd)),
+            setup_seconds=0.0,
             arrivals=tuple(self._arrivals.tolist()),
-            capsule_bytes=CAPSULE_BYTES,
+            capsule_bytes=OUTER_BYTES if plan.covered else CAPSULE_BYTES,
             report=str(plan.report),
         )
+
+    def _counted(self, number: int, after: Published) -> int:
+        """Packages of devices that were counted; with two relays, those that were handed on."""
+        if self._plan.covered:
+            return after.packages
+        told = self._federation.told(COORDINATOR, "round-tallied", round=number)
+        return int(told[-1]["packages"]) if told else 0
 
 
 class _Arrivals:
@@ -327,25 +307,14 @@ class _Arrivals:
         return np.asarray(np.diff(np.rint(ends)), dtype=np.int64)
 
 
-def _attendance(devices: Path, digest: str, count: int, rounds: int) -> NDArray[np.bool_]:
-    """Rounds x people: who took part, by each device's own books."""
-    found = np.zeros((rounds, count), dtype=np.bool_)
-    for number in range(count):
-        state = DeviceState(devices / f"{number:06d}")
-        for one in state.history(digest):
-            found[one.round_number - 1, number] = True
-        state.close()
-    return found
-
-
 def _crowd(plan: Plan) -> Crowd:
     if plan.data is None:
-        return made_up(plan.participants, seed=plan.seed)
-    return from_file(plan.data, plan.participants, seed=plan.seed)
+        return made_up(plan.participants, seed=plan.seed, vocabulary_size=plan.vocabulary_size)
+    return from_file(plan.data, plan.participants, seed=plan.seed, vocabulary_size=plan.vocabulary_size)
 
 
 def _memory() -> Path | None:
-    """A file system in memory, where there is one with room: three hundred devices on one disk would wait for it.
+    """A file system in memory, where there is one with room: hundreds of devices on one disk would wait for it.
 
     Who has set TMPDIR knows better.
     """

@@ -1,8 +1,8 @@
-"""Cover for a population: an (ε, δ) over all rounds, planned for the quietest of them.
+"""Two relays' cover for a population: an (ε, δ) over all rounds, whoever is there.
 
-What a device must add depends on how many others add it too, so the plan is for the fewest participants that are
-expected in any of the rounds: by day that is many, at night few. Rounds, ρ and swift's floor follow from public numbers
-(``privacy.noise_settings``); the cover from ``privacy.shuffle_dp``, as a coordinator plans it.
+What relays add does not depend on how many take part. Whether the noise leaves a model does: rounds, step, ρ and
+swift's floor are chosen for the fewest devices that are expected in any of the rounds (``privacy.noise_settings``); by
+day that is many, at night few.
 """
 
 from __future__ import annotations
@@ -13,40 +13,24 @@ from fractions import Fraction
 from typing import Any
 
 from secvm.errors import BadInputError
-from secvm.estimator.privacy import contributed
+from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, contributed
 from secvm.lab.online.attendance import Attendance
 from secvm.lab.online.calendar import openings
 from secvm.lab.online.crowd import Crowd
 from secvm.lab.online.plan import Plan
-from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
-from secvm.privacy.noise_settings import MOST_ROUNDS, NoiseSettings, noise_settings
-from secvm.privacy.shuffle_dp import CoverPlan
-from secvm.privacy.shuffle_dp import plan as plan_cover
-
-#: r of the train cells' cover, as ``secvm train --epsilon`` has it.
-SHAPE = 90
-#: The largest ε that a plan is made for (``privacy.shuffle_dp``).
-MAX_EPSILON = 32
+from secvm.privacy.noise_settings import NoiseSettings
+from secvm.privacy.relay_plan import RelayPlan, plan_relays, question_for
+from secvm.privacy.rounds_under_noise import MOST_ROUNDS
+from secvm.privacy.target import PrivacyTarget
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What people are promised."""
+    """What people are promised, and the most of a person that takes part."""
 
-    epsilon: float
-    delta: float = 1e-6
-    #: The share of devices that must be honest, and deliver.
-    gamma: float = 0.9
-    #: At most so many of a person's features take part.
-    contribution: int = 300
-
-    def __post_init__(self) -> None:
-        if not (0 < self.epsilon <= MAX_EPSILON and 0 < self.delta < 1 and 0 < self.gamma <= 1):
-            raise BadInputError(
-                f"--epsilon must lie above 0 and at most at {MAX_EPSILON}, --delta between 0 and 1, --gamma above 0 and"
-                " at most at 1"
-            )
+    target: PrivacyTarget
+    contribution: int = CONTRIBUTION
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +40,7 @@ class Covered:
     people: Crowd
     experiment: Experiment
     settings: NoiseSettings
-    plan: CoverPlan
+    plan: RelayPlan
 
     @property
     def plain(self) -> Experiment:
@@ -65,20 +49,7 @@ class Covered:
 
     def told(self) -> dict[str, Any]:
         """What it costs, as stable keys."""
-        return {
-            "epsilon": self.plan.epsilon,
-            "delta": self.plan.delta,
-            "epsilon_achieved": round(self.plan.achieved, 4),
-            "gamma": float(self.plan.gamma),
-            "planned_participants": self.plan.participants,
-            "participants_needed": math.ceil(self.plan.gamma * self.plan.participants),
-            "contribution": self.experiment.features_per_person,
-            "rounds": self.settings.rounds,
-            "rho": float(self.settings.rho),
-            "budget_per_device_round": self.plan.cover.budget,
-            "cover_mean": round(float(self.plan.cover.mean_packages), 2),
-            "noise_to_signal": float(f"{self.settings.noise_to_signal:.3g}"),
-        }
+        return PrivacyPlan(self.settings, self.plan).told()
 
 
 def fewest(plan: Plan, people: Crowd, rounds: int) -> int:
@@ -97,28 +68,15 @@ def covered(plan: Plan, people: Crowd, promise: Promise, rounds: int | None = No
     if participants < 2:
         raise BadInputError("in the quietest round nobody is expected: more people, or other hours")
     features = min(promise.contribution, people.features)
-    settings = noise_settings(
+    question, settings = question_for(
+        target=promise.target,
         people=participants,
         bins=plan.bins,
-        contribution=features,
-        epsilon=promise.epsilon,
-        delta=promise.delta,
-        gamma=exact(promise.gamma),
+        features=features,
+        train_share=plan.train_share,
         rounds=rounds,
     )
-    made = plan_cover(
-        epsilon=promise.epsilon,
-        delta=promise.delta,
-        rounds=settings.rounds,
-        features=features,
-        bins=plan.bins,
-        thinning=settings.thinning,
-        participants=participants,
-        gamma=exact(promise.gamma),
-        shape=SHAPE,
-        labels=2,
-        train_share=plan.train_share,
-    )
+    made = plan_relays(question)
     experiment = Experiment(
         n_bins=plan.bins,
         labels=people.plan.labels,
@@ -126,7 +84,7 @@ def covered(plan: Plan, people: Crowd, promise: Promise, rounds: int | None = No
         thinning=settings.thinning,
         class_weights=(Fraction(1), plan.learning.weight),
         features_per_person=features,
-        budget=made.cover.budget,
+        budget=made.budget,
         cover=made.cover,
         robust=plan.learning.robust,
     )

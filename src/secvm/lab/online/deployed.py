@@ -3,6 +3,8 @@
 Every device of the plan becomes a participant of a federation (``testing.federation``), with the same features, label
 and dice. Who is there in which round is the plan's; devices that are not are paused, as their person would pause them.
 What the coordinator publishes after every round is compared with the simulation's round: state bytes, and every count.
+With a ``PrivacyTarget`` two relays add cover. Their dice are seeded and their openings published: so the simulation has
+the very cover of the deployment.
 
 Nobody straggles here: a federation waits until every package is acknowledged.
 """
@@ -19,41 +21,34 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError
+from secvm.estimator.round_cover import CoverOrigins
+from secvm.lab.disturbed import from_outside
 from secvm.lab.online.attendance import Attendance, Present
 from secvm.lab.online.calendar import openings
 from secvm.lab.online.crowd import Crowd, crowd, salt
 from secvm.lab.online.plan import Plan
 from secvm.lab.online.rounds import OnlineRounds
+from secvm.lab.published import Published, published
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.participant.state import DeviceState, Status
-from secvm.protocol.blobs import decode_tally
-from secvm.protocol.ending import Ending
-from secvm.protocol.manifest import RoundManifest
-from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
+from secvm.privacy.target import PrivacyTarget
+from secvm.testing.federation import Federation, HostOf, Pace
 
+#: S: a round of few devices and bins is done in seconds.
+_PARTS = 4
 #: Devices are few and their packages too: time may run quickly.
 PACE = Pace(length_s=30, grace_s=4, lead_s=10, rate=30.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
-    """What there is after a round: the state's bytes, and its tally unless it was abandoned."""
+class Simulated:
+    """What there is after a round: the state's bytes, and its tally, where one is published."""
 
     state: bytes
     tally: Tally | None
-
-
-@dataclass(frozen=True, slots=True)
-class Cover:
-    """A promise that the federation's coordinator plans cover for."""
-
-    epsilon: float
-    delta: float
-    gamma: float
 
 
 def attendance(plan: Plan, people: Crowd, rounds: int, first: int = 1) -> list[Present]:
@@ -62,26 +57,33 @@ def attendance(plan: Plan, people: Crowd, rounds: int, first: int = 1) -> list[P
     return [found.round(opening) for opening in openings(plan)[first - 1 : first - 1 + rounds]]
 
 
-def simulated(people: Crowd, experiment: Experiment, present: Sequence[Present]) -> list[Published]:
-    """The rounds as the simulation has them."""
-    if experiment.cover is not None:
-        people = people.one_per_bin()
-    rounds = OnlineRounds(experiment, people, floor=people.plan.floor)
+def simulated(
+    people: Crowd, experiment: Experiment, present: Sequence[Present], origins: CoverOrigins | None = None
+) -> list[Simulated]:
+    """The rounds as the simulation has them; ``origins``: what the openings of a deployment say of relays' cover."""
+    covered = experiment.cover is not None
+    rounds = OnlineRounds(
+        experiment, people.one_per_bin() if covered else people, floor=people.plan.floor, origins=origins
+    )
     found = []
     for one in present:
         played = rounds.play(one)
-        found.append(Published(rounds.state.to_bytes(), None if played.abandoned else played.tally))
+        # With two relays a round that is not stepped is counted all the same.
+        tally = None if played.abandoned and not covered else played.tally
+        found.append(Simulated(rounds.state.to_bytes(), tally))
     return found
 
 
 class Deployment:
     """A federation of a plan's devices."""
 
-    def __init__(self, folder: Path, people: Crowd, *, rounds: int, hosts: int = 2, cover: Cover | None = None) -> None:
+    def __init__(
+        self, folder: Path, people: Crowd, *, rounds: int, hosts: int = 2, target: PrivacyTarget | None = None
+    ) -> None:
         plan = people.plan
         if plan.data is not None or plan.stragglers:
             raise BadInputError("a deployment is for made-up people, none of whom goes away within a round")
-        self._people, self._rounds, self._cover = people, rounds, cover
+        self._people, self._rounds, self._target = people, rounds, target
         self.experiment = plan.experiment()
         path = folder / "people.jsonl"
         path.write_bytes(_file(people))
@@ -91,20 +93,22 @@ class Deployment:
             hosts=[HostOf(path, low, high - low) for low, high in pairwise(cuts)],
             seed=plan.device_seed.decode(),
             pace=PACE,
-            floor=2,
             witnesses=1,
+            covered=target is not None,
         )
+        #: What an auditor found from outside after the last round.
+        self.faults: list[str] = []
         #: Who is not paused.
         self._awake: NDArray[np.bool_] = np.ones(len(people), dtype=np.bool_)
 
     def run(self, present: Sequence[Present]) -> list[Published]:
         """All rounds with these devices, and what was published after each."""
-        found = []
+        found: list[Published] = []
         with self._federation as federation:
             federation.start_servers()
             federation.begin(self._specification())
             assert federation.document is not None
-            # With cover the coordinator plans it, and B.
+            # With a guarantee the coordinator plans cover, and B.
             self.experiment = federation.document.experiment
             self._wake_only(present[0].here)
             # Devices that have just joined would ask for the manifest before they look whether they are paused.
@@ -120,7 +124,8 @@ class Deployment:
                     budget=self.experiment.budget or 0,
                     before_closing=lambda coming=coming: self._wake_only(coming),  # type: ignore[misc]
                 )
-                found.append(self._published(number))
+                found.append(published(federation, number))
+            self.faults = from_outside(federation)[0]
         return found
 
     def _wake_only(self, here: NDArray[np.bool_]) -> None:
@@ -130,19 +135,6 @@ class Deployment:
             state.set_status(self._federation.digest, Status.JOINED if here[number] else Status.PAUSED)
             state.close()
         self._awake = here.copy()
-
-    def _published(self, number: int) -> Published:
-        federation = self._federation
-        served = federation.following(number)
-        assert served is not None
-        kind = Ending if number == self._rounds else RoundManifest
-        told = kind.from_bytes(Envelope.from_bytes(served).payload)
-        assert told.last is not None
-        tally = None
-        if told.last.tally is not None:
-            blob = federation.ask(COORDINATOR, "GET", f"/v1/blob/{told.last.tally}")
-            tally = decode_tally(blob, digest=told.last.tally, experiment=self.experiment)
-        return Published(federation.ask(COORDINATOR, "GET", f"/v1/blob/{told.state}"), tally)
 
     def _specification(self) -> dict[str, Any]:
         plan, experiment = self._people.plan, self.experiment
@@ -169,14 +161,13 @@ class Deployment:
             "train_share": str(plan.train_share),
             "rounds": self._rounds,
         }
-        if self._cover is not None:
+        if self._target is not None:
             del told["budget"]
+            told["people"] = plan.people
             told["privacy"] = {
-                "epsilon": repr(self._cover.epsilon),
-                "delta": repr(self._cover.delta),
-                "participants": plan.people,
-                "gamma": repr(self._cover.gamma),
-                "shape": 30,
+                "epsilon": str(self._target.epsilon),
+                "delta": str(self._target.delta),
+                "parts": _PARTS,
             }
         return told
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-from secvm.coordinator.questions import default_budget
+from secvm.coordinator.asked_learning import default_budget
 from secvm.errors import BadInputError
 from secvm.lab.online.day import Rhythm
 from secvm.lab.online.dice import MOST_DEVICES, device_seed

@@ -8,10 +8,13 @@ One round:
 
  1. Devices that are there take the manifest's weights: train people decide by the training weights who violates, test
     people are predicted by the evaluation weights.
- 2. Those who stay send everything: one participation package each, units or a test package, cover where there is some.
- 3. Of those who go away, what was due before arrives (``stragglers``).
- 4. Malicious devices send what they like, within what the relay lets through (``malice``).
- 5. The round closes. Below the floor it is abandoned, and the state stays; else the experiment takes its step.
+ 2. Those who stay send everything: one participation package each, units or a test package.
+ 3. Of those who go away, what was due before arrives (``stragglers``): single packages, or with two relays' cover all
+    of a device or nothing, because they are sent in one request.
+ 4. Malicious devices send what they like, within what the relay lets through (``malice``); relays add their cover, of
+    which the opened parts are off.
+ 5. The round closes. Below the floor it is abandoned, and the state stays; else the experiment takes its step. With two
+    relays' cover all devices that sent count for the floor, and counts that nobody can explain are not stepped from.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.estimator.fitting import Evaluator
-from secvm.estimator.offline_cover import OfflineCover
+from secvm.estimator.round_cover import CoverOrigins, net_cover, simulated_origins
 from secvm.estimator.training import Population, PreparedPopulation
 from secvm.lab.online.attendance import Present
 from secvm.lab.online.crowd import Crowd
@@ -51,9 +54,9 @@ class PlayedRound:
     #: Devices that took part, and those of them that went away.
     devices: int
     stragglers: int
-    #: Honest ones that stayed to the end: cover is all theirs.
+    #: Honest ones that stayed to the end.
     steady: int
-    #: Packages that arrived and say something: nulls are not counted.
+    #: Packages of devices that arrived and say something: nulls are not counted, nor what relays add.
     packages: int
 
     @property
@@ -65,8 +68,15 @@ class OnlineRounds:
     """An experiment's state, and ``play`` for one round more."""
 
     def __init__(
-        self, experiment: Experiment, people: Crowd, *, floor: int, malicious: Malicious | None = None
+        self,
+        experiment: Experiment,
+        people: Crowd,
+        *,
+        floor: int,
+        malicious: Malicious | None = None,
+        origins: CoverOrigins | None = None,
     ) -> None:
+        """``origins``: where two relays' cover comes from; None: from the devices' seed."""
         plan = people.plan
         self.experiment = experiment
         self.state: State = experiment.start()
@@ -76,7 +86,7 @@ class OnlineRounds:
         self._labels = people.people.labels
         self._trainers, self._testers = people.trainers, people.testers
         seed = plan.device_seed
-        kernel = kernels()
+        kernel = self._kernel = kernels()
         population = Population(
             rows=people.train_rows, labels=self._labels[self._trainers], participants=self._trainers
         )
@@ -84,9 +94,9 @@ class OnlineRounds:
         self._test = Evaluator(experiment, people.test_rows, threads=plan.threads)
         self._train_rows, self._test_rows = people.train_rows, people.test_rows
         self._going = Stragglers(experiment, people.train_rows, self._trainers, seed=seed, lab=plan.seed)
-        self._test_cover = None
-        if experiment.cover is not None:
-            self._test_cover = OfflineCover(experiment, experiment.cover, kernel, seed, self._testers)
+        self._origins = origins
+        if origins is None and experiment.cover is not None:
+            self._origins = simulated_origins(experiment, seed)
 
     def play(self, present: Present) -> PlayedRound:
         """One round with these devices."""
@@ -95,11 +105,18 @@ class OnlineRounds:
         training = self.experiment.rule.training_weights(self.state)
         evaluation = self.experiment.rule.evaluation_weights(self.state)
         honest = present if self._malicious is None else self._malicious.without(present)
-        tally = self._sent(honest, training, evaluation)
+        sending = honest if self.experiment.cover is None else self._going.whole(self.number, honest)
+        tally = self._sent(sending, training, evaluation)
+        devices = int(sending.here.sum()) + int((present.here & ~honest.here).sum())
         if self._malicious is not None:
             tally = self._malicious.poison(tally, present, training)  # (4)
+        # Who trains tells so in a count; who tests tells it too, and nobody counts that.
+        testing = int(tally.cells.sum())
+        packages = int(tally.plus.sum() + tally.minus.sum()) + int(tally.participants.sum()) + 2 * testing
+        if self.experiment.cover is not None and self._origins is not None:
+            tally = tally.merge(net_cover(self.experiment, self._origins(self.number), self._kernel))
         state = advance(state, RoundEvent.WINDOW_CLOSED)  # (5)
-        if self.experiment.train_people(tally.participants.tolist()) >= self._floor:
+        if self._can_step(tally, devices):
             self.state = self.experiment.step(self.state, tally)
             self.two_cycle.watch(tally, self.number)
             if self._malicious is not None:
@@ -107,9 +124,6 @@ class OnlineRounds:
             state = advance(advance(state, RoundEvent.FLOOR_MET), RoundEvent.MANIFEST_SIGNED)
         else:
             state = advance(state, RoundEvent.FLOOR_MISSED)
-        # Who trains tells so in a count; who tests tells it too, and nobody counts that.
-        testing = int(tally.cells.sum())
-        units = int(tally.plus.sum() + tally.minus.sum())
         return PlayedRound(
             number=self.number,
             ended=state,
@@ -117,8 +131,16 @@ class OnlineRounds:
             devices=int(present.here.sum()),
             stragglers=int(present.straggle.sum()),
             steady=int(honest.finish.sum()),
-            packages=units + int(tally.participants.sum()) + 2 * testing,
+            packages=packages,
         )
+
+    def _can_step(self, tally: Tally, devices: int) -> bool:
+        """Whether the floor is met and, with two relays' cover, every count explained (docs/protocol.md §31)."""
+        cover = self.experiment.cover
+        if cover is None:
+            return int(tally.participants.sum()) >= self._floor
+        people = bool(cover.uncovered(tally).participants.any())
+        return devices >= self._floor and people and cover.explains(tally, devices)
 
     def final_cells(self) -> NDArray[np.int64]:
         """The confusion matrix of the last model on all test people, there or not. No coordinator has it."""
@@ -135,11 +157,6 @@ class OnlineRounds:
         tally, _ = self._train.tally(training, stay, self.number, finish, threads=self._threads)  # (2)
         predicted = self._test.labels(evaluation)
         there = present.finish[self._testers]
-        if self.experiment.cover is not None:
-            assert self._test_cover is not None
-            tally = tally.merge(self._test_cover.tally(self.number, there, threads=self._threads))
-            tally = tally.merge(self._cells(there, predicted))
-            return tally.count(self._one_by_one(present, present.straggle, training, evaluation))
         leaving = present.straggle[self._testers]
         numbers = self._testers[leaving]
         there[leaving] = self._going.tested(self.number, numbers, present.stays[numbers])

@@ -46,9 +46,7 @@ class Outcome:
         told = self.run.told()
         told["labels"] = list(self.plan.labels)
         if self.covered is not None:
-            # The promise needs so many devices in every round; how many there were is known now only.
-            fewest = min(line.steady for line in self.run.lines)
-            told["privacy"] = self.covered.told() | {"fewest_participants": fewest}
+            told["privacy"] = self.covered.told()
         if self.attack is not None:
             told["attack"] = {"plot": self.attack.plot, "attackers": self.attack.share}
         if self.plan.learning.robust is not None:

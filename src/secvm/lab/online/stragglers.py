@@ -2,7 +2,8 @@
 
 The specification is ``arrived``: of a device's packages, in the order of ``individual.contribution``, package k has the
 k-th throw as its time, and arrives if that is before the device goes. ``Stragglers.tally`` counts the same of many
-devices at once (tested); with cover, and above the budget, a device's packages are made one by one.
+devices at once (tested); above the budget a device's packages are made one by one. With two
+relays' cover a device sends all of them in one request, at the first throw (``Stragglers.whole``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.lab.online.dice import LabDice
+from secvm.lab.online.attendance import Present
+from secvm.lab.online.dice import ONE, LabDice
 from secvm.learning._kernels.vectorised import siphash24_words
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -49,6 +51,13 @@ class Stragglers:
     def tested(self, round_number: int, who: NDArray[np.int64], stays: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Of which test people the test package arrives: it is the second."""
         return np.asarray(self._times.throw(who, round_number, 1) < stays)
+
+    def whole(self, round_number: int, present: Present) -> Present:
+        """Devices whose one request is sent, as if they stayed."""
+        leaving = np.flatnonzero(present.straggle)
+        here = present.finish
+        here[leaving] = self.told(round_number, leaving, present.stays[leaving])
+        return Present(here, np.full_like(present.stays, ONE))
 
     def units(
         self, round_number: int, places: NDArray[np.int64], signs: NDArray[np.int8], stays: NDArray[np.int64]

@@ -22,14 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.crypto.layers import OUTER_BYTES
 from secvm.errors import BadInputError
-from secvm.estimator.privacy import Privacy, PrivacyPlan
+from secvm.estimator.privacy import PrivacyPlan, planned
 from secvm.lab.baselines.baseline import Baseline, Fitted
 from secvm.lab.baselines.central_gaussian import CentralGaussian
-from secvm.lab.baselines.cover_packages import CoverPackages
 from secvm.lab.baselines.federated_averaging import FederatedAveraging
 from secvm.lab.baselines.local_dp import OneShot
 from secvm.lab.baselines.packages import Packages
+from secvm.lab.baselines.relayed_cover import RelayedCover
 from secvm.lab.baselines.scikit import Scikit
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Pegasos, Swift
@@ -38,6 +39,7 @@ from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.participant.sealing import CAPSULE_BYTES
 from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.privacy.target import PrivacyTarget
 
 #: The privacy that is asked for, over the whole training.
 EPSILONS = (1.0, 2.0, 4.0)
@@ -60,7 +62,7 @@ SERVER = "one server, with everybody’s data; only its model is private"
 MODELS = "the server: a person’s own model tells it row and label"
 NOBODY = "nobody"
 APART = "relay and coordinator not to join; counts alone carry no formal guarantee"
-SHUFFLED = "the relay, to shuffle"
+RELAYED = "one of two relays"
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 Value = dict[str, Any]
@@ -189,10 +191,11 @@ def _swift(rho: int, threads: int) -> Way:
 
 
 def _private(epsilon: float, threads: int) -> list[Way]:
-    asked = Privacy(epsilon=epsilon, delta=DELTA, contribution=CONTRIBUTION)
+    asked = PrivacyTarget(exact(epsilon), exact(DELTA))
 
     def cover(rows: BinnedRows) -> Baseline:
-        return CoverPackages(asked, threads=threads, plan=_planned(asked, len(rows), rows.n_bins))
+        plan = _planned(asked, len(rows), rows.n_bins)
+        return RelayedCover(asked, CONTRIBUTION, threads=threads, plan=plan)
 
     def central(rows: BinnedRows) -> Baseline:
         settings = _planned(asked, len(rows), rows.n_bins).settings
@@ -206,22 +209,23 @@ def _private(epsilon: float, threads: int) -> list[Way]:
     def budget(_fitted: Fitted, rows: BinnedRows) -> tuple[float, float]:
         plan = _planned(asked, len(rows), rows.n_bins)
         sent = float(plan.budget * plan.settings.rounds)
-        return sent, sent * _PACKAGE_BYTES
+        # All packages of a round in one request, each sealed twice.
+        return sent, sent * OUTER_BYTES + plan.settings.rounds * OVERHEAD_BYTES
 
     few = f"at most {CONTRIBUTION} bins of a person"
     noisy = f"{few}, rounds from public numbers"
     said = f", ε = {epsilon:g}"
     return [
-        Way("SecVM, swift with cover" + said, SHUFFLED, noisy, cover, budget, counts=False, epsilon=epsilon),
+        Way("SecVM, swift with cover" + said, RELAYED, noisy, cover, budget, counts=False, epsilon=epsilon),
         Way("central DP" + said, SERVER, noisy, central, _few, counts=False, epsilon=epsilon),
         Way("local DP" + said, NOBODY, f"{few}, one report", local, _report, counts=False, epsilon=epsilon),
     ]
 
 
 @lru_cache(maxsize=64)
-def _planned(asked: Privacy, people: int, bins: int) -> PrivacyPlan:
+def _planned(asked: PrivacyTarget, people: int, bins: int) -> PrivacyPlan:
     """Plans take seconds, and do not depend on people."""
-    return asked.planned(people=people, bins=bins, labels=2)
+    return planned(asked, people=people, bins=bins, labels=2, features=CONTRIBUTION)
 
 
 def _federated(rows: BinnedRows) -> Baseline:

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning._kernels import hashing_plain, reference
-from secvm.learning.cover_digits import CoverDigits
+from secvm.learning._kernels import hashing_plain, part_words, reference
+from secvm.learning._kernels.part_words import Clusters, TakeBytes
+from secvm.learning.cover_sampler import CellLaw
 from secvm.learning.rows import BinnedRows
 
 Name = Literal["fast", "reference"]
@@ -74,10 +75,11 @@ class Kernels(Protocol):
         """How many units each person's dice keep, all models together."""
         ...
 
-    def cover_counts(
-        self, digits: CoverDigits, keys: NDArray[np.uint64], round_number: int, *, threads: int = 1
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Packages per cell of many devices' cover, and the places of those left to the readable sampler."""
+    def cover_clusters(self, law: CellLaw, take: TakeBytes, most: int) -> Clusters | None:
+        """Cells and sizes of all clusters of one draw, in order; None: they are more than ``most`` packages.
+
+        ``take`` gives the next so many bytes of a stream that does not end.
+        """
         ...
 
     def hash_flat(
@@ -121,6 +123,7 @@ class _Reference:
     hash_strings = staticmethod(hashing_plain.hash_strings)
     hash_string_rows = staticmethod(hashing_plain.hash_string_rows)
     bin_rows = staticmethod(hashing_plain.bin_rows)
+    cover_clusters = staticmethod(part_words.plain_clusters)
 
     @staticmethod
     def prepare(rows: BinnedRows) -> BinnedRows:
@@ -159,21 +162,10 @@ class _Reference:
     ) -> NDArray[np.int64]:
         return reference.kept_units(rows, signs, keys, keep53, round_number)
 
-    @staticmethod
-    def cover_counts(
-        digits: CoverDigits,
-        keys: NDArray[np.uint64],
-        round_number: int,  # noqa: ARG004  # as above
-        *,
-        threads: int = 1,  # noqa: ARG004  # as above
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        # The readable sampler is on the side of one person, where no kernel looks: all are left to it.
-        return np.zeros(digits.cells, np.int64), np.arange(len(keys))
-
 
 @cache
 def _fast() -> Kernels:
-    from secvm.learning._kernels import fast, hashing  # noqa: PLC0415  # late: here numba comes in
+    from secvm.learning._kernels import fast, hashing, part_covering  # noqa: PLC0415  # late: here numba comes in
 
     class Fast:
         name: Name = "fast"
@@ -182,7 +174,7 @@ def _fast() -> Kernels:
         tally = staticmethod(fast.tally)
         thinned_tally = staticmethod(fast.thinned_tally)
         kept_units = staticmethod(fast.kept_units)
-        cover_counts = staticmethod(fast.cover_counts)
+        cover_clusters = staticmethod(part_covering.quick_clusters)
         hash_flat = staticmethod(hashing.hash_flat)
         hash_strings = staticmethod(hashing.hash_strings)
         hash_string_rows = staticmethod(hashing.hash_string_rows)

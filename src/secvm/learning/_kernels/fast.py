@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError
-from secvm.learning._kernels import blocked, covering, thinning
+from secvm.learning._kernels import blocked, thinning
 from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PreparedRows, prepare
 from secvm.learning._kernels.reference import dice_counter
 from secvm.learning._kernels.sharing import PIECES_PER_THREAD, cut_range, share_out
-from secvm.learning.cover_digits import CoverDigits
 from secvm.learning.rows import BinnedRows
 
-__all__ = ["PreparedRows", "cover_counts", "kept_units", "prepare", "scores", "tally", "thinned_tally"]
+__all__ = ["PreparedRows", "kept_units", "prepare", "scores", "tally", "thinned_tally"]
 
 Tally = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -270,30 +269,3 @@ def kept_units(
 
         share_out(cut_range(len(rows), threads * PIECES_PER_THREAD), work, threads)
     return kept
-
-
-def cover_counts(
-    digits: CoverDigits, keys: NDArray[np.uint64], round_number: int, *, threads: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Packages per cell of many devices' cover in a round, and the places of those that first digits leave open.
-
-    ``keys`` is devices x 2. Who is left open is not counted: the sampler itself must be asked.
-    """
-    counter = np.uint64(dice_counter(round_number, 0))
-    keys = np.ascontiguousarray(keys, np.uint64)
-    law = (digits.units, digits.stay is None, np.uint64(digits.stay or 0), digits.cells, digits.cap)
-    sure = np.array([digit is None for digit in digits.accept])
-    accept = np.array([digit or 0 for digit in digits.accept], np.uint64)
-    powers = np.array(digits.powers, np.uint64)
-    counts, left_open = np.zeros(digits.cells, np.int64), np.zeros(len(keys), np.bool_)
-    lock = threading.Lock()
-
-    def work(ranges: Iterable[tuple[int, int]]) -> None:
-        mine = np.zeros_like(counts)
-        for low, high in ranges:
-            covering.count_cover(keys, counter, law, sure, accept, powers, low, high, mine, left_open)
-        with lock:
-            np.add(counts, mine, out=counts)
-
-    share_out(cut_range(len(keys), threads * PIECES_PER_THREAD), work, threads)
-    return counts, np.flatnonzero(left_open)

@@ -7,8 +7,7 @@ tallies of these packages, whatever their order and however often one is sent ag
  2. Train cohort: for every model the update (or none), split into units, thinned; all models together cut to the
     budget.
     Test cohort: the confusion cell of one prediction (a number as the label has none).
- 3. Cover, where the experiment has it, drawn and cut without a look at 1 and 2.
- 4. Padding with nulls up to the budget, where the experiment has one.
+ 3. Padding with nulls up to the budget, where the experiment has one. Cover is added by relays, and by no device.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import numpy as np
 
 from secvm.errors import LocalProtocolError
 from secvm.learning.individual.binning import BinnedVector
-from secvm.learning.individual.cover import draw_cover
 from secvm.learning.individual.dice import DRAW_BITS, Dice, Purpose
 from secvm.learning.individual.evaluation import evaluate_person
 from secvm.learning.individual.splitting import fit_budget, pad, split, thin
@@ -64,14 +62,6 @@ def contribute(
         )
     elif not experiment.loss.regression:
         packages.append(evaluate_person(evaluation, experiment.models, person.vector, person.label))
-    if experiment.cover is not None:
-        packages += draw_cover(
-            experiment.cover,
-            n_bins=experiment.n_bins,
-            n_labels=len(experiment.labels),
-            dice=dice,
-            round_number=round_number,
-        )
     return packages if experiment.budget is None else pad(packages, experiment.budget)
 
 

@@ -32,9 +32,6 @@ class Purpose(enum.Enum):
     COIN = "coin"
     THINNING = "thinning"
     BUDGET = "budget"
-    COVER = "cover"
-    COVER_PARTICIPATION = "cover-participation"
-    COVER_TEST = "cover-test"
 
 
 class Dice(Protocol):

@@ -24,6 +24,7 @@ from secvm.participant.locked_vault import FILE as LOCKED_FILE
 from secvm.participant.prediction import Prediction, predict_for
 from secvm.participant.salting import fetch_salt
 from secvm.participant.state import DeviceState, Record, Status
+from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, Way, is_digest, offers_view
 from secvm.participant.ui.view import VaultLook, in_short, view, what_it_means
 from secvm.participant.vault import FILE as VAULT_FILE
@@ -90,6 +91,7 @@ class Desk:
                 consent=self._consent,
                 daily_bytes=self._daily,
                 runs=is_running(self._folder / LOCK_FILE),
+                policy=self._policy,
             )
             offers = offers_view(
                 self._offers, state, vault, self._way, self._consent, answered=self._answered.__contains__
@@ -142,7 +144,8 @@ class Desk:
         def reckon() -> tuple[tuple[str, ...], tuple[str, ...]]:
             steady = self._steady
             with patience((lambda: False) if steady is None else until(steady, PATIENCE_S)):
-                return tuple(in_short(document, self._consent)), tuple(what_it_means(document, self._consent))
+                full = what_it_means(document, self._consent, self._policy)
+                return tuple(in_short(document, self._consent)), tuple(full)
 
         try:
             return await asyncio.to_thread(reckon)
@@ -241,6 +244,10 @@ class Desk:
     async def _do(self, work: Callable[[], Answer]) -> Answer:
         async with self._turn:
             return await asyncio.to_thread(work)
+
+    @property
+    def _policy(self) -> TrustPolicy | None:
+        return None if self._way is None else self._way.policy
 
     def _needed_way(self) -> Way:
         if self._way is None:

@@ -32,7 +32,6 @@ from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import ENTER, Guard, RefusedError
 from secvm.runtime.logs import Log
 
-DEFAULT_LISTEN = "127.0.0.1:0"
 #: What a person can say to a page is short.
 _MOST_BODY_BYTES = 16_384
 _SHUTDOWN_S = 2.0

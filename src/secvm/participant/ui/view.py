@@ -21,7 +21,10 @@ from secvm.participant.evidence import WATERMARK, Held
 from secvm.participant.inspection import inspect, what_leaves
 from secvm.participant.ledger import Ledger, in_words, read_ledger
 from secvm.participant.state import DeviceState, Record, Status
+from secvm.participant.surroundings import TrustPolicy
 from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.relayed_statement import RelayedStatement
+from secvm.privacy.statement_text import CHOSEN_WEIGHTS
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 
 _DAY_MS, QUARTER_MS = 86_400_000, 900_000
@@ -62,13 +65,14 @@ def view(
     consent: Consent,
     daily_bytes: int,
     runs: bool,
+    policy: TrustPolicy | None = None,
 ) -> dict[str, Any]:
     """Everything but what is offered (``offers``)."""
     ledger = read_ledger(state, consent)
     records = state.records()
     # What somebody said no to is not reckoned with again: a stranger wrote its numbers.
     taken = [record for record in records if record.status is not Status.DECLINED]
-    found = inspect(state, now=now, consent=consent, records=taken)
+    found = inspect(state, now=now, consent=consent, policy=policy, records=taken)
     return {
         "now": now,
         "runs": runs,
@@ -102,7 +106,7 @@ def budget(ledger: Ledger, consent: Consent, *, today: int, daily_bytes: int) ->
     limits = consent.budget
     return {
         # What was accepted for one experiment alone is counted there, and not here.
-        "epsilon": _meter(common.epsilon, limits.epsilon),
+        "epsilon": _meter(common.charged, limits.epsilon),
         "auc": _meter(auc_of(common.d_squared), 1.0 if limits.auc >= 1 else limits.auc, least=0.5),
         "bytes": _meter(today, daily_bytes),
         "words": in_words(ledger, consent) + [_APART] * any(one.apart for one in ledger.spendings),
@@ -134,7 +138,9 @@ def experiment_view(
         **about(document),
         "status": record.status.value,
         "ended": told["ended"],
-        "means": _means(record.status, ended=told["ended"], runs=runs, stops=told["evidence"] > 0, trust=told["trust"]),
+        "means": _means(
+            record.status, ended=told["ended"], runs=runs, stops=told["trust"]["convicted"], trust=told["trust"]
+        ),
         "rounds": told["rounds"],
         "acknowledged": told["acknowledged"],
         "lost": told["lost"],
@@ -147,7 +153,7 @@ def experiment_view(
         if spent is None
         else {
             "rounds": spent.rounds,
-            "epsilon": None if spent.epsilon is None else _finite(spent.epsilon),
+            "epsilon": None if spent.charged is None else _finite(spent.charged),
             "auc": None if spent.d_squared is None else auc_of(spent.d_squared),
             "accepted_epsilon": spent.accepted.epsilon,
             "accepted_auc": spent.accepted.auc,
@@ -156,7 +162,7 @@ def experiment_view(
         "risk": told["risk"],
         "checked": told["trust"]["told"],
         "distrust": told["trust"]["distrust"],
-        "evidence": told["evidence"],
+        "convicted": told["trust"]["convicted"],
         "abstentions": told["abstentions"],
         "model_round": None if model is None else model.round_number,
     }
@@ -189,32 +195,34 @@ def about(document: ExperimentDocument) -> dict[str, Any]:
     }
 
 
-def what_it_means(document: ExperimentDocument, consent: Consent) -> list[str]:
+def what_it_means(document: ExperimentDocument, consent: Consent, policy: TrustPolicy | None = None) -> list[str]:
     """The statement, as it is shown before anybody says yes."""
-    return what_leaves(document, consent.statement(document, curve=True))
+    return what_leaves(document, consent.statement(document, curve=True), policy)
 
 
 def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
     """The same in a few words, to be read first."""
     statement, rounds = consent.statement(document), document.rounds
-    own, leak = statement.own, statement.leak
+    own, leak = statement.own if isinstance(statement, RelayedStatement) else None, statement.leak
+    relayed = isinstance(statement, RelayedStatement)
     if own is not None and math.isfinite(own.epsilon):
         risk = (
             "Noise hides you. Whoever knows everything else could guess your answer with an AUC of at most"
-            f" {_up(own.auc)}, if enough of the others are honest: 0.50 is a coin, 1.00 is certainty."
+            f" {_up(own.auc)}, if one of the two relays is honest: 0.50 is a coin, 1.00 is certainty."
         )
     elif leak is None:
         risk = "Nothing hides you but the number of others, and how well that does has no number."
     else:
         risk = (
             "Nothing hides you but the number of others. Somebody who knows your features could guess your answer with"
-            f" an AUC of {_up(leak.auc)} in the end: 0.50 is a coin, 1.00 is certainty."
+            f" an AUC of {_up(leak.auc)} in the end, and {CHOSEN_WEIGHTS}: 0.50 is a coin."
         )
+    when = "one random moment" if relayed else "random times"
     return [
         f"It looks at {document.features.description}, on your device. They stay here.",
         (
             f"In each of {rounds} round{'s' * (rounds != 1)} your device sends {document.budget} small sealed packages"
-            f" at random times of {_duration(document.windows.length_s)}, as everybody's does:"
+            f" at {when} of {_duration(document.windows.length_s)}, as everybody's does:"
             f" {bytes_of_a_round(document) / 1000:.0f} kB."
         ),
         risk,

@@ -4,9 +4,9 @@
         deployment.start_servers()
         deployment.begin(specification)
 
-Beside what a ``Federation`` has: a relay of each kind, and doors (``passage``) in front of nodes and relays. What
-relays acknowledge goes by ``acknowledged``. With a network each node is a machine of its own, with a cable. Whoever
-ends by itself is started again, as a service manager would, and counted.
+Beside what a ``Federation`` has: doors (``passage``) in front of nodes and relays, and for plain experiments a relay of
+each kind. What relays acknowledge goes by ``acknowledged``. With a network each node is a machine of its own, with a
+cable. Whoever ends by itself is started again, as a service manager would, and counted.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secvm.testing.chaos.accounting import Acknowledged
 from secvm.testing.chaos.network import HUB_ADDRESS, Network, enter
-from secvm.testing.chaos.passage import Answer, Instead, Passage, Request
-from secvm.testing.chaos.settings import FORWARD, FORWARD_DOOR, RELAY_DOOR, ChaosSettings
-from secvm.testing.federation import Door, Federation, HostOf, RoundCounts
+from secvm.testing.chaos.parts import PlainParts, RelayedParts
+from secvm.testing.chaos.passage import FAIR, Answer, Instead, Passage, Request
+from secvm.testing.chaos.settings import FORWARD, ChaosSettings, door_of
+from secvm.testing.federation import Door, Federation, HostOf
+from secvm.testing.federation_relays import memory_of
 from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings, Pace
 
 if TYPE_CHECKING:
@@ -36,15 +38,8 @@ _WITNESSES = 3
 _PROBE_S = 0.8
 #: A long lead: devices ask for a manifest again and again until somebody is there to answer.
 PACE = Pace(length_s=60, grace_s=8, lead_s=600, rate=20.0)
-
-
-class Part(StrEnum):
-    """A part of a round."""
-
-    JOINING = "joining"
-    WINDOW = "window"
-    CLOSING = "closing"
-    COUNTING = "counting"
+#: With two relays: each asks nodes and the other one, and devices ask both.
+COVERED_PACE = Pace(length_s=60, grace_s=12, lead_s=300, rate=10.0)
 
 
 class Deployment(Federation):
@@ -62,9 +57,11 @@ class Deployment(Federation):
         disks: Mapping[str, Path] | None = None,
         patience_s: float = 120.0,
         liar: Instead | None = None,
+        covered: bool = False,
     ) -> None:
         """Without a database there is one coordinator, with a file of its own. ``disks``: small ones for the state of
-        "relay" or "coordinator". ``liar`` answers in the relays' place, where it likes.
+        a relay or of "coordinator". ``liar`` answers in the relays' place, where it likes. ``covered``: experiments
+        have a guarantee, and two relays.
         """
         self.database = database
         self.network = network if database is not None else None
@@ -77,6 +74,8 @@ class Deployment(Federation):
         self.ended_by_themselves: Counter[str] = Counter()
         #: What each of them said last.
         self.last_words: list[str] = []
+        #: Rounds of which a relay has lost its memory, and that stay unopened.
+        self.forgotten: set[int] = set()
         if self.network is not None:
             self._addresses = {f"node-{number}": self.network.add(f"node-{number}") for number in range(nodes)}
             self._addresses |= {f"witness-{number}": HUB_ADDRESS for number in range(_WITNESSES)}
@@ -84,15 +83,22 @@ class Deployment(Federation):
             folder,
             hosts=hosts,
             seed=seed,
-            pace=PACE,
+            pace=COVERED_PACE if covered else PACE,
             patience_s=patience_s,
+            covered=covered,
             witnesses=_WITNESSES,
             nodes=0 if database is None else nodes,
             database=None if database is None else database.url,
         )
         self._relay_doors = [
-            Passage([("127.0.0.1", self._ports[behind])], port=self._ports[door], watch=self._watch, instead=liar)
-            for door, behind in ((RELAY_DOOR, RELAY), (FORWARD_DOOR, FORWARD))
+            Passage(
+                [("127.0.0.1", self._ports[name])],
+                host=self._doors_address,
+                port=self._ports[door_of(name)],
+                watch=self._watch,
+                instead=liar,
+            )
+            for name in self.relay_names
         ]
 
     def _make_door(self) -> Door:
@@ -100,19 +106,18 @@ class Deployment(Federation):
         self._nodes_door = Passage(places, port=self._ports[COORDINATOR])
         return self._nodes_door
 
-    def _make_settings(self, *, seed: str, floor: int, quota: int) -> FederationSettings:
+    def _make_settings(self, *, seed: str, quota: int) -> FederationSettings:
         settings = ChaosSettings(
             self.folder,
             pace=self.pace,
             ports=self._ports,
             witnesses=self.witness_names,
             seed=seed,
-            floor=floor,
             quota=quota,
             nodes=self.node_names,
             database=self._database,
         )
-        settings.hosts = self._addresses
+        settings.hosts, settings.doors = self._addresses, self._doors_address
         settings.disks = self._disks
         return settings
 
@@ -124,27 +129,34 @@ class Deployment(Federation):
         return self.node_names or [COORDINATOR]
 
     @property
-    def server_names(self) -> list[str]:
-        return [*self.witness_names, *self.nodes, RELAY, FORWARD]
+    def relay_names(self) -> list[str]:
+        return super().relay_names if self.covered else [RELAY, FORWARD]
 
     @property
     def door_names(self) -> list[str]:
-        return [RELAY_DOOR, FORWARD_DOOR]
+        return [door_of(name) for name in self.relay_names]
+
+    @property
+    def _doors_address(self) -> str:
+        # Nodes that are machines of their own reach the relays over their cables.
+        return "127.0.0.1" if self.network is None else HUB_ADDRESS
+
+    @property
+    def doors(self) -> list[Passage]:
+        """Those of relays, and of nodes where there are some."""
+        return [*self._relay_doors, *([self._nodes_door] if self.node_names else [])]
 
     def address(self, name: str) -> str:
         return self._addresses.get(name, "127.0.0.1")
 
-    @property
-    def relay_url(self) -> str:
-        return f"http://127.0.0.1:{self._ports[RELAY_DOOR]}{RELAY_PATH}"
-
     def _relays_told(self) -> list[dict[str, str]]:
         settings = self._settings
         assert isinstance(settings, ChaosSettings)
-        forward = f"http://127.0.0.1:{self._ports[FORWARD_DOOR]}{RELAY_PATH}"
+        if self.covered:
+            return super()._relays_told()
         return [
             {"url": self.relay_url, "key": settings.relay_key, "mode": "round"},
-            {"url": forward, "key": settings.forward_key, "mode": "forward"},
+            {"url": settings.role_url(FORWARD), "key": settings.forward_key, "mode": "forward"},
         ]
 
     # ── its life ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,8 +168,7 @@ class Deployment(Federation):
         super().start_servers()
         self._await(self.well, "a driver")
         # The door looks for itself; until it has found them it hangs up on whoever asks.
-        doors = [*self._relay_doors, *([self._nodes_door] if self.node_names else [])]
-        self._await(lambda: all(door.all_well() for door in doors), "doors that have found everybody")
+        self._await(lambda: all(door.all_well() for door in self.doors), "doors that have found everybody")
 
     def stop(self) -> None:
         # Whoever was stopped hears nothing else.
@@ -171,7 +182,7 @@ class Deployment(Federation):
                 door.close()
 
     def _start_server(self, name: str) -> None:
-        kinds = {RELAY: "relay", FORWARD: "relay", **dict.fromkeys(self.witness_names, "witness")}
+        kinds = {**dict.fromkeys(self.relay_names, "relay"), **dict.fromkeys(self.witness_names, "witness")}
         arguments = [kinds.get(name, "coordinator"), "serve", "--config", str(self.folder / f"{name}.toml")]
         inside = None
         if self.network is not None and name in self.node_names:
@@ -179,7 +190,7 @@ class Deployment(Federation):
         self.children.start(name, arguments, enter=inside)
 
     def _watch(self, request: Request, answer: Answer) -> None:
-        if request.method == "POST" and request.path == RELAY_PATH:
+        if self.acknowledged.place_of(request) is not None:
             self.answers[answer.status] += 1
         self.acknowledged(request, answer)
 
@@ -204,7 +215,9 @@ class Deployment(Federation):
     def well_enough(self) -> bool:
         """Whether the database answers, a node drives, and all who are no nodes are there."""
         others = [name for name in self.names if name in self.children.names() and name not in self.node_names]
-        return self.look_after() and all(self._answers(name) for name in others) and bool(self.drivers())
+        # Who is asked over a door that has not found anybody yet is hung up on.
+        found = all(door.well() for door in self.doors)
+        return self.look_after() and found and all(self._answers(name) for name in others) and bool(self.drivers())
 
     def look_after(self) -> bool:
         """Start again whoever has ended by itself; False while the database does not answer."""
@@ -215,6 +228,18 @@ class Deployment(Federation):
             self.children.kill(name)
             self.children.restart(name)
         return self.database is None or self.database.revive()
+
+    def restart_machine(self, relay: str, number: int) -> None:
+        """The machine of a relay starts again: the memory of its rounds is gone, and this one stays unopened."""
+        self.forgotten.add(number)
+        self.kill(relay)
+        shutil.rmtree(memory_of(self.folder, relay))
+        self.restart(relay)
+
+    def calm(self) -> None:
+        """Fair weather at every door."""
+        for door in self.doors:
+            door.weather = FAIR
 
     def complaints(self) -> int:
         """How often a relay said "try later", or a node told of a store that failed. The log of PostgreSQL is no help:
@@ -233,48 +258,16 @@ class Deployment(Federation):
             return True
         return False
 
-    # ── a round, part by part ────────────────────────────────────────────────────────────────────────────────────────
+    # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def play_part(self, part: Part, number: int, *, attending: int, budget: int, spent: Callable[[], bool]) -> None:
-        """One part of a round; it ends when what it waits for is there, and ``spent()``."""
-        opens, pace = self.opens_at(number), self.pace
-        closes, counts = opens + 1000 * pace.length_s, RoundCounts()
-
-        def look() -> RoundCounts:
-            nonlocal counts
-            counts = self.counts(number)
-            return counts
-
-        def all_joined() -> bool:
-            return look().joined >= attending and spent()
-
-        def all_acknowledged() -> bool:
-            enough = look().acknowledged + counts.lost >= counts.joined * budget
-            return counts.joined >= attending and enough and spent()
-
-        match part:
-            case Part.JOINING:
-                # Askings spread over the grace after the round before; then there is only computing to wait for.
-                fetched_by = opens - 1000 * (pace.lead_s - pace.grace_s)
-                self.clock.creep_to(
-                    opens, until=all_joined, what="devices to join", progress=look, run_until=fetched_by + 500
-                )
-                self.clock.leap_to(opens)
-            case Part.WINDOW:
-                self.clock.creep_to(closes, until=all_acknowledged, what="acknowledgements", progress=look)
-            case Part.CLOSING:
-                self.clock.leap_to(opens + int(1000 * pace.deposit_after_s))
-                self.clock.run_to(
-                    closes + 1000 * pace.grace_s - 1,
-                    until=lambda: self.deposited(self.epoch(number)) and spent(),
-                    what="the relay's deposit",
-                )
-            case Part.COUNTING:
-                self.clock.run_to(
-                    closes + 1000 * pace.grace_s,
-                    until=lambda: self.following(number) is not None,
-                    what="what follows",
-                )
+    def parts(
+        self, number: int, *, attending: int, budget: int, spent: Callable[[], bool]
+    ) -> PlainParts | RelayedParts:
+        """The parts of a round, to be played one after the other; each ends when what it waits for is there, and
+        ``spent()``.
+        """
+        kind = RelayedParts if self.covered else PlainParts
+        return kind(self, number, attending=attending, budget=budget, spent=spent)
 
     def following(self, number: int) -> bytes | None:
         """The manifest after this round, or the ending; whoever ended by itself meanwhile is started again."""
@@ -283,4 +276,4 @@ class Deployment(Federation):
         return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
 
 
-__all__ = ["PACE", "Deployment", "Part"]
+__all__ = ["COVERED_PACE", "PACE", "Deployment"]

@@ -2,8 +2,9 @@
 
 A **kill** is SIGKILL, and the process is started again at once, as a service manager does. A **stop** is SIGSTOP for
 longer than a driver's lease, until somebody else drives, then SIGCONT: whoever wakes up believes for a moment that it
-still drives. A **cut** takes a node's cable away for as long, a **slow** one makes it slow. A **disk** is filled to the
-last byte until somebody has noticed, then freed.
+still drives. A **cut** takes a node's cable away for as long, a **slow** one makes it slow. A **loss** is a door that
+loses every third message for a while, a **delay** one that is late with each. A **disk** is filled to the last byte
+until somebody has noticed, then freed. A **restart** is one of a relay's machine: what it had in memory is gone.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from secvm.testing.chaos.deployment import Deployment
-from secvm.testing.chaos.settings import FORWARD
+from secvm.testing.chaos.passage import Weather
 from secvm.testing.chaos.small_disk import SmallDisk
-from secvm.testing.federation_settings import LEASE_S, RELAY
+from secvm.testing.federation_relays import ROLES
+from secvm.testing.federation_settings import LEASE_S
 
 NODE, DRIVER, DATABASE = "node", "driver", "database"
 #: Whose absence makes others say "try later".
@@ -31,6 +33,7 @@ _AWHILE_S = 1.5 * LEASE_S
 _NOTICED_S = 4.0
 #: After the first who noticed, others may.
 _LINGER_S = 0.5
+_LOSING, _LATE = Weather(lost_share=0.33), Weather(delay_s=1.5)
 
 
 class Kind(StrEnum):
@@ -40,7 +43,10 @@ class Kind(StrEnum):
     STOP = "stop"
     CUT = "cut"
     SLOW = "slow"
+    LOSS = "loss"
+    DELAY = "delay"
     DISK = "disk"
+    RESTART = "restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,13 @@ class Fault:
     """One fault."""
 
     kind: Kind
-    #: node, driver, database, relay, witness, host.
+    #: node, driver, database, relay, entry, mix, witness, host; door.
     whom: str
 
     @property
     def shaky(self) -> bool:
         """Whether it makes somebody say "try later"."""
-        return self.kind is Kind.DISK or self.whom in SHAKY
+        return self.kind in (Kind.DISK, Kind.LOSS, Kind.DELAY) or self.whom in SHAKY
 
 
 class Faults:
@@ -80,8 +86,8 @@ class Faults:
         #: Full disks that somebody noticed.
         self.noticed = 0
 
-    def strike(self, fault: Fault) -> str:
-        """Do it, and say to whom it was done."""
+    def strike(self, fault: Fault, *, number: int = 0) -> str:
+        """Do it, and say to whom it was done. ``number``: of the round that is under way."""
         match fault.kind:
             case Kind.KILL:
                 return self._kill(fault.whom)
@@ -89,8 +95,13 @@ class Faults:
                 return self._stop(fault.whom)
             case Kind.CUT | Kind.SLOW:
                 return self._cable(fault.kind, fault.whom)
+            case Kind.LOSS | Kind.DELAY:
+                return self._spoil(_LOSING if fault.kind is Kind.LOSS else _LATE)
             case Kind.DISK:
                 return self._fill(fault.whom)
+            case Kind.RESTART:
+                self._deployment.restart_machine(fault.whom, number)
+                return f"the machine of {fault.whom}"
 
     # ── whom ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -102,7 +113,8 @@ class Faults:
         found = {
             DRIVER: drivers or deployment.nodes,
             NODE: others or deployment.nodes,
-            "relay": [RELAY, FORWARD],
+            "relay": deployment.relay_names,
+            **{role: [role] for role in ROLES},
             "witness": deployment.witness_names,
             "host": deployment.host_names,
         }[whom]
@@ -123,6 +135,15 @@ class Faults:
         self._deployment.kill(name)
         self._deployment.restart(name)
         return name
+
+    def _spoil(self, weather: Weather) -> str:
+        number = self._dice.randrange(len(self._deployment.doors))
+        self._deployment.doors[number].weather = weather
+        try:
+            self._sleep(_AWHILE_S)
+        finally:
+            self._deployment.calm()
+        return f"at door {number}"
 
     def _stop(self, whom: str) -> str:
         name = self._process(whom)

@@ -7,6 +7,8 @@ It is what an operator has as a load balancer, and no more: request by request, 
 their ``/health`` lately. A place that stops answering loses its connections, and whoever waited there is hung up on:
 the request may have been done or not, and only the same request again will tell. Nothing is tried twice here.
 
+In bad ``weather`` it loses requests and answers, and is slow with the others.
+
 ``watch`` is shown each request with its answer, before the answer goes on. So what it has seen acknowledged is at least
 what was told to devices. ``instead`` may answer in the party's place, for tests that need a liar.
 """
@@ -23,6 +25,9 @@ from types import TracebackType
 from typing import Self
 
 import httptools
+
+from secvm.runtime.waits import end_all, stop_listening
+from secvm.testing.conversations import Conversations
 
 Place = tuple[str, int]
 _CHUNK = 2**16
@@ -50,6 +55,15 @@ class Answer:
     keep_alive: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """What a passage does to messages: so many of them it loses, and others take up to so long."""
+
+    lost_share: float = 0.0
+    delay_s: float = 0.0
+
+
+FAIR = Weather()
 Watch = Callable[[Request, Answer], None]
 Instead = Callable[[Request], Answer | None]
 
@@ -71,6 +85,7 @@ class Passage:
         self._host, self.port = host, port
         self._watch = watch
         self.instead = instead
+        self.weather = FAIR
         # Who is asked is no secret, and no result depends on it.
         self._dice = dice or random.Random(0)  # noqa: S311
         self._well: set[Place] = set()
@@ -124,12 +139,10 @@ class Passage:
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        tasks: set[asyncio.Task[None]] = set()
+        conversations = Conversations()
 
         def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = loop.create_task(self._conversation(reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            conversations.begin(self._conversation(reader, writer), writer)
 
         server = await asyncio.start_server(taken, self._host, self.port, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
@@ -138,10 +151,9 @@ class Passage:
         try:
             await self._stop.wait()
         finally:
-            server.close()
-            for task in (*looks, *tasks):
-                task.cancel()
-            await asyncio.gather(*looks, *tasks, return_exceptions=True)
+            await stop_listening(server)
+            await end_all(*looks)
+            await conversations.end()
 
     async def _look_after(self, place: Place) -> None:
         while True:
@@ -159,7 +171,7 @@ class Passage:
         try:
             async with asyncio.timeout(_LOOK_PATIENCE_S):
                 reader, writer = await asyncio.open_connection(*place)
-                writer.write(b"GET /health HTTP/1.1\r\nhost: passage\r\nconnection: close\r\n\r\n")
+                writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
                 return (await reader.readline()).startswith(b"HTTP/1.1 200")
         except (OSError, TimeoutError, ValueError):
             return False
@@ -172,6 +184,8 @@ class Passage:
         try:
             with contextlib.suppress(OSError, httptools.HttpParserError):
                 while (request := await _read_request(reader)) is not None:
+                    if await self._is_lost():
+                        return
                     answer = None if self.instead is None else self.instead(request)
                     if answer is None:
                         answer = await self._pass_on(request, behind)
@@ -179,6 +193,8 @@ class Passage:
                         return
                     if self._watch is not None:
                         self._watch(request, answer)
+                    if await self._is_lost():
+                        return
                     writer.write(answer.raw)
                     await writer.drain()
                     if not answer.keep_alive:
@@ -188,6 +204,12 @@ class Passage:
             for place, (_, other) in behind.items():
                 other.transport.abort()
                 self._open[place].discard(other)
+
+    async def _is_lost(self) -> bool:
+        """Whether a message is lost on its way; one that is not may be late."""
+        weather = self.weather
+        await asyncio.sleep(self._dice.random() * weather.delay_s)
+        return self._dice.random() < weather.lost_share
 
     async def _pass_on(
         self, request: Request, behind: dict[Place, tuple[asyncio.StreamReader, asyncio.StreamWriter]]
@@ -273,4 +295,4 @@ async def _read_message(
     return b"".join(parts)
 
 
-__all__ = ["Answer", "Passage", "Place", "Request"]
+__all__ = ["FAIR", "Answer", "Passage", "Place", "Request", "Weather"]

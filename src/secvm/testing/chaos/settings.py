@@ -1,7 +1,8 @@
-"""The settings files of a deployment that is made to be disturbed: nodes or one coordinator, and a relay of each kind.
+"""The settings files of a deployment that is made to be disturbed: nodes or one coordinator, and relays behind doors.
 
-Half of the packages take a relay that keeps them for its deposit (mode round), half one that hands each of them on at
-once (mode forward): so both a relay's disk and the nodes' commits stand between a package and its acknowledgement.
+With a guarantee there are an entry relay and a mixing relay. Else half of the packages take a relay that keeps them for
+its deposit (mode round), half one that hands each of them on at once (mode forward): so both a relay's disk and the
+nodes' commits stand between a package and its acknowledgement.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from secvm.relay.main import make_key
+from secvm.testing.federation_relays import RoleRelay
 from secvm.testing.federation_settings import (
     COORDINATOR,
     ORIGIN_MS,
@@ -22,10 +24,15 @@ from secvm.testing.federation_settings import (
 
 #: The relay that keeps nothing.
 FORWARD = "forward"
-#: In front of the relay that keeps, and of this one. "coordinator" is the door before the nodes.
-RELAY_DOOR, FORWARD_DOOR = "relay-door", "forward-door"
 #: Seconds of the machine that a relay waits for a node.
 _GATEWAY_TIMEOUT_S = 6.0
+#: In the federation's seconds, of which a window has a minute.
+_LIMITS = {"retry_after_s": 1}
+
+
+def door_of(relay: str) -> str:
+    """The name of the port in front of a relay. "coordinator" is the door before the nodes."""
+    return f"{relay}-door"
 
 
 class ChaosSettings(FederationSettings):
@@ -33,7 +40,9 @@ class ChaosSettings(FederationSettings):
 
     #: Told before anything is written: on which address a server listens, where that is not loopback.
     hosts: Mapping[str, str] = {}
-    #: Folders on disks of their own, for the state of "relay" or "coordinator".
+    #: Where everybody reaches the relays' doors.
+    doors: str = "127.0.0.1"
+    #: Folders on disks of their own, for the state of a relay or of "coordinator".
     disks: Mapping[str, Path] = {}
 
     def _host(self, name: str) -> str:
@@ -59,9 +68,8 @@ class ChaosSettings(FederationSettings):
                 "period_s": self._pace.period_s,
                 "deposit_after_s": self._pace.deposit_after_s,
             },
-            "clients": {"known_by": "credential", "floor": self._floor, "quota": self._quota, "fetches": 1_000_000},
-            # In the federation's seconds, of which a window has a minute.
-            "limits": {"retry_after_s": 1},
+            "clients": {"known_by": "credential", "quota": self._quota, "fetches": 1_000_000},
+            "limits": _LIMITS,
             "testing": {"clock": str(self._folder / "clock"), "any_credential": True},
         }
         self._write(
@@ -69,7 +77,7 @@ class ChaosSettings(FederationSettings):
             {
                 **shared,
                 "listen": {"host": "127.0.0.1", "port": self._ports[RELAY]},
-                "relay": {"mode": "round", "path": RELAY_PATH},
+                "relay": {"mode": "round", "path": RELAY_PATH, "url": self.relay_url},
                 "store": {"path": str(self._state(RELAY) / "relay.sqlite")},
                 "signing": {"key_file": str(self._folder / "relay.key")},
             },
@@ -83,12 +91,26 @@ class ChaosSettings(FederationSettings):
             },
         )
 
-    def write_host(self, name: str, host: HostOf, digest: str, relay_url: str) -> None:
+    def _role_relay(self, relay: RoleRelay) -> dict[str, Any]:
+        tables = super()._role_relay(relay)
+        tables["gateway"] |= {"timeout_s": _GATEWAY_TIMEOUT_S}
+        return {**tables, "limits": _LIMITS}
+
+    @property
+    def relay_url(self) -> str:
+        return self.role_url(RELAY)
+
+    def role_url(self, role: str) -> str:
+        return f"http://{self.doors}:{self._ports[door_of(role)]}{RELAY_PATH}"
+
+    def write_host(self, name: str, host: HostOf, digest: str) -> None:
         """That of a host; it fetches by both relays."""
-        super().write_host(name, host, digest, relay_url)
+        super().write_host(name, host, digest)
+        if self.role_relays:
+            return
         path = self._folder / f"{name}.toml"
-        other = f"http://127.0.0.1:{self._ports[FORWARD_DOOR]}{RELAY_PATH}"
-        path.write_text(path.read_text().replace(f'["{relay_url}"]', f'["{relay_url}", "{other}"]'))
+        other = self.role_url(FORWARD)
+        path.write_text(path.read_text().replace(f'["{self.relay_url}"]', f'["{self.relay_url}", "{other}"]'))
 
 
-__all__ = ["FORWARD", "FORWARD_DOOR", "RELAY_DOOR", "ChaosSettings"]
+__all__ = ["FORWARD", "ChaosSettings", "door_of"]

@@ -21,8 +21,9 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from secvm.testing.chaos.deployment import Deployment, Part
+from secvm.testing.chaos.deployment import Deployment
 from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Fault, Faults, Kind
+from secvm.testing.chaos.parts import Part
 
 #: How faults spread over the parts.
 _SHARES = {Part.JOINING: 2, Part.WINDOW: 4, Part.CLOSING: 2, Part.COUNTING: 4}
@@ -34,6 +35,8 @@ _PAUSE_S = 0.15
 _FIRST_WITHIN_S = 0.35
 #: While somebody is away in a window, seconds of the federation in one of the machine.
 _SLOW_RATE = 1.5
+#: … and no more than so many of its milliseconds: on a busy machine somebody may take a minute to come back.
+_SLOW_MS = 6_000
 #: Of the federation: nothing shaky comes so shortly before a window closes; and meanwhile time goes only so far.
 _SHAKY_BEFORE_MS = 20_000
 _CALM_MS = 8_000
@@ -43,31 +46,44 @@ _RECOVERY_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How many faults of each kind. ``kills``: of nodes, driver and database; others are killed besides."""
+    """How many faults of each kind. ``kills``: of nodes, driver, database and two relays; others are killed besides."""
 
     kills: int = 0
     others: int = 0
     stops: int = 0
     cuts: int = 0
     slows: int = 0
+    losses: int = 0
+    delays: int = 0
     disks: int = 0
+    restarts: int = 0
 
 
 Plan = Mapping[tuple[int, Part], deque[Fault]]
 
 
 def draw(
-    dice: random.Random, *, rounds: int, wanted: Wanted, kinds: Mapping[str, int], disks: Sequence[str] = ()
+    dice: random.Random,
+    *,
+    rounds: int,
+    wanted: Wanted,
+    kinds: Mapping[str, int],
+    disks: Sequence[str] = (),
+    relays: Sequence[str] = ("relay",),
 ) -> Plan:
-    """A plan. ``kinds``: whom kills are for, by weight: nodes, driver, database. ``disks``: whose there are."""
+    """A plan. ``kinds``: whom kills are for, by weight. ``disks``: whose there are. ``relays``: whose machines there
+    are, and who is killed with witnesses and hosts.
+    """
     names, weights = list(kinds), list(kinds.values())
     # All of them come, whatever the dice say.
     victims = [names[i % len(names)] for i in range(min(wanted.kills, len(names)))]
     victims += dice.choices(names, weights, k=wanted.kills - len(victims))
     faults = [Fault(Kind.KILL, name) for name in victims]
-    faults += [Fault(Kind.KILL, dice.choice(["relay", "witness", "host"])) for _ in range(wanted.others)]
+    faults += [Fault(Kind.KILL, dice.choice([*relays, "witness", "host"])) for _ in range(wanted.others)]
     for kind, count in ((Kind.STOP, wanted.stops), (Kind.CUT, wanted.cuts), (Kind.SLOW, wanted.slows)):
         faults += [Fault(kind, DRIVER if i % 2 == 0 else NODE) for i in range(count)]
+    faults += [Fault(Kind.LOSS, "door")] * wanted.losses + [Fault(Kind.DELAY, "door")] * wanted.delays
+    faults += [Fault(Kind.RESTART, dice.choice(list(relays))) for _ in range(wanted.restarts)]
     faults += [Fault(Kind.DISK, disks[i % len(disks)]) for i in range(wanted.disks)]
     dice.shuffle(faults)
     plan: dict[tuple[int, Part], list[Fault]] = defaultdict(list)
@@ -77,6 +93,9 @@ def draw(
         part = dice.choices(parts, list(_SHARES.values()))[0]
         if fault.kind is Kind.DISK:
             part = dice.choice(_WRITTEN[fault.whom == DATABASE])
+        elif fault.kind is Kind.RESTART:
+            # Then a round has begun, and it is the only one whose secrets are in memory.
+            part = Part.CLOSING
         plan[number, part].append(fault)
     # What asks devices to come later comes early in the window.
     return {place: deque(sorted(some, key=lambda fault: not fault.shaky)) for place, some in plan.items()}
@@ -154,7 +173,7 @@ class Storm:
         go_on = self._hold_time()
         try:
             for fault in some:
-                whom = self._faults.strike(fault)
+                whom = self._faults.strike(fault, number=self._place[0])
                 self.done[fault.kind, fault.whom] += 1
                 self._say(f"round {self._place[0]}, {self._place[1].value}: {fault.kind.value} {whom}")
             # Most of the time the next one comes while some nodes are still coming up.
@@ -164,6 +183,8 @@ class Storm:
         self._next = self._monotonic() + self._dice.expovariate(1 / _PAUSE_S)
 
     def _may(self, fault: Fault) -> bool:
+        if fault.kind is Kind.RESTART:
+            return self._place[1] is Part.CLOSING
         if self._place[1] is not Part.WINDOW or not fault.shaky:
             return fault.kind is not Kind.DISK or self._place[1] in _WRITTEN[fault.whom == DATABASE]
         return self._closes_at - self._deployment.clock.now() > _SHAKY_BEFORE_MS
@@ -173,7 +194,7 @@ class Storm:
         if self._place[1] is Part.COUNTING:
             return lambda: None  # it is only just beginning, and waits by itself for the end
         if self._place[1] is Part.WINDOW and self._closes_at - clock.now() > _CALM_MS:
-            return clock.slacken(_SLOW_RATE, self._closes_at - _CALM_MS)
+            return clock.slacken(_SLOW_RATE, min(clock.now() + _SLOW_MS, self._closes_at - _CALM_MS))
         return clock.freeze()
 
     def _recover(self, *, whole: bool) -> None:
@@ -189,8 +210,8 @@ class Storm:
         for queue in list(self._queues.values()):
             while queue:
                 fault = queue.popleft()
-                if fault.kind is not Kind.DISK:
-                    self._faults.strike(fault)
+                if fault.kind not in (Kind.DISK, Kind.RESTART):
+                    self._faults.strike(fault, number=self._place[0])
                     self.done[fault.kind, fault.whom] += 1
                     self._recover(whole=False)
         self._recover(whole=True)

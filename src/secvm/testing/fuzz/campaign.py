@@ -55,7 +55,7 @@ def check_platform() -> None:
     if sys.platform != "linux" or platform.machine() != "x86_64" or find_spec("atheris") is None:
         raise BadInputError(
             "the fuzzer, atheris, is there for Linux on x86-64 alone, and for developers",
-            next_step="'./secvm test tests/fuzz' replays the kept corpus anywhere.",
+            next_step="'./secvm test tests/contract/fuzz' replays the kept corpus anywhere.",
         )
 
 

@@ -1,6 +1,6 @@
 """The kept corpus: for each target a few small inputs that between them reach all that was ever reached.
 
-    tests/fuzz/corpus/TARGET/DIGEST        the name is the first half of the content's SHA-256
+    tests/contract/fuzz/corpus/TARGET/DIGEST        the name is the first half of the content's SHA-256
 
 It is small by rule: an input is kept only if it runs through a line after another line that no smaller one does.
 """
@@ -26,7 +26,7 @@ Arc = tuple[CodeType, int, int]
 
 def find_corpus() -> Path:
     """The corpus of the checkout that this file lies in. Raises ``BadInputError`` where there is none."""
-    tests = Path(__file__).resolve().parents[4] / "tests/fuzz"
+    tests = Path(__file__).resolve().parents[4] / "tests/contract/fuzz"
     if not tests.is_dir():
         raise BadInputError(
             "this command works on a checkout of the repository, and this is an installed package",

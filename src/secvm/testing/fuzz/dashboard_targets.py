@@ -15,9 +15,10 @@ from secvm.testing.fuzz.target import Target
 from secvm.testing.long_history import LongHistory
 
 _FORM = (
-    '{"part":"quick","participants":1000,"logged":true,"specification":{"labels":["no","yes"],"binning":{"bins":64},'
-    '"features":{"per_participant":9},"descent":{"rule":"swift"},"floor":100,"rounds":5,"relays":[{"mode":"round"}],'
-    '"privacy":{"epsilon":"1/2","delta":0.00001,"participants":1000}}}'
+    '{"part":"quick","logged":true,"specification":{"labels":["no","yes"],"people":1000,"binning":{"bins":64},'
+    '"features":{"per_participant":9},"descent":{"rule":"swift"},"floor":100,"rounds":5,'
+    '"relays":[{"role":"entry","operator":"a"},{"role":"mix","operator":"b"}],'
+    '"privacy":{"epsilon":"1/2","delta":0.00001}}}'
 )
 _METRICS = (
     "# TYPE secvm_coordinator_packages_total counter\n"
@@ -45,7 +46,7 @@ def _seen_log(data: bytes) -> SeenLog:
     history = world.history()
     terms = history.document.log
     assert isinstance(terms, LogTerms)
-    return SeenLog.read(data, place=history.document.digest, terms=terms)
+    return SeenLog.read(data, terms=terms)
 
 
 TARGETS = (

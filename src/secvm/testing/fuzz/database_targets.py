@@ -112,7 +112,7 @@ def _read_relay(folder: Path) -> object:
 
 
 def _read_witness(folder: Path) -> object:
-    store = WitnessStore(folder / "witness.db", origins=10)
+    store = WitnessStore(folder / "witness.db")
     try:
         return store.seen(), store.forks()
     finally:

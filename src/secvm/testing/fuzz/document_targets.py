@@ -46,10 +46,10 @@ from secvm.protocol.sealed_requests import (
     read_answer,
     read_request,
 )
-from secvm.protocol.tokens import split_content
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE, RELAY_COUNT_TYPE
 from secvm.testing.fuzz import world
 from secvm.testing.fuzz.target import Target, expect
+from secvm.testing.relayed_rounds import relayed_document
 
 _MALFORMED = (MalformedMessageError,)
 _SIGNED = (MalformedMessageError, BadSignatureError)
@@ -111,7 +111,7 @@ def _request(data: bytes) -> object:
 
 def _requests() -> list[bytes]:
     packages = _packages()
-    return [package_request(packages[0]), package_request(packages[1] + bytes(64)), fetch_request("/v1/keys")]
+    return [package_request(packages[0]), fetch_request("/v1/keys")]
 
 
 def _answers() -> list[bytes]:
@@ -154,8 +154,8 @@ def _count(data: bytes) -> object:
 
 
 def _write_count(count: RelayCount) -> bytes:
-    told = {"capsules": count.capsules, "clients": count.clients, "epoch": count.epoch, "type": RELAY_COUNT_TYPE}
-    return encode_document(told)
+    told = {"capsules": count.capsules, "clients": count.clients, "opens_at": count.opens_at}
+    return encode_document({**told, "type": RELAY_COUNT_TYPE})
 
 
 def _evidence() -> list[bytes]:
@@ -183,15 +183,6 @@ TARGETS = (
         seeds=_packages,
         covers=("protocol.codec:decode",),
         most_bytes=40,
-    ),
-    Target(
-        name="package-content",
-        decode=split_content,
-        canonical=lambda parts: parts[0] + (parts[1] or b""),
-        allowed=_MALFORMED,
-        seeds=lambda: [bytes(32), bytes(96)],
-        covers=("protocol.tokens:split_content",),
-        most_bytes=128,
     ),
     Target(
         name="sealed-request",
@@ -229,13 +220,13 @@ TARGETS = (
         name="experiment",
         decode=tried_both_ways(ExperimentDocument.from_bytes, lambda found: found.data),
         allowed=_MALFORMED,
-        seeds=lambda: [world.history().document.data, *world.documents()],
+        seeds=lambda: [world.history().document.data, *world.documents(), relayed_document().data],
         covers=(
             "protocol.experiment_document:ExperimentDocument.from_bytes",
             "protocol.learning_terms:read_learning",
-            "protocol.cover_terms:read_privacy",
             "protocol.log:LogTerms.from_fields",
-            "protocol.tokens:TokenTerms.from_fields",
+            "protocol.relayed_terms:RelayTimes.from_fields",
+            "protocol.relayed_terms:read_relay_cover",
         ),
     ),
     Target(
@@ -302,7 +293,11 @@ TARGETS = (
         decode=lambda data: examine(canonically(data)),
         allowed=(RemoteProtocolError,),
         seeds=_evidence,
-        covers=("protocol.evidence:examine",),
+        covers=(
+            "protocol.evidence:examine",
+            "protocol.logged_documents:read_logged",
+            "protocol.logged_documents:read_signed",
+        ),
         most_bytes=16384,
     ),
 )

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from secvm.auditor.vocabulary import read_public_vocabulary
-from secvm.coordinator.questions import Specification
-from secvm.coordinator.receipt_shelf import _Kept, _parts
 from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.specification import Specification
 from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError
 from secvm.estimator.model import Model
 from secvm.estimator.thinning import parse_thinning
@@ -31,10 +29,9 @@ from secvm.people.reader import read_people, read_split, read_vocabulary
 from secvm.people.reference import read_slowly
 from secvm.people.source import open_people
 from secvm.people.table import People
-from secvm.protocol.received import received_tree, side_by_side
 from secvm.relay.main import read_key as read_relay_key
 from secvm.relay.settings import RelaySettings
-from secvm.runtime.secret_files import read_secret, read_token_seed
+from secvm.runtime.secret_files import read_secret
 from secvm.runtime.settings import Settings, parse_settings, read_settings
 from secvm.testing.fuzz import world
 from secvm.testing.fuzz.target import Escape, Target, expect
@@ -163,7 +160,7 @@ _RELAY = """[gateway]
 url = "https://coordinator.example"
 token_file = "token"
 [relay]
-mode = "interval"
+mode = "forward"
 path = "/r"
 [epochs]
 period_s = 3600
@@ -205,7 +202,7 @@ def _settings(name: str, kind: type[Settings], example: str) -> Target:
 
 def _secrets(data: bytes) -> None:
     path = on_file("secret", data)
-    for read in (read_secret, read_token_seed, read_relay_key, read_witness_key):
+    for read in (read_secret, read_relay_key, read_witness_key):
         try:
             read(path)
         except BadInputError as error:
@@ -214,20 +211,6 @@ def _secrets(data: bytes) -> None:
 
 
 # ── what programs of ours left behind ────────────────────────────────────────────────────────────────────────────────
-
-
-def _shelf(data: bytes) -> object:
-    kept = _Kept(data)
-    return [kept.receipt(index) for index in (0, 1, 2**kept.bits - 1, 2**kept.bits)], kept.root
-
-
-def _shelves() -> list[bytes]:
-    dice = random.Random(3)  # noqa: S311  (digests of nothing)
-    found = []
-    for count in (0, 3, 70):
-        digests = side_by_side(dice.randbytes(32) for _ in range(count))
-        found.append(b"".join(_parts(digests, received_tree(digests))))
-    return found
 
 
 def _vectors() -> list[bytes]:
@@ -359,7 +342,6 @@ TARGETS = (
         seeds=world.texts("ab" * 32 + "\n", "short"),
         covers=(
             "runtime.secret_files:read_secret",
-            "runtime.secret_files:read_token_seed",
             "relay.main:read_key",
             "witness.main:read_key",
         ),
@@ -372,14 +354,6 @@ TARGETS = (
         seeds=world.texts("7/10", "1e-4", "q=0.5", "none", "-3.25E+2"),
         covers=("learning.arithmetic:exact", "estimator.thinning:parse_thinning"),
         most_bytes=128,
-    ),
-    Target(
-        name="shelf",
-        decode=_shelf,
-        allowed=(StoreError,),
-        seeds=_shelves,
-        covers=("coordinator.receipt_shelf:_Kept",),
-        most_bytes=8192,
     ),
     Target(
         name="vector",

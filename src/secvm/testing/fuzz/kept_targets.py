@@ -1,4 +1,4 @@
-"""Targets: what a device keeps of a server, and the blobs and receipts that servers keep for everybody."""
+"""Targets: what a device keeps of a server, and the blobs that servers keep for everybody."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from secvm.learning.weights import Weights
 from secvm.protocol.belief import Trusted
 from secvm.protocol.blobs import decode_state, decode_tally, decode_weights, encode_tally
 from secvm.protocol.documents import decode_document, digest_of, encode_document
+from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import read_tally
-from secvm.protocol.receipts import decode_bits, decode_receipt, encode_bits, encode_receipt
 from secvm.protocol.session import ParticipantSession
 from secvm.protocol.session_memory import WaitingRow
+from secvm.protocol.trusted_log import SeenLog
 from secvm.protocol.version import SESSION_HEADER_TYPE
 from secvm.testing.fuzz import world
 from secvm.testing.fuzz.document_targets import canonically, tried_both_ways
@@ -55,13 +56,15 @@ def _session_headers() -> list[bytes]:
     return [encode_document(content | {"type": SESSION_HEADER_TYPE})]
 
 
-def _trusted() -> list[bytes]:
-    log = world.history().log
+def _seen_log() -> SeenLog:
     frontier = Frontier()
-    for entry in log.entries[:3]:
-        frontier = frontier.append(leaf_hash(entry))
-    manifest = world.files("/manifest/2")[0]
-    return [Trusted(manifest=manifest, checkpoint=b"note", frontier=frontier, state=b"").header()]
+    for line in world.history().log.entries[:3]:
+        frontier = frontier.append(leaf_hash(line))
+    return SeenLog(b"note", frontier, entry_of(world.history().manifests[1]))
+
+
+def _trusted() -> list[bytes]:
+    return [Trusted(manifest=world.files("/manifest/2")[0], log=_seen_log(), state=b"").header()]
 
 
 # ── blobs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +111,14 @@ TARGETS = (
         decode=tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.header),
         allowed=_MALFORMED,
         seeds=_trusted,
-        covers=("protocol.belief:Trusted.from_parts",),
+        covers=("protocol.belief:Trusted.from_parts", "protocol.trusted_log:SeenLog.from_fields"),
+    ),
+    Target(
+        name="seen-log",
+        decode=tried_both_ways(SeenLog.from_bytes, SeenLog.to_bytes),
+        allowed=_MALFORMED,
+        seeds=lambda: [SeenLog().to_bytes(), _seen_log().to_bytes()],
+        covers=("protocol.trusted_log:SeenLog.from_bytes",),
     ),
     Target(
         name="tally",
@@ -145,22 +155,5 @@ TARGETS = (
         seeds=lambda: _blobs(b"secvm-weights"),
         covers=("protocol.blobs:decode_weights",),
         most_bytes=16384,
-    ),
-    Target(
-        name="receipt",
-        decode=decode_receipt,
-        canonical=encode_receipt,
-        allowed=_MALFORMED,
-        seeds=lambda: world.files("/received/1/", "/received/2/")[:3],
-        covers=("protocol.receipts:decode_receipt",),
-    ),
-    Target(
-        name="receipt-bits",
-        decode=decode_bits,
-        canonical=encode_bits,
-        allowed=_MALFORMED,
-        seeds=lambda: [encode_bits(7)],
-        covers=("protocol.receipts:decode_bits",),
-        most_bytes=80,
     ),
 )

@@ -7,12 +7,11 @@ import json
 from secvm.crypto.beacon import verify_beacon
 from secvm.crypto.beacon_records import read_object
 from secvm.crypto.drand import QUICKNET, verify_round
-from secvm.crypto.merkle import check_consistency, check_inclusion
+from secvm.crypto.merkle import Frontier, check_consistency, check_inclusion
 from secvm.crypto.nist_pulse import NistPulse, verify_pulse
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, read_signature_lines
 from secvm.errors import BadBeaconError, BadProofError, BadSignatureError, MalformedMessageError
 from secvm.protocol.checkpoints import Checkpoint, hash_line, read_checkpoint, read_hash, read_number
-from secvm.protocol.log import LogEntry
 from secvm.protocol.log_proofs import (
     CosigningRequest,
     LogProof,
@@ -21,7 +20,9 @@ from secvm.protocol.log_proofs import (
     write_cosignatures,
     write_size,
 )
-from secvm.protocol.tiles import Tile, read_bundle, read_tile, write_bundle
+from secvm.protocol.logged_documents import entry_of
+from secvm.protocol.tiles import Tile, read_bundle, read_tile, write_bundle, write_tile
+from secvm.protocol.trusted_log import Appended
 from secvm.runtime.beacons import WebBeacons
 from secvm.testing.clock import ManualClock
 from secvm.testing.fuzz import world
@@ -54,8 +55,8 @@ def _read_checkpoint(data: bytes) -> object:
 
 
 def _check_proof(data: bytes) -> object:
-    proof = LogProof.from_bytes(data)
-    return proof.check(history().log.entries[2], index=2, log=history().log.note_key)
+    log = history().log
+    return LogProof.from_bytes(data).check(entry_of(history().manifests[1]).to_bytes(), log=log.note_key)
 
 
 def _tile(data: bytes) -> list[bytes]:
@@ -64,6 +65,12 @@ def _tile(data: bytes) -> list[bytes]:
 
 def _bundle(data: bytes) -> list[bytes]:
     return read_bundle(data, width=5)
+
+
+def _log_lines(data: bytes) -> object:
+    """What a device makes of a tile of entries."""
+    log = history().log
+    return Appended(Frontier(), read_bundle(data, width=log.tree.size), log.checkpoint()).entries
 
 
 def _merkle(data: bytes) -> None:
@@ -202,15 +209,6 @@ TARGETS = (
         most_bytes=32,
     ),
     Target(
-        name="log-entry",
-        decode=LogEntry.from_bytes,
-        canonical=LogEntry.to_bytes,
-        allowed=_MALFORMED,
-        seeds=lambda: list(history().log.entries[:2]),
-        covers=("protocol.log:LogEntry.from_bytes",),
-        most_bytes=128,
-    ),
-    Target(
         name="log-proof",
         decode=LogProof.from_bytes,
         canonical=LogProof.to_bytes,
@@ -272,7 +270,7 @@ TARGETS = (
         decode=_tile,
         canonical=b"".join,
         allowed=_MALFORMED,
-        seeds=lambda: files("tile/0/000.p/5"),
+        seeds=lambda: [write_tile(Tile(0, 0, 5), history().log.tree.node)],
         covers=("protocol.tiles:read_tile",),
         most_bytes=256,
     ),
@@ -281,9 +279,16 @@ TARGETS = (
         decode=_bundle,
         canonical=write_bundle,
         allowed=_MALFORMED,
-        seeds=lambda: files("tile/entries/000.p/5"),
+        seeds=lambda: [write_bundle(history().log.entries[:5])],
         covers=("protocol.tiles:read_bundle",),
         most_bytes=1024,
+    ),
+    Target(
+        name="log-lines",
+        decode=_log_lines,
+        allowed=(MalformedMessageError, BadProofError),
+        seeds=lambda: [write_bundle(history().log.entries)],
+        covers=("protocol.trusted_log:Appended",),
     ),
     # ── beacons ──────────────────────────────────────────────────────────────────────────────────────────────────────
     Target(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 
 from secvm.coordinator.counting import KindCounts, RoundToCount
+from secvm.coordinator.relayed.figures import RoundFigures
+from secvm.coordinator.relayed.run_results import CountedShard, read_run, write_run
 from secvm.coordinator.shards import ShardCount
 from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
 from secvm.crypto.oblivious import GatewayKeys
 from secvm.errors import BadInputError, MalformedMessageError, WrongPassphraseError
-from secvm.protocol.received import side_by_side
 from secvm.runtime.lanes import find_lanes
 from secvm.testing.fuzz import world
 from secvm.testing.fuzz.target import Target, expect
@@ -28,11 +29,8 @@ def _rounds() -> list[RoundToCount]:
 
 
 def _shards() -> list[bytes]:
-    import numpy as np  # noqa: PLC0415  (one target's alone)
-
-    digests = np.frombuffer(side_by_side([bytes([i]) * 32 for i in range(3)]), np.uint8).reshape(-1, 32)
     tally = world.history().document.experiment.empty_tally()
-    made = ShardCount([tally], [KindCounts(1, 0, 1, 0, 1)], 4, 3, {"garbage": 1}, digests)
+    made = ShardCount([tally], [KindCounts(1, 0, 1, 0, 1)], 4, 3, {"garbage": 1})
     return [made.to_bytes(_rounds())]
 
 
@@ -43,6 +41,11 @@ def _shard(data: bytes) -> object:
     # What is written is read again as the same; floats that JSON may hold are no counts.
     expect(ShardCount.from_bytes(found.to_bytes(_rounds()), _rounds()) is not None, "a shard cannot be read again")
     return found.distinct
+
+
+def _runs() -> list[bytes]:
+    one = CountedShard(3, 1, 1, b"f" * 32, b"r" * 32, b"e" * 64, bytes(16))
+    return [write_run([one]), write_run([one, CountedShard(1, 0, 1, bytes(32), bytes(32), bytes(64), b"")])]
 
 
 # ── eight lanes ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -92,6 +95,24 @@ TARGETS = (
         allowed=(MalformedMessageError,),
         seeds=_shards,
         covers=("coordinator.shards:ShardCount.from_bytes",),
+    ),
+    Target(
+        name="run-result",
+        decode=read_run,
+        canonical=write_run,
+        allowed=(MalformedMessageError,),
+        seeds=_runs,
+        covers=("coordinator.relayed.run_results:read_run",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="round-figures",
+        decode=RoundFigures.from_bytes,
+        canonical=RoundFigures.to_bytes,
+        allowed=(MalformedMessageError,),
+        seeds=lambda: [RoundFigures().to_bytes(), RoundFigures(capsules=3, junk=1, reasons=("why",)).to_bytes()],
+        covers=("coordinator.relayed.figures:RoundFigures.from_bytes",),
+        most_bytes=512,
     ),
     Target(
         name="capsule-lanes",

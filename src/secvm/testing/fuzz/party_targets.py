@@ -7,9 +7,9 @@ import functools
 import hashlib
 from typing import Any
 
-from secvm.auditor.directory import listed_experiments
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import Findings
+from secvm.auditor.listed import listed_experiments
 from secvm.coordinator.admin import PREFIX, Admin
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.gateway import open_block
@@ -17,10 +17,10 @@ from secvm.coordinator.package_routes import _split
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError
-from secvm.participant.transport import _instant, _retry_after_ms, read_relay_terms
+from secvm.participant.transport import _instant, _retry_after_ms
 from secvm.participant.ui.offers import read_list
 from secvm.protocol.codec import PACKAGE_BYTES
-from secvm.relay.admission import by_address, by_credential
+from secvm.relay.identity import by_address, by_credential
 from secvm.runtime.http_connection import Connection
 from secvm.runtime.http_server import HttpServer, Limits, Request, Response
 from secvm.testing.clock import ManualClock
@@ -180,7 +180,7 @@ def _identity(data: bytes) -> object:
         for first_64 in (False, True):
             identify = by_address(header=header, proxies=("127.0.0.1",), first_64=first_64)
             found = identify(_request("/", field=("x-forwarded-for", text)))
-            expect(found is None or len(found) in {4, 8, 16}, "an address has another length")
+            expect(found is None or len(found.client) in {4, 8, 16}, "an address has another length")
     return by_credential(None)(_request("/", field=("secvm-credential", text)))
 
 
@@ -245,7 +245,7 @@ TARGETS = (
         decode=_listed,
         allowed=(BadInputError,),
         seeds=lambda: world.files("/v1/experiments"),
-        covers=("auditor.directory:listed_experiments", "participant.ui.offers:read_list"),
+        covers=("auditor.listed:listed_experiments", "participant.ui.offers:read_list"),
         most_bytes=1024,
     ),
     Target(
@@ -253,7 +253,7 @@ TARGETS = (
         decode=_identity,
         allowed=(),
         seeds=world.texts("192.0.2.1", "2001:db8::1%eth0", "1.1.1.1, ::ffff:192.0.2.1"),
-        covers=("relay.admission:by_address", "relay.admission:by_credential"),
+        covers=("relay.identity:by_address", "relay.identity:by_credential"),
         most_bytes=128,
     ),
     Target(
@@ -262,16 +262,6 @@ TARGETS = (
         allowed=(),
         seeds=_seeds_of("cosigning-request", LOG_TARGETS),
         covers=("witness.decision:read_question",),
-    ),
-    Target(
-        name="relay-terms",
-        decode=read_relay_terms,
-        allowed=(),
-        seeds=world.texts(
-            '{"floor":20,"mode":"round","deposit_ms":5,"period_ms":9}', '{"floor":null,"mode":"forward"}'
-        ),
-        covers=("participant.transport:read_relay_terms",),
-        most_bytes=512,
     ),
     Target(
         name="answer-dates",

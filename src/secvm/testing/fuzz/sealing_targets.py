@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from secvm.crypto import binary_http, capsules, ristretto255
+from secvm.crypto import binary_http, capsules, layers, ristretto255
+from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.lanes import Lanes
 from secvm.crypto.oblivious import KeyConfiguration, decode_key_configurations, encode_key_configurations
 from secvm.crypto.signing import Envelope, verify
 from secvm.crypto.tokens import PUBLIC_KEY_BYTES, TokenBatch, issue, redeem, tokens_wanted
 from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError, OpeningError, RemoteProtocolError
 from secvm.protocol.version import MANIFEST_TYPE
+from secvm.runtime.lanes import find_lanes
 from secvm.testing.fuzz import world
 from secvm.testing.fuzz.target import Target, expect
 
@@ -49,6 +53,29 @@ def _open_capsule(data: bytes) -> object:
         raise opened
     expect(unanswered == opened.request == keys.open(data).request, "two ways to open a capsule differ")
     return opened.request
+
+
+_LAYER_KEY, _LABEL = X25519PrivateKey(bytes(range(32))), bytes(32)
+
+
+def _layered() -> list[bytes]:
+    public = _LAYER_KEY.public_key
+    return list(layers.seal_both(public, public, _LABEL, bytes(range(64)), bytes(range(32))))
+
+
+@functools.cache
+def _lanes() -> Lanes | None:
+    return find_lanes().lanes
+
+
+def _open_layer(data: bytes) -> bytes:
+    """Either layer, by the length; among many as alone."""
+    outer = len(data) > layers.INNER_BYTES
+    layer = layers.outer_layer(_LABEL) if outer else layers.inner_layer(_LABEL)
+    inside, opened = BulkSealer(_lanes()).open_all(layer, _LAYER_KEY, data if len(data) == layer.capsule_bytes else b"")
+    found = (layers.open_outer if outer else layers.open_inner)(_LAYER_KEY, _LABEL, data)
+    expect((inside, opened) == (found, b"\1"), "a capsule is opened alone and not among many")
+    return found
 
 
 @functools.cache
@@ -162,6 +189,21 @@ TARGETS = (
             "crypto.hpke:Aead.open",
         ),
         most_bytes=512,
+    ),
+    Target(
+        name="layer-open",
+        decode=_open_layer,
+        allowed=(OpeningError,),
+        seeds=_layered,
+        covers=(
+            "crypto.layers:open_inner",
+            "crypto.layers:open_outer",
+            "crypto.layers:Layer.open",
+            "crypto.bulk_sealing:BulkSealer.open_all",
+            "crypto.lanes:LayerKey.open_all",
+            "crypto.lanes:Lanes.open_fixed",
+        ),
+        most_bytes=160,
     ),
     Target(
         name="answer-open",

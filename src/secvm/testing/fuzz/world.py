@@ -28,8 +28,8 @@ def history() -> PublicHistory:
 
 @functools.cache
 def documents() -> tuple[bytes, ...]:
-    """Experiments of several kinds, as canonical bytes: plain, with cover, of either rule."""
-    drawn = [PublicHistory.drawn(random.Random(seed), witnesses=1, covered=seed % 2 == 1) for seed in range(6)]  # noqa: S311
+    """Experiments of several kinds, as canonical bytes, of either rule."""
+    drawn = [PublicHistory.drawn(random.Random(seed), witnesses=1) for seed in range(6)]  # noqa: S311
     return tuple(one.document.data for one in drawn)
 
 
@@ -68,7 +68,7 @@ def sealed(request: bytes) -> SealedRequest:
 @functools.cache
 def token_key() -> TokenKey:
     """An issuer's key that everybody knows."""
-    return TokenKey.of_epoch(bytes(32), 1)
+    return TokenKey.of_round(bytes(32))
 
 
 def memory_folder() -> tempfile.TemporaryDirectory[str]:

@@ -4,7 +4,7 @@
 
     Simulation(way="round", rounds=2, seed=7).play([("until", "open"), ("crash", "relay", 3, 8), ("upload", 3)])
 
-**Real** are all parts of every party: the coordinator's routes, gateway, ingest, opener, driver, publisher, receipts,
+**Real** are all parts of every party: the coordinator's routes, gateway, ingest, opener, driver, publisher,
 logbook and cosigner, election and admin API, several nodes on one store; the relay's doors, admission, modes, store and
 deposits; the witnesses' doors, decision and store; the devices with consent, ledger, session, transport and all that
 they check. **Made up** are time, dice, network and disks (``loop``, ``network``, ``disk``, ``database``), so that they

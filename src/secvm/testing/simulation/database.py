@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
+from secvm.coordinator.records import DIGEST_BYTES, RECORD_BYTES
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey, StoredRound
 from secvm.errors import StoreError
@@ -22,7 +23,12 @@ from secvm.testing.simulation.lives import Life
 from secvm.testing.simulation.question import LEASE_S
 
 #: Changes that only a driver makes.
-DRIVEN = frozenset({"announce", "set_state", "conclude", "add_key", "close_epoch", "scrub", "keep_note", "keep_beacon"})
+DRIVEN = frozenset(
+    {
+        "announce", "set_state", "conclude", "add_key", "close_epoch", "scrub", "append_entries", "keep_note",
+        "keep_beacon",
+    }
+)  # fmt: skip
 #: What operators may do at any node, and drivers too.
 ANYBODY = frozenset({"add_experiment", "set_standing"})
 #: What every node does.
@@ -31,7 +37,9 @@ SHARED = frozenset({"append_sealed", "append_opened", "replace_sealed", "deposit
 _TOLD = frozenset({"announce", "conclude", "keep_note", "set_standing", "add_experiment", "keep_blobs"})
 _CHANGES = DRIVEN | ANYBODY | SHARED
 #: Calls that are no point of anybody's life: looking at what is in memory costs nothing, and cannot fail half-way.
-_LOOKS = frozenset({"experiments", "rounds", "blob", "keys", "notes", "beacons", "deposits", "left_sealed", "n_shards"})
+_LOOKS = frozenset(
+    {"experiments", "rounds", "blob", "keys", "entries", "notes", "beacons", "deposits", "left_sealed", "n_shards"}
+)
 
 
 class Database:
@@ -55,6 +63,8 @@ class Database:
         self.manifests: dict[tuple[str, int], bytes] = {}
         #: Every gateway key that there ever was: whoever checks the counts opens capsules with them.
         self.keys: dict[int, StoredKey] = {}
+        #: Digests of the capsules of each epoch that was counted.
+        self.counted: dict[int, set[bytes]] = {}
         #: Nodes that are told when something has changed that is public, or will be.
         self.listeners: dict[str, Callable[[], None]] = {}
         self.done: Counter[str] = Counter()
@@ -88,6 +98,16 @@ class Database:
                 self.wrong.append(f"there is a second manifest of round {announced.number}")
         elif name == "add_key":
             self.keys[found.epoch] = found
+        elif name == "conclude":
+            self._note_counted(*given[:2])
+
+    def _note_counted(self, experiment: str, number: int) -> None:
+        """What an epoch held when a round of it was concluded: nothing may come or go after its count."""
+        (epoch,) = (one.epoch for one in self.store.rounds(experiment) if one.number == number)
+        records = b"".join(self.store.opened(epoch))
+        digests = {records[at : at + DIGEST_BYTES] for at in range(0, len(records), RECORD_BYTES)}
+        if self.counted.setdefault(epoch, digests) != digests:
+            self.wrong.append(f"epoch {epoch} was counted twice, and came to different capsules")
 
 
 class NodeStore:

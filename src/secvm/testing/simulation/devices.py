@@ -83,7 +83,13 @@ class SimulatedTransport(RelayTransport):
         self._owner.on_send(self._owner, capsule)
         return await (self._direct.send(capsule, None) if relay is None else super().send(capsule, relay))
 
-    async def fetch(self, path: str, *, most: int = 2**24, fresh: bool = False) -> Fetched | None:  # noqa: ARG002
+    async def fetch(
+        self,
+        path: str,
+        *,
+        most: int = 2**24,
+        gateway_keys: bytes | None = None,  # noqa: ARG002
+    ) -> Fetched | None:
         return await self._direct.fetch(path, most=most)
 
 
@@ -152,7 +158,7 @@ class SimulatedDevice(Process):
             random_bytes=self._dice.randbytes,
             shelf=_NoFiles(Path("models")),
             checks=self._checks,
-            policy=TrustPolicy(refetches=1, receipts=1),
+            policy=TrustPolicy(refetches=1),
             consent=self.consent,
         )
         self.life.main(self._carry(self.device))

@@ -20,7 +20,6 @@ from secvm.coordinator.cosigning import Cosigner
 from secvm.coordinator.doors import Held
 from secvm.coordinator.log_keeping import LogKeeping
 from secvm.coordinator.node import Node
-from secvm.coordinator.receipt_shelf import Shelf
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacon import LocalUnsafeBeacon
@@ -83,9 +82,7 @@ class _Node(Node):
     """In the loop that there is, without sockets."""
 
     def __init__(self, held: Held, network: Network, steady: SimulatedClock) -> None:
-        super().__init__(
-            held, log_key=parties().log, source=LocalUnsafeBeacon(), steady=steady, shelf_in=lambda _store: held.shelf
-        )
+        super().__init__(held, log_key=parties().log, source=LocalUnsafeBeacon(), steady=steady)
         self._network = network
         self.publisher = self._doors.publisher
         self.ingest = self._doors.ingest
@@ -122,7 +119,7 @@ class _Node(Node):
         try:
             await self._term(term, ending, asyncio.get_running_loop())
         finally:
-            self._nudge = self._look = self._log_health = None
+            self._nudge = self._look = self._health = None
             self._following.resume()
 
     def _log_keeping(self, store: CoordinatorStore) -> LogKeeping | None:
@@ -142,7 +139,6 @@ class SimulatedNode(Process):
         number: int,
         clock: SimulatedClock,
         database: Database,
-        shelf: Shelf,
         network: Network,
         dice: random.Random,
         steady: SimulatedClock,
@@ -151,14 +147,13 @@ class SimulatedNode(Process):
         """``told`` hears what is answered under a seal: a capsule's digest, and the problem."""
         super().__init__(f"node {number}")
         self.number, self.clock = number, clock
-        self._database, self._shelf, self._network, self._dice = database, shelf, network, dice
+        self._database, self._network, self._dice = database, network, dice
         self._steady, self._told = steady, told
 
     def begin(self) -> None:
         held = Held(
             settings=settings(self.number),
             store=self._database.node(self.life),
-            shelf=self._shelf,
             clock=self.clock,
             dice=self._dice.randbytes,
             log=Log(Nowhere(), self.clock, "coordinator"),
@@ -166,20 +161,19 @@ class SimulatedNode(Process):
             public=None,
             key=parties().coordinator,
             terms=log_terms(),
-            token_seed=None,
             admin_sha256=sha256(ADMIN_KEY),
             newest_pulse=lambda: None,
         )
         self._node = _Node(held, self._network, self._steady)
         take_record = self._node.ingest.take_record
 
-        def telling(epoch: int, record: bytes, reply: Any, spent: bytes = b"") -> asyncio.Future[Response]:
+        def telling(epoch: int, record: bytes, reply: Any) -> asyncio.Future[Response]:
             def told(problem: Problem | None) -> Response:
                 self._told(record[:32], problem)
                 found: Response = reply(problem)
                 return found
 
-            return take_record(epoch, record, told, spent)
+            return take_record(epoch, record, told)
 
         self._node.ingest.take_record = telling  # type: ignore[method-assign]
         self._database.listeners[self.name] = self._node.hear

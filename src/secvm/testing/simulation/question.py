@@ -37,7 +37,7 @@ LEASE_S = 45.0
 RELAY_TOKEN, ADMIN_KEY = "relay-token-0123456789", "admin-key"
 RELAY_URL, COORDINATOR_URL = "http://relay/r", "http://coordinator"
 #: How packages travel: straight to the coordinator, or by a relay in one of its modes.
-WAYS = ("direct", "forward", "interval", "round")
+WAYS = ("direct", "forward", "round")
 
 
 @lru_cache(maxsize=1)

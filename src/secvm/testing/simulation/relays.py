@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from secvm.crypto.capsules import MEDIA_TYPE
-from secvm.relay.admission import Admission, Allowance, by_credential
+from secvm.relay.admission import Admission, Allowance
 from secvm.relay.deposits import Depositor
 from secvm.relay.epochs import Epochs
+from secvm.relay.fetch_keys import FetchKeys
 from secvm.relay.forwarding import GatewayClient
-from secvm.relay.modes import DEPOSIT_PATH, Forward, Interval, Mode, Round, Turnstile
+from secvm.relay.identity import by_credential
+from secvm.relay.modes import DEPOSIT_PATH, Forward, Mode, Round, Turnstile
 from secvm.relay.refusals import try_later
 from secvm.relay.server import Doors
 from secvm.relay.store import RoundStore
@@ -26,7 +28,6 @@ from secvm.testing.simulation.question import (
     BUDGET,
     COORDINATOR_URL,
     DEPOSIT_AFTER_S,
-    FLOOR,
     GRID,
     RELAY_TOKEN,
     NoMetrics,
@@ -37,7 +38,6 @@ from secvm.testing.simulation.sessions import Session
 
 EPOCHS = Epochs(GRID.origin_ms, 1000 * GRID.period_s, 1000 * DEPOSIT_AFTER_S)
 _RETRY_S = 1
-_INTERVAL_MS = 2000
 
 
 class _Client(GatewayClient):
@@ -73,21 +73,20 @@ class SimulatedRelay(Process):
         self._admission = Admission(EPOCHS, Allowance(2 * BUDGET, 10_000, 100, 10_000), self._dice.randbytes, begun)
         self._admission.lowest = 0 if self.store is None else self.store.sealed() + 1
         turnstile = Turnstile(gateway, 100, lambda: try_later(_RETRY_S))
-        self._mode = self._make_mode(gateway, turnstile)
+        self._mode = self._make_mode(turnstile)
         self._doors = Doors(
             "/r",
             self._mode,
             turnstile,
-            gateway,
+            FetchKeys(gateway, EPOCHS, self.clock, NoMetrics(), self.store),
             admission=self._admission,
             identify=by_credential(None),
             clock=self.clock,
             metrics=NoMetrics(),
+            package_bytes=256,
             capsule_bytes=4096,
             retry_after_s=_RETRY_S,
             kind=self.way,
-            floor=FLOOR if self.way == "round" else None,
-            epochs=EPOCHS if self.way == "round" else None,
         )
         self.life.main(self._run(gateway))
 
@@ -97,18 +96,9 @@ class SimulatedRelay(Process):
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         return self._doors.handle(request)
 
-    def _make_mode(self, gateway: GatewayClient, turnstile: Turnstile) -> Mode:
+    def _make_mode(self, turnstile: Turnstile) -> Mode:
         if self.store is not None:
             return Round(self.store, waiting=1000, retry_after_s=_RETRY_S)
-        if self.way == "interval":
-            return Interval(
-                gateway,
-                self._dice.randbytes,
-                interval_ms=_INTERVAL_MS,
-                waiting=1000,
-                batch_bytes=2**20,
-                retry_after_s=_RETRY_S,
-            )
         return Forward(turnstile, retry_after_s=_RETRY_S)
 
     async def _run(self, gateway: GatewayClient) -> None:
@@ -128,9 +118,8 @@ class SimulatedRelay(Process):
             store,
             EPOCHS,
             clock=self.clock,
-            dice=self._dice.randbytes,
+            steady=self.clock,
             key=parties().relays[0],
-            floor=FLOOR,
             close=close,
             send=send,
             log=Log(Nowhere(), self.clock, "relay"),

@@ -13,11 +13,10 @@ from functools import lru_cache
 from typing import Any, cast
 from unittest import mock
 
-from secvm.coordinator import driver, present, presenting
+from secvm.coordinator import present
 from secvm.coordinator.store import memory, rules
 from secvm.crypto import kem, notes, signing
-from secvm.participant.consent import Consent
-from secvm.privacy.statement import PrivacyStatement
+from secvm.participant.consent import Consent, Statement
 from secvm.protocol.ending import Ending
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log import LogTerms
@@ -51,11 +50,11 @@ _read_note = lru_cache(maxsize=_MOST)(_NOTE)
 
 
 @lru_cache(maxsize=64)
-def _statement(consent: Consent, document: ExperimentDocument) -> PrivacyStatement:
+def _statement(consent: Consent, document: ExperimentDocument) -> Statement:
     return _STATEMENT(consent, document)
 
 
-def _statement_of(consent: Consent, document: ExperimentDocument) -> PrivacyStatement:
+def _statement_of(consent: Consent, document: ExperimentDocument) -> Statement:
     # A function in a class is a method; a cache in a class is none.
     return _statement(consent, document)
 
@@ -99,8 +98,7 @@ def remembering() -> Iterator[None]:
             held.enter_context(mock.patch.object(module, "Ed25519PublicKey", _PublicKey))
             held.enter_context(mock.patch.object(module, "Ed25519PrivateKey", _PrivateKey))
         held.enter_context(mock.patch.object(kem, "_x25519_public", _x25519_public))
-        for keeps_keys in (present, presenting, driver):
-            held.enter_context(mock.patch.object(keeps_keys, "gateway_key", _gateway_key))
+        held.enter_context(mock.patch.object(present, "gateway_key", _gateway_key))
         # An epoch of ten packages needs no sixteen shards.
         held.enter_context(mock.patch.object(memory, "SHARDS", _SHARDS))
         held.enter_context(mock.patch.object(rules, "SHARDS", _SHARDS))

@@ -18,16 +18,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from secvm.coordinator.present import gateway_key
-from secvm.coordinator.receipt_shelf import MemoryShelf
 from secvm.crypto.capsules import unpack
 from secvm.crypto.oblivious import GatewayKeys
-from secvm.errors import RemoteProtocolError, StoreError
+from secvm.errors import RemoteProtocolError
 from secvm.protocol.codec import AddressedPackage, decode
 from secvm.protocol.problems import Problem
-from secvm.protocol.received import Digests, ReceivedTree
 from secvm.protocol.sealed_requests import package_in
 from secvm.runtime.http_server import Request, Response
 from secvm.testing.simulation.database import Database
@@ -65,8 +61,6 @@ class Truth:
     kept: defaultdict[int, dict[bytes, str]] = field(default_factory=lambda: defaultdict(dict))
     #: What the relay has handed over as its deposit, by epoch.
     deposits: dict[int, set[bytes]] = field(default_factory=dict)
-    #: Sorted digests of each epoch that was counted, as they were put on the shelf.
-    counted: dict[int, bytes] = field(default_factory=dict)
     #: Answers under a seal: the problem that was told last, by digest.
     sealed_answers: dict[bytes, Problem | None] = field(default_factory=dict)
     #: Capsules that were changed on their way to somebody.
@@ -145,26 +139,4 @@ def capsules_in(request: Request) -> Sequence[bytes]:
     return [body] if request.path in ("/v1/capsule", "/v1/gateway") else []
 
 
-class WatchedShelf(MemoryShelf):
-    """A shelf that all nodes have in common, and that tells which digests were put there."""
-
-    def __init__(self, truth: Truth) -> None:
-        super().__init__()
-        self._truth = truth
-        self.wrong: list[str] = []
-
-    def keep(self, epoch: int, digests: Digests, tree: ReceivedTree) -> None:
-        if self._truth.database.full:
-            raise StoreError("there is no room left on the disk")
-        super().keep(epoch, digests, tree)
-        data = digests.tobytes() if isinstance(digests, np.ndarray) else bytes(digests)
-        if self._truth.counted.setdefault(epoch, data) != data:
-            self.wrong.append(f"epoch {epoch} was counted twice, and came to different capsules")
-
-
-def split(data: bytes) -> list[bytes]:
-    """Digests that lie side by side."""
-    return [data[i : i + 32] for i in range(0, len(data), 32)]
-
-
-__all__ = ["Fate", "Truth", "WatchedShelf", "capsules_in", "digest_of", "split"]
+__all__ = ["Fate", "Truth", "capsules_in", "digest_of"]

@@ -41,7 +41,7 @@ class SimulatedWitness(Process):
         self.told: list[Checkpoint] = []
 
     def begin(self) -> None:
-        self.store = self.store_class(Path(self.name), origins=100, database=self.disk.connect(self.life))
+        self.store = self.store_class(Path(self.name), database=self.disk.connect(self.life))
         own = parties().witnesses[self.number]
         self._doors = Doors(
             self.store,

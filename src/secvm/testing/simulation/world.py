@@ -15,15 +15,11 @@ from functools import partial
 
 from secvm.coordinator.books import first_blobs
 from secvm.coordinator.questions import OwnSettings
-from secvm.coordinator.showing import ending_path
-from secvm.coordinator.store.port import Standing, StoredExperiment, StoredRound
-from secvm.crypto.signing import Envelope
+from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.errors import StoreError
 from secvm.participant.shared_checks import SharedChecks
 from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.ending import Ending
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import LastRound, RoundManifest
 from secvm.runtime.http_server import Request, Response
 from secvm.testing.simulation.clock import SimulatedClock
 from secvm.testing.simulation.database import Database
@@ -34,7 +30,7 @@ from secvm.testing.simulation.nodes import SimulatedNode
 from secvm.testing.simulation.operations import DEVICES, NODES, WITNESSES
 from secvm.testing.simulation.question import BUDGET, START, envelope, question
 from secvm.testing.simulation.relays import SimulatedRelay
-from secvm.testing.simulation.truth import Truth, WatchedShelf, capsules_in
+from secvm.testing.simulation.truth import Truth, capsules_in
 from secvm.testing.simulation.witnesses import SimulatedWitness
 
 #: The experiment is there so long before its first window.
@@ -74,7 +70,6 @@ class World:
         steady = SimulatedClock(0)
         self.database = parts.database(self.clocks["database"])
         self.truth = Truth(self.database)
-        self.shelf = WatchedShelf(self.truth)
         self.network.watchers.append(self._watch)
         self.witnesses = [parts.witness(i, self.clocks[name]) for i, name in enumerate(WITNESSES)]
         self.nodes = [
@@ -82,7 +77,6 @@ class World:
                 i,
                 self.clocks[name],
                 self.database,
-                self.shelf,
                 self.network,
                 dice,
                 steady,
@@ -201,18 +195,6 @@ class World:
         if self._claims.setdefault(place, told.root) != told.root:
             return [f"there are two trees of size {told.size} of one log"]
         return []
-
-    def ended(self, stored: StoredRound) -> LastRound | None:
-        """How a round ended, as the public document after it tells."""
-        place = (stored.experiment, stored.number + 1)
-        following = self.database.manifests.get(place)
-        if following is not None:
-            return RoundManifest.from_bytes(Envelope.from_bytes(following).payload).last
-        for node in self.nodes:
-            found = None if node.life.dead else node.public(ending_path(stored.experiment))
-            if found is not None:
-                return Ending.from_bytes(Envelope.from_bytes(found[0]).payload).last
-        return None
 
 
 def _itself(party: Party) -> Party:

@@ -24,6 +24,8 @@ from secvm.lab.baselines.secure_summation import SecureSummation
 from secvm.lab.baselines.unit_rows import UnitRows
 from secvm.learning.individual.binning import HashBinning
 from secvm.privacy.label_leakage import auc_of
+from tests.deep.statistical.bounds import counts
+from tests.seeds import FALSE_ALARM, seed_for
 from tests.unit.lab.baselines.crowds import crowd, rows_of, split
 
 
@@ -39,10 +41,9 @@ def test_clipped_rows_keep_so_many_bins_of_their_own_and_no_more(limit: int, see
 
 
 def test_every_bin_has_the_same_chance_to_be_kept() -> None:
-    rows = clipped(rows_of([list(range(5))] * 20_000, 5), 2, seed=1)
-    counts = np.bincount(rows.bins, minlength=5)
-    # 5.5 deviations for five bins: a false alarm less than once in a million.
-    assert np.abs(counts - 8000).max() < 5.5 * math.sqrt(20_000 * 0.4 * 0.6)
+    """Fails by chance with probability at most 1e-6: exact binomial counts."""
+    rows = clipped(rows_of([list(range(5))] * 20_000, 5), 2, seed=seed_for("clipped rows"))
+    assert counts(np.bincount(rows.bins, minlength=5), 20_000, 0.4, FALSE_ALARM) < 1
 
 
 def test_unit_rows_reckon_as_written_out_rows_do() -> None:

@@ -123,4 +123,4 @@ def test_cover_for_a_network_costs_more_than_its_cells_alone() -> None:
     assert network.cells == 2 * ((256 + 1) * 8 + 9)
     assert network.named == 31 * 8 + 9
     # More cells, and more looks at each person.
-    assert network.mean_packages / linear.mean_packages > network.cells / linear.cells
+    assert network.packages / linear.packages > network.cells / linear.cells

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from secvm.estimator.round_cover import CoverOrigin, net_cover
 from secvm.lab.online.attendance import Attendance, Present
 from secvm.lab.online.calendar import openings
 from secvm.lab.online.crowd import Crowd
@@ -56,6 +57,11 @@ class ByPackages:
     packages: int
 
 
+def _parts(experiment: Experiment) -> int:
+    assert experiment.cover is not None
+    return experiment.cover.parts
+
+
 def by_packages(people: Crowd, experiment: Experiment, rounds: Sequence[Present]) -> list[ByPackages]:
     """Every device makes its packages, and those that arrive are counted one by one."""
     state: State = experiment.start()
@@ -66,6 +72,7 @@ def by_packages(people: Crowd, experiment: Experiment, rounds: Sequence[Present]
     found = []
     for number, one in enumerate(rounds, start=1):
         packages: list[Package] = []
+        devices = 0
         for device in np.flatnonzero(one.here).tolist():
             trains = bool(people.train[device])
             person = individual(
@@ -82,11 +89,21 @@ def by_packages(people: Crowd, experiment: Experiment, rounds: Sequence[Present]
                 dice=UnsafeSeededDice(plan.device_seed, device),
                 round_number=number,
             )
-            if one.straggle[device]:
+            if one.straggle[device] and experiment.cover is not None:
+                # One request with everything, at the first throw.
+                sent = sent if arrived(sent[:1], device, number, int(one.stays[device]), times) else []
+            elif one.straggle[device]:
                 sent = arrived(sent, device, number, int(one.stays[device]), times)
             packages += sent
+            devices += bool(sent)
         tally = experiment.empty_tally().count(packages)
-        if experiment.train_people(tally.participants.tolist()) >= plan.floor:
+        people_there = int(tally.participants.sum())
+        if experiment.cover is not None:
+            people_there = devices
+            tally = tally.merge(
+                net_cover(experiment, CoverOrigin.from_dice(plan.device_seed, number, _parts(experiment)))
+            )
+        if people_there >= plan.floor:
             state = experiment.step(state, tally)
         found.append(ByPackages(tally, state.to_bytes(), len(packages)))
     return found

@@ -1,5 +1,6 @@
 """What is clicked on the page does to the state what the command does, also while the device runs."""
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -13,7 +14,7 @@ from secvm.participant.consent import Consent, default_policy
 from secvm.participant.state import DeviceState, Status
 from secvm.participant.vault import Vault
 from tests.unit.participant.ui.asking import Page, Said, desk_of, with_page
-from tests.unit.participant.world import FEATURES, SECRET, World, real_document
+from tests.unit.participant.world import FEATURES, RELAY_URLS, SECRET, World, real_document
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         f'{{"digest":"{offered.digest}","standing":"running","title":"not believed"}}]}}'
     ).encode()
     (tmp_path / "device.toml").write_text(
-        f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["https://relay.example/r"]\n'
+        f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = {json.dumps(RELAY_URLS)}\n'
         '[trust]\nwithout_log = true\n[consent]\npolicy = "unsafe-accept-anything"\n'
     )
     monkeypatch.setattr("secvm.participant.main.make_transport", lambda _settings, _passphrase: world.net)
@@ -176,7 +177,7 @@ def test_no_is_remembered_and_can_be_thought_over(world: World) -> None:
 
 def test_what_tells_too_much_is_joined_only_with_the_number_that_is_shown(world: World) -> None:
     digest = other_of(world)
-    strict = Consent(policy=default_policy(floor=1))
+    strict = Consent(policy=default_policy())
 
     async def scenario(page: Page) -> Any:
         state = await after(page, await page.act("find"))
@@ -200,9 +201,9 @@ def test_what_no_number_helps_is_refused_for_good(world: World) -> None:
     async def scenario(page: Page) -> Any:
         return (await after(page, await page.act("find")))["offers"]["list"]
 
-    (offer,) = with_page(world, scenario, desk=desk_of(world, consent=Consent()))
+    (offer,) = with_page(world, scenario, desk=desk_of(world, consent=Consent(policy=default_policy(rounds=1))))
     assert offer["accept"] is None
-    assert "this device wants 20 at least" in offer["refusal"]
+    assert "this device agrees to 1 at most" in offer["refusal"]
 
 
 def test_without_settings_nobody_can_be_asked(world: World) -> None:

@@ -61,7 +61,7 @@ def test_repro_a_relay_that_does_not_answer_kept_a_person_from_leaving(
 def test_repro_a_document_that_cannot_be_reckoned_took_the_whole_page_with_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def reckoned(document: ExperimentDocument, _consent: object) -> list[str]:
+    def reckoned(document: ExperimentDocument, *_told: object) -> list[str]:
         while document.title == "Monstrous":
             keep_patience()
         return ["fine"]
@@ -86,9 +86,9 @@ def test_repro_statements_of_strangers_were_made_anew_at_every_look(
     made: list[str] = []
     before = what_it_means
 
-    def counted(document: ExperimentDocument, consent: Any) -> list[str]:
+    def counted(document: ExperimentDocument, *told: Any) -> list[str]:
         made.append(document.title)
-        return before(document, consent)
+        return before(document, *told)
 
     monkeypatch.setattr(desk_module, "what_it_means", counted)
 
@@ -137,7 +137,7 @@ def test_repro_what_was_declined_was_reckoned_with_at_every_look(world: World, m
 
 
 def test_a_desk_refuses_what_it_cannot_reckon_in_one_sentence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(_document: ExperimentDocument, _consent: object) -> list[str]:
+    def wrong(*_told: object) -> list[str]:
         raise OverflowError
 
     monkeypatch.setattr(desk_module, "in_short", wrong)

@@ -15,8 +15,9 @@ from secvm.participant.ledger import read_ledger
 from secvm.participant.state import DeviceState
 from secvm.participant.ui.offers import read_list
 from secvm.participant.ui.view import QUARTER_MS, VaultLook, _up, about, budget, in_short, view, what_it_means
-from secvm.privacy.statement import Assumption
-from tests.unit.participant.covered import covered_document
+from secvm.privacy.relayed_statement import RelayedStatement
+from tests.unit.participant.relayed.relayed_world import RelayedWorld
+from tests.unit.participant.relayed.test_relayed_consent import PLANNED
 from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, SECRET, World, real_document
 
 LOOK = VaultLook({"words": len(FEATURES)}, 1, 12_288, 1_700_000_000_000, False)
@@ -26,7 +27,7 @@ def in_mid_round(world: World) -> None:
     """Some packages are acknowledged, the others wait."""
     device = world.joined()
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=(manifest.opens_at + manifest.closes_at) // 2))
+    asyncio.run(world.drive_into(device, manifest))
     device.close()
 
 
@@ -71,6 +72,27 @@ def test_times_are_those_to_come_by_quarters_and_no_others(tmp_path: Path) -> No
     assert not gone & {row.at for row in parts[1]}
     text = json.dumps(told)
     assert not any(str(at) in text for at in gone)
+    state.close()
+
+
+def test_repro_a_canary_that_a_relay_left_out_leaves_the_way_on_to_the_person(tmp_path: Path) -> None:
+    world = RelayedWorld(tmp_path)
+
+    async def live() -> None:
+        device = world.joined()
+        manifest = world.announce_relayed()
+        await world.drive(device, until=manifest.instants.mix_by)
+        (kept,) = device.state.relayed.canaries(world.of.digest)
+        await world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
+        device.close()
+
+    asyncio.run(live())
+    told, state = seen(world)
+    (one,) = told["experiments"]
+    assert len(told["evidence"]) == 1
+    assert not one["convicted"], "the page would offer no way to go on, and the command does"
+    assert one["distrust"] is not None
+    assert "cheating" not in one["means"]
     state.close()
 
 
@@ -146,15 +168,15 @@ def test_repro_the_risk_in_short_was_rounded_down_to_a_coins() -> None:
 
 
 def test_statement_comes_in_short_and_in_full() -> None:
-    plain, covered = real_document(), covered_document()
+    plain, covered = real_document(), PLANNED
     for document in (plain, covered):
         short, full = in_short(document, Consent()), what_it_means(document, Consent())
         assert len(short) == 4
         assert len(full) > len(short)
         assert all(sentence.endswith((".", ")")) for sentence in short + full)
     assert "Nothing hides you" in in_short(plain, Consent())[2]
-    counted = Consent(assumption=Assumption(without_log=True))
-    assert "Noise hides you" in in_short(covered, counted)[2]
+    assert "AUC of 1.00" in in_short(plain, Consent())[2]
+    assert "Noise hides you" in in_short(covered, Consent())[2]
 
 
 def test_who_asks_is_named_from_the_signed_document() -> None:
@@ -165,13 +187,13 @@ def test_who_asks_is_named_from_the_signed_document() -> None:
 
 
 def test_what_would_have_to_be_accepted_is_then_accepted() -> None:
-    for document in (real_document(), covered_document(3.0)):
+    for document in (real_document(), PLANNED):
         needed = needed_for(Consent().statement(document))
         assert needed is not None
         assert needed != Accepted()
         strict = Consent()
         statement = strict.statement(document)
-        assert (needed.auc is None) is statement.formal
+        assert (needed.auc is None) is isinstance(statement, RelayedStatement)
 
 
 @pytest.mark.parametrize(

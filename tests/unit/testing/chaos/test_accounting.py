@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.receipts import encode_bits, encode_receipt
-from secvm.protocol.received import bucket_bits, bucket_of, receipt, received_root, side_by_side
-from secvm.testing.chaos.accounting import Acknowledged, RoundAccount, read_received, settle
+from secvm.testing.chaos.accounting import Acknowledged, RoundAccount, settle
 from secvm.testing.chaos.passage import Answer, Request
-
-
-def digests(count: int) -> set[bytes]:
-    return {hashlib.sha256(b"%d" % i).digest() for i in range(count)}
 
 
 def counts(units: int) -> Tally:
@@ -30,11 +21,10 @@ def counts(units: int) -> Tally:
 
 
 def honest(units: int = 4) -> RoundAccount:
-    """Everything that was scheduled was acknowledged, received and counted."""
+    """Everything that was scheduled was acknowledged and counted."""
     return RoundAccount(
         scheduled=units + 3,
-        acknowledged=digests(units + 3),
-        received=digests(units + 3),
+        acknowledged=units + 3,
         tally=counts(units),
         expected=counts(units),
     )
@@ -43,24 +33,13 @@ def honest(units: int = 4) -> RoundAccount:
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
     verdict = settle([honest(), honest()])
     assert (verdict.lost, verdict.counted_twice) == (0, 0)
-    assert verdict.scheduled == verdict.acknowledged == verdict.received == 14
+    assert verdict.scheduled == verdict.acknowledged == 14
 
 
 @given(missing=st.integers(1, 4))
 def test_acknowledged_before_the_commit_and_then_lost_is_found(missing: int) -> None:
-    account = replace(honest(), received=digests(7 - missing), tally=counts(4 - missing))
-    verdict = settle([account])
-    # Missing under the root and from the tally: the same packages, and lost once each.
+    verdict = settle([replace(honest(), tally=counts(4 - missing))])
     assert (verdict.lost, verdict.counted_twice) == (missing, 0)
-
-
-def test_a_lost_null_package_is_found_though_no_tally_shows_it() -> None:
-    account = replace(honest(), received=digests(6))
-    assert settle([account]).lost == 1
-
-
-def test_received_and_not_counted_is_found() -> None:
-    assert settle([replace(honest(), tally=counts(3))]).lost == 1
 
 
 def test_counted_twice_is_found_though_the_capsules_are_all_there() -> None:
@@ -79,48 +58,19 @@ def test_one_lost_and_one_twice_do_not_cancel() -> None:
 
 
 def test_what_nobody_acknowledged_may_be_missing() -> None:
-    account = replace(honest(), acknowledged=digests(6), received=digests(6), tally=counts(3))
+    account = replace(honest(), acknowledged=6, tally=counts(3))
     assert settle([account]).lost == 0
 
 
 def test_a_round_that_was_abandoned_for_no_reason_has_lost_everything() -> None:
-    assert settle([replace(honest(), received=None, tally=None)]).lost == 7
-    assert settle([replace(honest(), received=None, tally=None, expected=None)]).lost == 0
+    assert settle([replace(honest(), tally=None)]).lost == 7
+    assert settle([replace(honest(), tally=None, expected=None)]).lost == 0
 
 
-def test_after_a_wrong_tally_later_rounds_are_held_to_their_capsules_alone() -> None:
+def test_after_a_wrong_tally_later_rounds_are_held_to_nothing() -> None:
     wrong = replace(honest(), tally=counts(3))
     other_model = replace(honest(), tally=counts(1))
     assert settle([wrong, other_model]).lost == 1
-    assert settle([wrong, replace(other_model, received=digests(5))]).lost == 1 + 2
-
-
-def files_of(found: set[bytes]) -> dict[str, bytes]:
-    data = side_by_side(found)
-    bits = bucket_bits(len(found))
-    files = {"r": encode_bits(bits)}
-    for digest in found:
-        files[f"r/{bucket_of(digest, bits)}"] = encode_receipt(receipt(data, digest))
-    return files
-
-
-@pytest.mark.parametrize("count", [1, 31, 33, 200])
-def test_received_digests_are_read_from_public_receipts(count: int) -> None:
-    found = digests(count)
-    root = received_root(side_by_side(found))
-    assert read_received(files_of(found).get, "r", root) == found
-
-
-def test_received_digests_that_do_not_lead_to_the_root_are_refused() -> None:
-    found = digests(100)
-    root = received_root(side_by_side(found))
-    files = files_of(found)
-    assert read_received(lambda _path: None, "r", root) is None
-    with pytest.raises(MalformedMessageError):
-        read_received(files.get, "r", bytes(32))
-    del files["r/1"]
-    with pytest.raises(MalformedMessageError):
-        read_received(files.get, "r", root)
 
 
 def test_only_acknowledged_packages_are_noted_each_capsule_once() -> None:
@@ -137,10 +87,23 @@ def test_only_acknowledged_packages_are_noted_each_capsule_once() -> None:
     post(b"\x07later", 503)
     post(b"\x07a fetch", 200, "/relay/fetch")
     seen(Request("GET", "/relay", b"\x07", b""), Answer(200))
-    assert seen.of(7) == seen.of(256 + 7) == {hashlib.sha256(one).digest() for one in (b"\x07one", b"\x07two")}
-    assert len(seen.of(8)) == 1
-    assert seen.of(9) == set()
+    assert [seen.of(bytes([epoch])) for epoch in (7, 8, 9)] == [2, 1, 0]
     assert seen.answers == 4
+
+
+def test_requests_at_an_entry_relay_are_noted_by_label_each_once() -> None:
+    seen, label = Acknowledged("/relay"), bytes(range(32))
+
+    def post(path: str, status: int, body: bytes = b"all packages") -> None:
+        seen(Request("POST", path, body, b""), Answer(status))
+
+    post(f"/relay/submit/{label.hex()}", 200)
+    post(f"/relay/submit/{label.hex()}", 200)
+    post(f"/relay/submit/{label.hex()}", 200, b"somebody else's")
+    post(f"/relay/submit/{label.hex()}", 503, b"not taken")
+    post(f"/relay/tokens/{label.hex()}", 200)
+    post(f"/other/submit/{label.hex()}", 200)
+    assert (seen.of(label), seen.answers) == (2, 3)
 
 
 def test_tallies_of_other_shapes_are_no_excuse() -> None:

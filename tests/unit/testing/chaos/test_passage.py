@@ -6,12 +6,12 @@ import http.client
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from secvm.testing.chaos.passage import Answer, Passage, Request
+from secvm.testing.chaos.passage import FAIR, Answer, Passage, Request, Weather
 from secvm.testing.processes import free_port
 
 
@@ -134,3 +134,22 @@ def test_free_ports_are_none_that_outgoing_connections_are_given() -> None:
     ports = {free_port() for _ in range(50)}
     assert len(ports) > 40
     assert all(15_000 <= port < max(given, 32_768) for port in ports)
+
+
+def test_in_bad_weather_requests_and_answers_are_lost_and_then_no_more() -> None:
+    seen: list[int] = []
+    with (
+        party(b"one") as port,
+        Passage([("127.0.0.1", port)], watch=lambda _request, answer: seen.append(answer.status)) as passage,
+    ):
+        wait_for(passage, 1)
+        passage.weather = Weather(lost_share=0.5, delay_s=0.001)
+        heard = 0
+        for _ in range(40):
+            with suppress(OSError, http.client.HTTPException):
+                asked(passage.port, "GET", "/")
+                heard += 1
+        # Some were lost before anybody saw them, and some answers after that.
+        assert heard < len(seen) < 40
+        passage.weather = FAIR
+        assert asked(passage.port, "GET", "/") == (200, b"one")

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.testing.chaos.deployment import Part
 from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Fault, Kind
+from secvm.testing.chaos.parts import Part
 from secvm.testing.chaos.storm import Plan, Storm, Wanted, draw
 
 KINDS = {NODE: 4, DRIVER: 3, DATABASE: 3}
@@ -28,7 +28,10 @@ WANTED = st.builds(
     stops=st.integers(0, 5),
     cuts=st.integers(0, 5),
     slows=st.integers(0, 5),
+    losses=st.integers(0, 3),
+    delays=st.integers(0, 3),
     disks=st.integers(0, 4),
+    restarts=st.integers(0, 1),
 )
 
 
@@ -39,6 +42,10 @@ def test_all_that_is_wanted_is_in_the_plan_once(seed: int, rounds: int, wanted: 
     assert faults[Kind.KILL] == wanted.kills + wanted.others
     assert (faults[Kind.STOP], faults[Kind.CUT]) == (wanted.stops, wanted.cuts)
     assert (faults[Kind.SLOW], faults[Kind.DISK]) == (wanted.slows, wanted.disks)
+    assert (faults[Kind.LOSS], faults[Kind.DELAY]) == (wanted.losses, wanted.delays)
+    assert [part for (_, part), queue in plan.items() for fault in queue if fault.kind is Kind.RESTART] == (
+        [Part.CLOSING] * wanted.restarts
+    )
     assert all(1 <= number <= rounds for number, _ in plan)
     killed = Counter(fault.whom for queue in plan.values() for fault in queue if fault.kind is Kind.KILL)
     assert sum(killed[name] for name in KINDS) == wanted.kills
@@ -84,7 +91,8 @@ class FakeFaults:
     def prepare(self, whom: str) -> None:
         assert self.where is not None, whom
 
-    def strike(self, fault: Fault) -> str:
+    def strike(self, fault: Fault, *, number: int) -> str:
+        assert number > 0
         self.done.append((*self.where, fault))
         return fault.whom
 
@@ -118,6 +126,7 @@ def test_everything_comes_and_nothing_shaky_comes_late_in_a_window(seed: int, ro
     assert done[Kind.KILL] == wanted.kills + wanted.others
     assert done[Kind.STOP] == wanted.stops
     assert sum(storm.done.values()) == len(faults.done)
+    assert [part for part, _, fault in faults.done if fault.kind is Kind.RESTART] == [Part.CLOSING] * wanted.restarts
     for part, left_ms, fault in faults.done:
         if part is Part.WINDOW and fault.shaky:
             assert left_ms > 20_000

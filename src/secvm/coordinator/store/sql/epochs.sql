@@ -1,4 +1,4 @@
--- Epochs and what came in them. {sealed}, {opened}, {spent}, {shards} and {keys} are the epoch's own tables;
+-- Epochs and what came in them. {sealed}, {opened}, {shards} and {keys} are the epoch's own tables;
 -- {groups} is as many groups as are given.
 
 -- node --
@@ -13,7 +13,6 @@ INSERT INTO epochs (epoch) VALUES (%(epoch)s) ON CONFLICT (epoch) DO NOTHING RET
 -- The tables of an epoch that begins, like the moulds.
 CREATE TABLE {sealed} (LIKE sealed INCLUDING ALL);
 CREATE TABLE {opened} (LIKE opened INCLUDING ALL);
-CREATE TABLE {spent} (LIKE spent INCLUDING ALL);
 CREATE TABLE {shards} (LIKE shards INCLUDING ALL);
 CREATE TABLE {keys} (LIKE keys INCLUDING ALL);
 
@@ -44,13 +43,11 @@ WITH held AS MATERIALIZED (
 SELECT count(*) > 0 FROM held;
 
 -- append_opened --
--- A block of records and what is told of its tokens, while the epoch is open.
+-- A block of records, while the epoch is open.
 WITH held AS MATERIALIZED (
     SELECT 1 FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE
 ), put AS (
     INSERT INTO {opened} (packed, ends) SELECT %(block)b, %(ends)s::integer[] FROM held WHERE length(%(block)b) > 0
-), told AS (
-    INSERT INTO {spent} (packed) SELECT %(spent)b FROM held WHERE length(%(spent)b) > 0
 )
 SELECT count(*) > 0 FROM held;
 
@@ -116,10 +113,6 @@ DELETE FROM {sealed} WHERE number = ANY(%(numbers)s) AND (node IS NULL OR node =
 -- A block in the place of groups, also in a closed epoch.
 INSERT INTO {opened} (packed, ends) VALUES (%(block)b, %(ends)s);
 
--- put_spent --
--- What is told of its tokens.
-INSERT INTO {spent} (packed) VALUES (%(spent)b);
-
 -- opened --
 -- The next blocks, as many as make a piece, and at least one.
 SELECT number, packed FROM (
@@ -140,15 +133,6 @@ SELECT number, substr(packed, start + 1, size) FROM (
             FROM {opened} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s
         ) AS following
     ) AS bounded
-) AS sized
-WHERE before < %(bytes)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
-ORDER BY number;
-
--- spent --
--- The next blocks of tokens, in the same way.
-SELECT number, packed FROM (
-    SELECT number, packed, sum(length(packed)) OVER (ORDER BY number) - length(packed) AS before
-    FROM (SELECT number, packed FROM {spent} WHERE number > %(after)s ORDER BY number LIMIT %(rows)s) AS following
 ) AS sized
 WHERE before < %(bytes)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
 ORDER BY number;
@@ -212,13 +196,13 @@ SET LOCAL lock_timeout = '1s';
 
 -- drop_tables --
 -- All that came in the epoch is gone.
-DROP TABLE IF EXISTS {sealed}, {opened}, {spent}, {shards}, {keys};
+DROP TABLE IF EXISTS {sealed}, {opened}, {shards}, {keys};
 
 -- end_readers --
 -- End sessions that still use tables of a scrubbed epoch: a node that is stopped while it reads holds them for ever.
 SELECT pg_terminate_backend(pid) FROM pg_locks
 WHERE relation IN (
-    to_regclass('{sealed}'), to_regclass('{opened}'), to_regclass('{spent}'), to_regclass('{shards}'), to_regclass('{keys}')
+    to_regclass('{sealed}'), to_regclass('{opened}'), to_regclass('{shards}'), to_regclass('{keys}')
 )
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND granted AND pid <> pg_backend_pid();
@@ -234,3 +218,20 @@ UPDATE {sealed} SET node = NULL, claimed_until = NULL WHERE node = %(node)s;
 -- release_shards --
 -- Let go of the shards that this node has claimed.
 DELETE FROM shard_claims WHERE node = %(node)s;
+
+-- add_fetch_key --
+-- The epoch's fetch key, unless it has one.
+INSERT INTO fetch_keys (epoch, key_id, private) VALUES (%(epoch)s, %(key_id)s, %(private)b)
+ON CONFLICT (epoch) DO NOTHING;
+
+-- fetch_key --
+-- The fetch key of one epoch.
+SELECT epoch, key_id, private FROM fetch_keys WHERE epoch = %(epoch)s;
+
+-- fetch_keys --
+-- All fetch keys.
+SELECT epoch, key_id, private FROM fetch_keys ORDER BY epoch;
+
+-- forget_fetch_key --
+-- It is gone.
+DELETE FROM fetch_keys WHERE epoch = %(epoch)s;

@@ -19,7 +19,7 @@ CREATE TABLE migrations (
 
 -- applied --
 -- All that it has had.
-SELECT number, phase FROM migrations;
+SELECT number, phase, name FROM migrations;
 
 -- done --
 -- One more.

@@ -55,19 +55,35 @@ SELECT data FROM blobs WHERE digest = %(digest)s;
 -- What is there stays.
 INSERT INTO blobs (digest, data) VALUES (%(digest)s, %(data)b) ON CONFLICT (digest) DO NOTHING;
 
+-- append_in_turn --
+-- One at a time appends to the log, until the end of the transaction.
+SELECT pg_advisory_xact_lock(1399153494, 2);
+
+-- size --
+-- Entries of the log.
+SELECT count(*) FROM entries;
+
+-- append --
+-- The next entry of the log.
+INSERT INTO entries (place, entry) VALUES (%(place)s, %(entry)b);
+
+-- entries --
+-- The log from an index on.
+SELECT entry FROM entries WHERE place >= %(since)s ORDER BY place;
+
 -- notes --
--- What is cosigned of all logs.
-SELECT origin, size, root, newest, first FROM notes ORDER BY origin;
+-- All checkpoints that are kept.
+SELECT name, size, root, note FROM notes ORDER BY name;
 
 -- note --
--- What is cosigned of one log.
-SELECT origin, size, root, newest, first FROM notes WHERE origin = %(origin)s FOR UPDATE;
+-- The checkpoint of one name.
+SELECT name, size, root, note FROM notes WHERE name = %(name)s FOR UPDATE;
 
 -- keep_note --
--- The newest note of a log, and its first if there was none.
-INSERT INTO notes (origin, size, root, newest, first)
-VALUES (%(origin)s, %(size)s, %(root)b, %(note)b, %(note)b)
-ON CONFLICT (origin) DO UPDATE SET size = excluded.size, root = excluded.root, newest = excluded.newest;
+-- The newest checkpoint of a name.
+INSERT INTO notes (name, size, root, note)
+VALUES (%(name)s, %(size)s, %(root)b, %(note)b)
+ON CONFLICT (name) DO UPDATE SET size = excluded.size, root = excluded.root, note = excluded.note;
 
 -- beacon --
 -- The record of one beacon.

@@ -9,7 +9,7 @@ import { act } from "./talk.js";
 
 /** @param {any} one @returns {[string, string]} words and kind of its badge */
 export function standing(one) {
-  if (one.evidence) return ["stopped: it cheated", "bad"];
+  if (one.convicted) return ["stopped: it cheated", "bad"];
   if (one.status === "forgotten") return ["left", ""];
   if (one.ended) return ["over", ""];
   if (one.status === "paused") return ["paused", "fair"];
@@ -49,13 +49,13 @@ const count = (number, words, name) =>
 function actions(one, state, done, key) {
   const made = [];
   const over = one.ended || one.status === "forgotten";
-  if (!over && one.status === "joined" && one.distrust === null && !one.evidence) {
+  if (!over && one.status === "joined" && one.distrust === null && !one.convicted) {
     made.push(button(`${key}:pause`, "Pause", () => tried(async () => {
       await act("pause", { digest: one.digest });
       await done(`Paused: ${one.title}`);
     })));
   }
-  if (!over && !one.evidence && (one.status === "paused" || one.distrust !== null)) {
+  if (!over && !one.convicted && (one.status === "paused" || one.distrust !== null)) {
     made.push(button(`${key}:resume`, "Go on", () => tried(async () => {
       await act("resume", { digest: one.digest });
       await done(`Your device goes on with: ${one.title}`);
@@ -117,7 +117,7 @@ function spent(one) {
   if (one.spent === null) return ["So far your device has told nothing in this experiment."];
   const rounds = counted(one.spent.rounds, "round");
   const epsilon = one.spent.epsilon;
-  if (epsilon !== null) return [`So far it has spent ε = ${atMost(epsilon, 2)} here, in ${rounds}.`];
+  if (epsilon !== null) return [`So far it has spent ε = ${atMost(epsilon, 2)} for your label here, in ${rounds}.`];
   if (one.spent.auc === null) return [`So far it has taken part in ${rounds}; the risk has no number.`];
   return [`So far, in ${rounds}: an AUC of ${atMost(one.spent.auc, 2)} for somebody who knows your features.`];
 }

@@ -104,7 +104,8 @@ function statement(one, done) {
 /** @param {{auc: number | null, epsilon: number | null}} accept */
 const acceptWords = (accept) => accept.auc === null ? `ε up to ${accept.epsilon}.`
   : accept.auc >= 1 ? "any."
-    : `somebody who knows your features may guess your answer with an AUC of ${accept.auc} (1 is certainty).`;
+    : `somebody who knows your features may guess your answer with an AUC of ${accept.auc} (1 is certainty), and a`
+      + " coordinator that chooses the weights with one of 1.00.";
 
 /** @param {any} one */
 function refusal(one) {

@@ -65,7 +65,7 @@ function runs(state) {
 
 /** @param {any} state @param {any[]} here */
 function summary(state, here) {
-  const going = here.filter((one) => !one.ended && !one.evidence).length;
+  const going = here.filter((one) => !one.ended && !one.convicted).length;
   if (going === 0) return "It takes part in nothing now. Nothing is sent.";
   const what = `It takes part in ${counted(going, "experiment")}.`;
   if (!state.runs) return `${what} It does not run now, so nothing is fetched or sent.`;
@@ -101,8 +101,8 @@ function budget(told) {
       "How well somebody who knows your features could guess your answers, from all that your device ever told: 0.50 is"
       + " a coin, 1 is certainty."),
     meter("epsilon", "Under guarantees", told.epsilon, (spent) => atMost(spent, 2),
-      "ε of all experiments that add noise, together. The smaller, the less anybody can learn of you, whatever they"
-      + " know."),
+      "ε for your label, of all experiments that add noise, together. The smaller, the less anybody can learn of you,"
+      + " whatever they know."),
     meter("bytes", "Traffic today", told.bytes, size, "A round that would go beyond this is not begun."),
     el("div", { class: "panel wide-words" }, sentences(told.words),
       told.unsafe ? el("p", { class: "notice fair" }, "The settings agree to anything. That is for made-up people.")

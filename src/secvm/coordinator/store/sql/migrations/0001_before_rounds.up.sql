@@ -43,13 +43,12 @@ CREATE TABLE deposits (
     PRIMARY KEY (epoch, relay)
 );
 
--- What witnesses cosigned of each log: size, root and newest go forward together; first never changes.
+-- What witnesses cosigned of the log, by the name for which it is kept: size, root and note go forward together.
 CREATE TABLE notes (
-    origin text COLLATE "C" PRIMARY KEY,
+    name text COLLATE "C" PRIMARY KEY,
     size bigint NOT NULL CHECK (size >= 0),
     root bytea NOT NULL,
-    newest bytea NOT NULL,
-    first bytea NOT NULL
+    note bytea NOT NULL
 );
 
 -- Records of public randomness, verified; never change. place: which of the experiment's beacons, from 0.

@@ -1,4 +1,4 @@
--- The moulds of an epoch's own tables. These five stay empty: each epoch that begins gets tables like them, which are
+-- The moulds of an epoch's own tables. These four stay empty: each epoch that begins gets tables like them, which are
 -- named after it (epoch_7_sealed), and which its scrub drops. A migration that changes a mould changes them too.
 -- Capsules are random bytes and digests too: nothing is gained by compressing, so nothing tries to.
 
@@ -30,13 +30,6 @@ CREATE TABLE opened (
     ends integer[] NOT NULL
 );
 ALTER TABLE opened ALTER COLUMN packed SET STORAGE EXTERNAL;
-
--- Digests of capsules and nonces of their tokens, side by side.
-CREATE TABLE spent (
-    number bigint PRIMARY KEY DEFAULT nextval('block_numbers'),
-    packed bytea NOT NULL
-);
-ALTER TABLE spent ALTER COLUMN packed SET STORAGE EXTERNAL;
 
 -- What a shard came to, in pieces: a value has less than a gigabyte.
 CREATE TABLE shards (

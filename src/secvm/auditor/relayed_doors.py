@@ -1,0 +1,141 @@
+"""The relays' own doors, asked where they can be reached: counts and reveals of a round, and the entry relay's leaves.
+
+A door can refute "nothing came": what the coordinator says is missing may stand there, signed. That alone accuses
+nobody, since a message can be lost. Two different statements for one label are another matter.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+
+from secvm.auditor.relayed_findings import Found
+from secvm.auditor.relayed_subject import RelayedSubject, ShownRound
+from secvm.errors import BadInputError, LocalProtocolError, RemoteProtocolError
+from secvm.protocol.evidence_relays import RelayedKind
+from secvm.protocol.relays.capsule_tree import CapsuleTree
+from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.relays.label import DIGEST_BYTES
+from secvm.protocol.relays.opened_parts import Role
+from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.statements import Statement
+
+#: Four envelopes in base64.
+MOST_COUNTS_BYTES = 2**15
+#: Digests of one piece (docs/protocol.md §30).
+PIECE = 2**16
+
+_KINDS: dict[str, tuple[Role, type[Statement]]] = {
+    "entry_count": ("entry", EntryCount),
+    "mix_count": ("mix", MixCount),
+    "entry_reveal": ("entry", EntryReveal),
+    "mix_reveal": ("mix", MixReveal),
+}
+_WORDS = {"entry": "entry relay", "mix": "mixing relay"}
+
+
+class Doors:
+    """Both relays' doors. One that cannot be reached is not asked again."""
+
+    def __init__(self, subject: RelayedSubject) -> None:
+        self._subject = subject
+        self._shut: set[Role] = set()
+
+    def check(self, shown: ShownRound) -> None:
+        """Hold what the doors say of a round to what the coordinator says, and to each other."""
+        found = self._subject.subject.findings
+        if not self._subject.doors:
+            found.leave_out("the relays' own doors: they were not asked")
+            return
+        seen: dict[str, bytes] = {}
+        for name in _KINDS:
+            data = None if shown.opening is None else getattr(shown.opening, name)
+            if data is not None:
+                seen[name] = data
+        told = set(seen)
+        for role in self._subject.doors:
+            for name, envelope in self._statements(role, shown).items():
+                if name not in told and shown.opening is not None:
+                    sentence = f"{name.replace('_', ' ')} is not in its opening, and the {_WORDS[role]}'s door has it"
+                    found.doubt("doors", sentence, round_number=shown.number)
+                self._compare(shown, name, seen.setdefault(name, envelope), envelope)
+        found.passed(shown.number, "doors")
+
+    def _compare(self, shown: ShownRound, name: str, first: bytes, second: bytes) -> None:
+        role, kind = _KINDS[name]
+        if kind.enclosed(first).data == kind.enclosed(second).data:
+            return
+        what = Found.TWO_STATEMENTS_OF_ENTRY if role == "entry" else Found.TWO_STATEMENTS_OF_MIX
+        evidence = self._subject.evidence(RelayedKind.TWO_STATEMENTS, statements=(first, second))
+        # The coordinator's may be forged, which is told by itself.
+        if self._subject.convicted(evidence) is what.who:
+            self._subject.found(what, shown.number, f"two of {name.replace('_', ' ')}", evidence=evidence)
+
+    def _statements(self, role: Role, shown: ShownRound) -> dict[str, bytes]:
+        """What a door has of a round, if the relays signed it for this label."""
+        data = self._get(role, f"/counts/{shown.manifest.label.hex()}", MOST_COUNTS_BYTES)
+        if data is None:
+            return {}
+        document = self._subject.document
+        found: dict[str, bytes] = {}
+        keys = {"entry": document.entry_relay.key, "mix": document.mix_relay.key}
+        for name, envelope in read_door(data).items():
+            signer, kind = _KINDS[name]
+            try:
+                statement = kind.read(envelope, keys[signer])
+            except RemoteProtocolError:
+                continue
+            if getattr(statement, "label", None) == shown.manifest.label:
+                found[name] = envelope
+        return found
+
+    def leaves(self, shown: ShownRound, count: EntryCount) -> CapsuleTree | None:
+        """The digests of the entry relay's batch, as either relay keeps them, if they are those of this count."""
+        for role in self._subject.doors:
+            pieces = []
+            for number in range(-(-count.capsules // PIECE)):
+                size = min(PIECE, count.capsules - number * PIECE) * DIGEST_BYTES
+                piece = self._get(role, f"/leaves/{shown.manifest.label.hex()}/{number}", size)
+                if piece is None or len(piece) != size:
+                    break
+                pieces.append(piece)
+            else:
+                try:
+                    tree = CapsuleTree(b"".join(pieces))
+                except LocalProtocolError:
+                    continue
+                if tree.root == count.root:
+                    return tree
+        return None
+
+    def _get(self, role: Role, path: str, most: int) -> bytes | None:
+        if role in self._shut:
+            return None
+        try:
+            return self._subject.doors[role].get(path, most=most)
+        except RemoteProtocolError:
+            return None
+        except BadInputError as fault:
+            self._shut.add(role)
+            self._subject.subject.findings.leave_out(f"the {_WORDS[role]}'s own door: {fault}")
+            return None
+
+
+def read_door(data: bytes) -> dict[str, bytes]:
+    """The envelopes that a door tells, by name; whatever is none is not there. Nothing is checked."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(content, dict):
+        return {}
+    found: dict[str, bytes] = {}
+    for name in _KINDS:
+        text = content.get(name)
+        if isinstance(text, str):
+            try:
+                found[name] = base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError):
+                continue
+    return found

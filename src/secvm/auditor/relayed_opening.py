@@ -1,0 +1,104 @@
+"""One opening, judged: which statements are false, whose each is, and whether the round counts as opened.
+
+A false statement of a relay is that relay's fault. The coordinator's fault is to hold what no relay signed, to publish
+a seed that is not the count key's, and to call a round opened that is not.
+"""
+
+from __future__ import annotations
+
+from secvm.auditor.relayed_findings import Found
+from secvm.auditor.relayed_subject import RelayedSubject, ShownRound
+from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind, Who
+from secvm.protocol.relays.counts import MixCount
+from secvm.protocol.relays.faults import OpeningFault
+from secvm.protocol.relays.judging import opening_faults
+from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+
+_FORGED = {OpeningFault.ENTRY_COUNT, OpeningFault.MIX_COUNT, OpeningFault.ENTRY_REVEAL, OpeningFault.MIX_REVEAL}
+_BOUND = {OpeningFault.NONCE, OpeningFault.PART, OpeningFault.ENTRY_SEED, OpeningFault.MIX_SEED}
+_DISAGREE = {OpeningFault.OTHER_ENTRY_COUNT, OpeningFault.OTHER_ENTRY_REVEAL}
+_SEED = {OpeningFault.COUNT_SEED, OpeningFault.COUNT_KEY}
+
+
+class OpeningCheck:
+    """The openings of one experiment."""
+
+    def __init__(self, subject: RelayedSubject) -> None:
+        self._subject = subject
+
+    def is_opened(self, shown: ShownRound) -> bool:
+        """Whether the round counts as opened; all that is false in its opening is told."""
+        opening, subject, number = shown.opening, self._subject, shown.number
+        if opening is None:
+            return False
+        faults = set(opening_faults(opening, shown.manifest, subject.document))
+        known = False
+        for fault in OpeningFault:
+            if fault in faults & _FORGED:
+                subject.found(Found.FORGED_STATEMENT, number, fault.value, evidence=self._bad_opening(shown))
+                known = True
+            if fault in faults & _SEED:
+                subject.found(Found.SEED, number, fault.value, evidence=self._bad_opening(shown))
+                known = True
+            if fault in faults & _DISAGREE:
+                subject.found(Found.COUNTS_DISAGREE, number, fault.value)
+        if not faults & _FORGED:
+            self._judge_counts(shown, opening, faults)
+            self._judge_reveals(shown, opening, faults)
+        if faults and opening.is_opened and not known:
+            detail = next(fault.value for fault in OpeningFault if fault in faults)
+            subject.found(Found.FALSE_OPENING, number, detail, evidence=self._bad_opening(shown))
+        subject.subject.findings.passed(number, "statements", "counts", "reveals", "opened")
+        return opening.is_opened and not faults
+
+    def _judge_counts(self, shown: ShownRound, opening: Opening, faults: set[OpeningFault]) -> None:
+        entry, mix = opening.entry_count, opening.mix_count
+        of = {"documents": (shown.manifest_envelope,)}
+        if OpeningFault.ENTRY_EQUATION in faults and entry is not None:
+            evidence = self._subject.evidence(RelayedKind.FALSE_COUNT, statements=(entry,), **of)
+            self._subject.found(Found.ENTRY_EQUATION, shown.number, evidence=evidence)
+        after_this = OpeningFault.OTHER_ENTRY_COUNT not in faults
+        if OpeningFault.MIX_EQUATION in faults and after_this and entry is not None and mix is not None:
+            evidence = self._subject.evidence(RelayedKind.FALSE_COUNT, statements=(entry, mix), **of)
+            self._subject.found(Found.MIX_EQUATION, shown.number, evidence=evidence)
+
+    def _judge_reveals(self, shown: ShownRound, opening: Opening, faults: set[OpeningFault]) -> None:
+        """Each reveal by itself: what it answers, and what its relay was bound to."""
+        entry, mix, count = opening.entry_reveal, opening.mix_reveal, opening.mix_count
+        if OpeningFault.OTHER_MIX_COUNT in faults and count is not None:
+            self._judge_answered(shown, opening, count)
+        if not faults & (_BOUND | {OpeningFault.OTHER_MIX_COUNT}):
+            return
+        for what, statements in (
+            (Found.ENTRY_REVEAL, (entry,)),
+            (Found.MIX_REVEAL, (entry, mix)),
+        ):
+            given = tuple(one for one in statements if one is not None)
+            if len(given) != len(statements):
+                continue
+            evidence = self._subject.evidence(
+                RelayedKind.FALSE_REVEAL, documents=(shown.manifest_envelope,), statements=given
+            )
+            if self._subject.convicted(evidence) is what.who:
+                self._subject.found(what, shown.number, evidence=evidence)
+
+    def _judge_answered(self, shown: ShownRound, opening: Opening, count: bytes) -> None:
+        """A reveal that answers another count than the published one: where both are signed, there are two."""
+        answers = []
+        if opening.entry_reveal is not None:
+            answers.append(EntryReveal.enclosed(opening.entry_reveal).mix_count)
+        if opening.mix_reveal is not None:
+            answers.append(MixReveal.enclosed(opening.mix_reveal).mix_count)
+        published = MixCount.enclosed(count).data
+        for answered in answers:
+            if MixCount.enclosed(answered).data == published:
+                continue
+            evidence = self._subject.evidence(RelayedKind.TWO_STATEMENTS, statements=(count, answered))
+            if self._subject.convicted(evidence) is Who.MIX:
+                self._subject.found(
+                    Found.TWO_STATEMENTS_OF_MIX, shown.number, "a reveal answers the other", evidence=evidence
+                )
+
+    def _bad_opening(self, shown: ShownRound) -> RelayedEvidence:
+        return self._subject.evidence(RelayedKind.BAD_DOCUMENT, documents=shown.envelopes)

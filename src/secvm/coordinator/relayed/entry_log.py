@@ -1,0 +1,67 @@
+"""The seam to the log: which entries an experiment with two relays has, and which of them are public (§33).
+
+Whoever drives or shows tells each book, each time; the log appends the entries that it has not, and answers which of
+them enough witnesses have seen. Nothing else of the log is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from secvm.coordinator.relayed.books import RelayedBook
+from secvm.protocol.log_entries import (
+    Entry,
+    EntryKind,
+    ending_entry,
+    experiment_entry,
+    manifest_entry,
+    opening_entry,
+)
+
+
+class EntryLog(Protocol):
+    """A log of entries."""
+
+    def follow(self, book: RelayedBook) -> Sequence[EntryKind]:
+        """The experiment stands so; kinds of those of its entries that may be shown, in their order."""
+        ...
+
+    def may_grow(self, book: RelayedBook) -> bool:
+        """Whether something new may be stored that will be an entry."""
+        ...
+
+
+class NoLog:
+    """Where there is none: what is durable is public."""
+
+    def follow(self, book: RelayedBook) -> Sequence[EntryKind]:
+        """All of them."""
+        return kinds_of(book)
+
+    def may_grow(self, book: RelayedBook) -> bool:  # noqa: ARG002  (as a log has it)
+        """Always."""
+        return True
+
+
+def kinds_of(book: RelayedBook) -> list[EntryKind]:
+    """Kinds of all entries that follow from what is stored: the experiment, each round's manifest and opening, the
+    ending.
+    """
+    found = [EntryKind.EXPERIMENT]
+    for one in book.rounds:
+        found.append(EntryKind.MANIFEST)
+        if one.opening is not None:
+            found.append(EntryKind.OPENING)
+    return [*found, EntryKind.ENDING] if book.is_over else found
+
+
+def entries_of(book: RelayedBook) -> list[Entry]:
+    """The entries of these kinds."""
+    digest = book.stored.digest
+    found = [experiment_entry(digest)]
+    for one in book.rounds:
+        found.append(manifest_entry(digest, one.stored.number, one.manifest.digest))
+        if one.opening is not None:
+            found.append(opening_entry(digest, one.stored.number, one.opening.digest))
+    return [*found, ending_entry(digest, book.ending().digest)] if book.is_over else found

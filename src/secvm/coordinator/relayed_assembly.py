@@ -1,0 +1,94 @@
+"""The parts that serve experiments with two relays, put together for a process that drives, or for one that follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from secvm.coordinator.doors import Doors, Held
+from secvm.coordinator.log_files import LogFiles
+from secvm.coordinator.logbook import Logbook
+from secvm.coordinator.relayed.asking import ANSWER_S, AskedRelays
+from secvm.coordinator.relayed.books import RelayedBooks
+from secvm.coordinator.relayed.driver import RelayedDriver
+from secvm.coordinator.relayed.entry_log import EntryLog, NoLog
+from secvm.coordinator.relayed.logged_entries import LoggedEntries
+from secvm.coordinator.relayed.rounds import RelayedRounds
+from secvm.coordinator.relayed.run_counting import RunCounting
+from secvm.coordinator.relayed.showing import Showing
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.errors import LocalProtocolError, StoreError
+from secvm.runtime.clock import Clock, SteadyClock
+from secvm.runtime.http_client import HttpClient
+from secvm.runtime.waits import any_of
+
+
+def make_driver(
+    held: Held,
+    doors: Doors,
+    store: CoordinatorStore,
+    *,
+    now: Callable[[], int | None],
+    log: tuple[Logbook, LogFiles] | None,
+    shown: Callable[[], None],
+) -> RelayedDriver:
+    """The driver of a process that drives on this store. ``now``: the time, None while it is in doubt."""
+    if held.key is None:
+        raise LocalProtocolError("whoever drives has a key that signs")
+    sealer, entry_log = BulkSealer(held.lanes), _entry_log(log)
+    rounds = RelayedRounds(
+        store=store,
+        now=now,
+        key=held.key,
+        grid=held.settings.epochs.grid,
+        dice=held.dice,
+        relays=AskedRelays(HttpClient(SteadyClock(), answer_s=ANSWER_S), held.relay_tokens),
+        may_grow=entry_log.may_grow,
+        counting=RunCounting(store, sealer),
+        sealer=sealer,
+        telling=doors.telling,
+    )
+    return RelayedDriver(
+        store=store,
+        rounds=rounds,
+        showing=Showing(doors.publisher, entry_log, held.key),
+        key=held.key,
+        grid=held.settings.epochs.grid,
+        clock=held.clock,
+        telling=doors.telling,
+        steady=held.steady,
+        shown=shown,
+    )
+
+
+class RelayedView:
+    """What a node shows of such experiments while another one drives, and the runs that it counts for that one."""
+
+    def __init__(self, held: Held, doors: Doors, log: tuple[Logbook, LogFiles] | None) -> None:
+        self._books = RelayedBooks(held.store)
+        self._showing = Showing(doors.publisher, _entry_log(log), None)
+        self._counting = RunCounting(held.store, BulkSealer(held.lanes))
+
+    def show(self) -> None:
+        """Read the store and show what is public. Blocks."""
+        self._showing.show(self._books.read())
+
+    async def help(self, stop: asyncio.Event, steady: Clock, every_s: float) -> None:
+        """Count runs of whole batches, until told to stop."""
+        while not stop.is_set():
+            try:
+                while not stop.is_set() and await asyncio.to_thread(self._count_one):
+                    pass
+            except StoreError:
+                # Only help: whoever drives counts what nobody else does.
+                pass
+            await any_of(stop.wait(), steady.sleep_until(steady.now() + int(1000 * every_s)))
+
+    def _count_one(self) -> bool:
+        live = [(book, book.live) for book in self._books.read()]
+        return any(one is not None and self._counting.count_one(book, one) for book, one in live)
+
+
+def _entry_log(log: tuple[Logbook, LogFiles] | None) -> EntryLog:
+    return NoLog() if log is None else LoggedEntries(*log)

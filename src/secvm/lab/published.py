@@ -1,0 +1,118 @@
+"""What a federation's coordinator published after a round: the model that follows, and what was counted.
+
+After a plain round all of it stands in the next manifest or the ending. A round of two relays has an opening of its
+own: its net tally is there also where nothing was learnt from it, and it tells which part of the relays' cover was
+opened, so that whoever knows the relays' seeds counts their cover again (``estimator.round_cover``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from secvm.crypto.signing import Envelope
+from secvm.estimator.round_cover import CoverOrigin, CoverOrigins
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.blobs import decode_tally
+from secvm.protocol.ending import Ending
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import RoundManifest, read_relay_count
+from secvm.protocol.relays.counts import EntryCount
+from secvm.protocol.relays.ending import RelayedEnding
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.protocol.relays.reveals import EntryReveal
+from secvm.testing.federation import Federation
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """After one round."""
+
+    #: The state's bytes.
+    state: bytes = field(repr=False)
+    #: Digest of the weights by which people are predicted.
+    evaluation_weights: str
+    #: None: an abandoned round, or an unopened one.
+    tally: Tally | None = field(repr=False)
+    #: Packages of devices that were handed on, nulls among them.
+    packages: int
+    #: Where two relays' cover came from.
+    origin: CoverOrigin | None = None
+
+
+def published(federation: Federation, number: int) -> Published:
+    """What there is after this round; what follows it is public."""
+    document = federation.document
+    assert document is not None
+    served = federation.patiently(lambda: federation.following(number), f"what follows round {number}")
+    payload = Envelope.from_bytes(served).payload
+    last = number == document.rounds
+    if document.experiment.cover is not None:
+        return _after_relays(federation, document, number, payload, last=last)
+    told = Ending.from_bytes(payload) if last else RoundManifest.from_bytes(payload)
+    assert told.last is not None
+    count = told.last.relay_count
+    return Published(
+        state=_blob(federation, told.state),
+        evaluation_weights=told.evaluation_weights,
+        tally=published_tally(federation, told.last.tally),
+        packages=0 if count is None else read_relay_count(count, document).capsules,
+    )
+
+
+def published_tally(federation: Federation, digest: str | None) -> Tally | None:
+    """The tally of this digest; None: none was published."""
+    if digest is None:
+        return None
+    assert federation.document is not None
+    return decode_tally(_blob(federation, digest), digest=digest, experiment=federation.document.experiment)
+
+
+def origins_of(rounds: list[Published]) -> CoverOrigins | None:
+    """Where the cover of all these rounds came from, the first one first; None: there was none. That of a round that
+    stayed unopened is in no tally: any other stands in its place.
+    """
+    found = [one.origin for one in rounds]
+    known = next((one for one in found if one is not None), None)
+    if known is None:
+        return None
+
+    def origin(round_number: int) -> CoverOrigin:
+        return found[round_number - 1] or known
+
+    return origin
+
+
+def _after_relays(
+    federation: Federation, document: ExperimentDocument, number: int, payload: bytes, *, last: bool
+) -> Published:
+    told = RelayedEnding.from_bytes(payload) if last else RelayedManifest.from_bytes(payload)
+    path = f"/v1/experiment/{document.digest}/opening/{number}"
+    served = federation.patiently(lambda: federation.public(path), f"the opening of round {number}")
+    opening = read_opening(served, document)
+    count = None if opening.entry_count is None else EntryCount.enclosed(opening.entry_count)
+    return Published(
+        state=_blob(federation, told.state),
+        evaluation_weights=told.evaluation_weights,
+        tally=published_tally(federation, opening.tally),
+        packages=0 if count is None else count.clients * document.budget,
+        origin=_origin(federation.cover_seeds, document, opening),
+    )
+
+
+def _origin(seeds: tuple[str, str], document: ExperimentDocument, opening: Opening) -> CoverOrigin | None:
+    if opening.entry_count is None or opening.entry_reveal is None:
+        return None
+    count = EntryCount.enclosed(opening.entry_count)
+    return CoverOrigin.of_opening(
+        seeds,
+        opening.round_number,
+        document.relay_cover.parts,
+        label=opening.label,
+        roots=(count.received, count.root),
+        opened=EntryReveal.enclosed(opening.entry_reveal).part,
+    )
+
+
+def _blob(federation: Federation, digest: str) -> bytes:
+    return federation.patiently(lambda: federation.public(f"/v1/blob/{digest}"), "a blob that is named")

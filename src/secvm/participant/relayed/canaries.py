@@ -1,0 +1,219 @@
+"""Was my canary handed on? A device looks for the one package of its own that it ever looks for (docs/protocol.md §32).
+
+When the opening of a round is believed for which a receipt is held, the canary gets a random moment. Then two public
+files are fetched, the index of the shards and the run of digests into which the canary's falls, and checked under the
+root that the mixing relay signed. Three things can come of it:
+
+- it is there: everything that was kept of the round is forgotten;
+- it is not there, and its neighbours show that: **a relay left it out**, and there is a file that shows it to others;
+- nothing that verifies came, three times, although other files were served: that is no accident either.
+
+After the ending the files are kept for a while only. Whoever comes later looks once, and then no more.
+
+What the device does depends on the canary and on public files alone. It keeps nothing else by which it could find
+another capsule of its own: whoever drops packages by what they say learns nothing from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from secvm.errors import BadProofError, MalformedMessageError, RemoteProtocolError
+from secvm.participant.relayed_book import KeptCanary
+from secvm.participant.surroundings import Now, Surroundings
+from secvm.participant.trust_book import SEEN, UNCHECKED
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.relays.counts import MixCount
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.missing_canary import examine_canary, missing_canary
+from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.shard_runs import (
+    MAX_RUN_BYTES,
+    ShardRun,
+    absence_in,
+    beside,
+    index_bytes,
+    read_index,
+    read_run,
+    shard_of,
+)
+from secvm.protocol.schedule import below
+from secvm.protocol.session import GRACE_MS
+from secvm.protocol.session_memory import NEVER
+
+#: So often nothing that verifies may come.
+MAX_TRIES = 3
+#: The coordinator keeps the files of a round until the round after the next is over.
+_ROUNDS_KEPT = 2
+#: And those of the last rounds for so many periods after the ending; a period has room for a window and its grace.
+_PERIODS_KEPT = 2
+_WITHHELD = "for the canary of round {} no digests that verify can be had, although other files are served"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A canary that is not where it should be."""
+
+    round_number: int
+    sentence: str
+    #: The file that shows it; None: nothing that was signed does.
+    evidence: bytes | None = field(default=None, repr=False)
+
+
+class _UnansweredError(Exception):
+    """Nobody answered."""
+
+
+class Canaries:
+    """The canaries of one experiment."""
+
+    def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes, *, spread_ms: int) -> None:
+        """``envelope`` is the experiment's, as it was served, for evidence."""
+        self._around, self._document, self._envelope = around, document, envelope
+        self._book = around.state.relayed
+        self._path = f"/v1/experiment/{document.digest}"
+        self._spread = spread_ms
+        self._moments: dict[int, int] = {}
+        #: Askings for manifests that were answered, at the last look in vain.
+        self._answered_then = 0
+
+    def plan(self, newest: int, *, now: int) -> None:
+        """Give every canary that can be looked for a moment; ``newest`` is the number of the newest round believed."""
+        digest = self._document.digest
+        kept = {one.round_number: one for one in self._book.canaries(digest) if one.opening is not None}
+        late = [number for number in kept if number < newest - _ROUNDS_KEPT]
+        if late:
+            self._give_up(late)
+        wanted = set(kept) - set(late)
+        self._moments = {number: at for number, at in self._moments.items() if number in wanted}
+        for number in sorted(wanted - set(self._moments)):
+            self._draw(number, now)
+
+    @property
+    def at(self) -> int:
+        """When the next one is looked for."""
+        return min(self._moments.values(), default=NEVER)
+
+    async def look(self, now: Now, *, answered: int, last: RelayedManifest | None) -> Loss | None:
+        """Look for the one that is due; ``answered``: askings for manifests that were answered so far; ``last``: the
+        last round of an experiment that is over, None while it goes on.
+        """
+        number = min(self._moments, key=lambda one: self._moments[one])
+        at = self._moments.pop(number)
+        kept = next((one for one in self._book.canaries(self._document.digest) if one.round_number == number), None)
+        if kept is None or kept.opening is None:
+            return None
+        if at + GRACE_MS < now():
+            # This device slept or was paused: asking right after waking would tell when.
+            self._draw(number, now())
+            return None
+        opening = Opening.from_bytes(kept.opening)
+        if opening.mix_count is None:
+            raise BadProofError(f"the opening of round {number} that is kept has no count of the mixing relay")
+        count = MixCount.enclosed(opening.mix_count)
+        try:
+            runs = await self._runs(kept, count, now)
+        except _UnansweredError:
+            return await self._unanswered(kept, now, answered=answered, last=last)
+        except RemoteProtocolError:
+            return self._tried(kept, now())
+        if any(run.find(kept.canary.inner_digest) is not None for run in runs):
+            self._seen(kept)
+            return None
+        return self._missing(kept, runs, opening.mix_count)
+
+    # ── one look ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _runs(self, kept: KeptCanary, count: MixCount, now: Now) -> list[ShardRun]:
+        """The run in which the canary stands or would stand, and the one beside it where it takes two to show that."""
+        digest, number = kept.canary.inner_digest, kept.round_number
+        for run in self._around.checks.runs(count.root):
+            # Of another device of this host: between its ends the digest is in it, or nowhere.
+            if run.digests[0] <= digest <= run.digests[-1]:
+                return [run]
+        most = index_bytes(count.capsules)
+        index = await self._fetch(f"{self._path}/shards/{number}", most, now)
+        shard = shard_of(read_index(index, capsules=count.capsules), digest)
+        runs = [await self._run(number, shard, count, now)]
+        also = None if runs[0].find(digest) is not None else beside(runs[0], digest)
+        if also is not None:
+            runs.append(await self._run(number, also, count, now))
+        if all(run.find(digest) is None for run in runs) and absence_in(digest, runs) is None:
+            raise MalformedMessageError("the index leads to a shard that the canary has no place in")
+        return runs
+
+    async def _run(self, number: int, shard: int, count: MixCount, now: Now) -> ShardRun:
+        data = await self._fetch(f"{self._path}/shard/{number}/{shard}", MAX_RUN_BYTES, now)
+        for known in self._around.checks.runs(count.root):
+            # Another device has checked it meanwhile.
+            if known.shard == shard:
+                return known
+        run = read_run(data, shard=shard, capsules=count.capsules)
+        run.check(count.root)
+        self._around.checks.keep_run(count.root, run)
+        return run
+
+    async def _fetch(self, path: str, most: int, now: Now) -> bytes:
+        fetched = await self._around.fetch(path, now, most=most)
+        if fetched is None:
+            raise _UnansweredError
+        return fetched.content
+
+    # ── what comes of it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _missing(self, kept: KeptCanary, runs: list[ShardRun], mix_count: bytes) -> Loss:
+        absence = absence_in(kept.canary.inner_digest, runs)
+        if absence is None:
+            raise BadProofError("a canary is neither in its runs nor absent from them")
+        manifest = RelayedManifest.from_bytes(kept.manifest)
+        told = missing_canary(
+            kept.canary, absence, experiment=self._envelope, manifest=manifest, mix_count=mix_count
+        ).to_bytes()
+        # What does not convince others is not kept as if it did.
+        found = examine_canary(told)
+        return Loss(kept.round_number, found.sentence.rstrip("."), told)
+
+    async def _unanswered(
+        self, kept: KeptCanary, now: Now, *, answered: int, last: RelayedManifest | None
+    ) -> Loss | None:
+        """Nobody can tell a bad network from this, unless other files come."""
+        if last is None:
+            served = answered > self._answered_then
+            self._answered_then = answered
+        elif now() >= last.instants.mix_by + _PERIODS_KEPT * (last.instants.accept_until - last.instants.opens_at):
+            # They may be gone, and an honest coordinator looks the same as another.
+            self._give_up([kept.round_number])
+            return None
+        else:
+            # No manifest is asked for any more.
+            served = await self._around.fetch(f"{self._path}/ending", now) is not None
+        if served:
+            return self._tried(kept, now())
+        self._draw(kept.round_number, now())
+        return None
+
+    def _give_up(self, numbers: Sequence[int]) -> None:
+        """It is too late to look for these."""
+        with self._around.state.writing(durable=True):
+            for number in numbers:
+                self._book.drop_canary(self._document.digest, number)
+            self._around.state.trust.count(self._document.digest, UNCHECKED, len(numbers))
+
+    def _tried(self, kept: KeptCanary, now: int) -> Loss | None:
+        """Nothing that verifies came."""
+        tries = kept.tries + 1
+        if tries >= MAX_TRIES:
+            return Loss(kept.round_number, _WITHHELD.format(kept.round_number))
+        with self._around.state.writing(durable=False):
+            self._book.put_tries(self._document.digest, kept.round_number, tries)
+        self._draw(kept.round_number, now)
+        return None
+
+    def _seen(self, kept: KeptCanary) -> None:
+        with self._around.state.writing(durable=True):
+            self._book.drop_canary(self._document.digest, kept.round_number)
+            self._around.state.trust.count(self._document.digest, SEEN)
+
+    def _draw(self, number: int, now: int) -> None:
+        self._moments[number] = now + below(self._spread, self._around.words)

@@ -1,0 +1,139 @@
+"""Preparing: a round's request, computed and sealed, once relays and person agree to it.
+
+In this order, each durably: the round's one label and its place in the ledger; the sealed request with its canary. What
+the device decides meanwhile rests on public facts: a round that is declined is declined in one sentence.
+"""
+
+from __future__ import annotations
+
+from secvm.errors import ConsentRefusedError, RemoteProtocolError, SecVMError, UnreachableError
+from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.dice import Dice
+from secvm.participant.ledger import enter
+from secvm.participant.relayed.agreeing import agree
+from secvm.participant.relayed.rounds import RelayedRounds
+from secvm.participant.relayed.stopping import Stopping
+from secvm.participant.relayed.token import RoundToken
+from secvm.participant.relayed.turns import Turns
+from secvm.participant.state import Model
+from secvm.participant.surroundings import Now, Surroundings
+from secvm.protocol.events import Declined
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.session_events import RequestReady
+from secvm.protocol.relays.session_memory import Phase
+from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
+from secvm.protocol.schedule import below
+from secvm.protocol.session_memory import NEVER
+
+
+class Preparing:
+    """Prepares the requests of one person in one experiment."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        document: ExperimentDocument,
+        turns: Turns,
+        rounds: RelayedRounds,
+        stopping: Stopping,
+        *,
+        person: Individual,
+        dice: Dice,
+        spread_ms: int,
+    ) -> None:
+        """``spread_ms``: over which moments are spread that nobody shall know a device by."""
+        self._around, self._document, self._turns = around, document, turns
+        self._rounds, self._stopping = rounds, stopping
+        self._person, self._dice, self._spread = person, dice, spread_ms
+        self._token = RoundToken(around, document)
+        #: When a request is to be prepared.
+        self.at = NEVER
+
+    def __repr__(self) -> str:
+        return "Preparing(...)"
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether a token stands for the device in its request."""
+        return self._token.wanted
+
+    def plan(self, manifest: RelayedManifest, now: int) -> None:
+        """The session wants the request of this round."""
+        self.at = self._token.when(manifest, now)
+
+    def _wanted(self, manifest: RelayedManifest) -> bool:
+        """Whether the session still wants it: it may be over, or another, since something was asked."""
+        session = self._turns.session
+        return session.manifest is manifest and session.phase is Phase.COMPUTING
+
+    async def prepare(self, now: Now) -> bool:
+        """Seal the request of the round that the session is in; whether there is one now."""
+        manifest, around, document = self._turns.session.manifest, self._around, self._document
+        self.at = NEVER
+        if manifest is None or not self._wanted(manifest):
+            return False
+        if self._stopping.distrust is not None:
+            self._turns.tell(Declined(self._stopping.distrust), now())
+            return False
+        # Where each package goes, the canary too, before anything of the person is looked at.
+        order = draw_order(document.budget, around.words)
+        try:
+            await agree(around, document, manifest, now)
+            token = await self._token.ask(manifest, now)
+            model = self._rounds.model()
+            why = next(filter(None, map(around.policy.caps.refuses, (model.training, model.evaluation))), None)
+            if self._turns.left or not self._wanted(manifest):
+                return False
+            if why is not None:
+                raise ConsentRefusedError(why)
+            if token is None:
+                # Asked again, with the same bytes, until the window closes.
+                self.at = self._token.again(manifest, now())
+                return False
+            self._bind(manifest.round_number, manifest.label)
+            # From here on it counts: nothing of the round exists before.
+            enter(around.state, document, manifest.round_number, around.consent)
+            packages = contribute(
+                self._person,
+                experiment=document.experiment,
+                training=model.training,
+                evaluation=model.evaluation,
+                dice=self._dice,
+                round_number=manifest.round_number,
+            )
+            secrets = around.random_bytes(SECRETS_BYTES * document.budget)
+            submission = seal_submission(
+                document, manifest, packages, order=order, ephemerals=secrets, token=token, sealer=around.sealer
+            )
+            with around.state.writing(durable=False):
+                around.state.put_model(document.digest, Model(manifest.round_number, manifest.evaluation_weights))
+            self._turns.hold(manifest.evaluation_weights)
+            self._turns.tell(RequestReady(submission), now())
+        except UnreachableError as fault:
+            self._prepare_later(manifest, str(fault), now())
+        except SecVMError as fault:
+            # Terms that do not do, a budget that is spent: nothing of the person is in these sentences.
+            if self._turns.session.phase is Phase.COMPUTING:
+                self._turns.tell(Declined(str(fault)), now())
+        else:
+            return True
+        return False
+
+    def _prepare_later(self, manifest: RelayedManifest, why: str, now: int) -> None:
+        """A relay that is away for a moment costs nobody a round: it is asked again as long as the window is not over,
+        each time after a random while.
+        """
+        if not self._wanted(manifest):
+            return
+        at = now + below(self._spread, self._around.words)
+        if at < manifest.instants.closes_at:
+            self.at = at
+        else:
+            self._turns.tell(Declined(why), now)
+
+    def _bind(self, round_number: int, label: bytes) -> None:
+        state = self._around.state
+        with state.writing(durable=True):
+            if not state.relayed.bind(self._document.digest, round_number, label):
+                raise RemoteProtocolError(f"round {round_number} was joined under another manifest before")

@@ -1,0 +1,258 @@
+"""Rounds of an experiment with two relays: fetched with their openings and net tallies, checked, stored, then believed.
+
+One asking: the newest manifest; every manifest and every opening between the last one believed and it, and the net
+tallies that a step was taken from; where its time has come, the opening of the newest round, and the ending; where
+there is a log, all of its lines since (``held_log``). What is believed then is on the disk before the device goes on
+with it (``protocol.relays.chain`` decides). The log may grow meanwhile; then it begins again, a few times.
+
+An opening that the coordinator does not serve although it serves other files is counted: after three looks from
+``open_by`` on the round is unopened for this device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from secvm.crypto.signing import Envelope
+from secvm.errors import OverLimitError, RemoteProtocolError, StaleRoundError
+from secvm.participant.relayed.held_log import FetchedLog, HeldLog
+from secvm.participant.state import Model
+from secvm.participant.surroundings import Now, Surroundings
+from secvm.participant.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
+from secvm.participant.trust_book import STEPS
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.log_entries import Document
+from secvm.protocol.recompute import Model as Computed
+from secvm.protocol.relays.chain import Believing, Ended, RelayedChain, RelayedServed
+from secvm.protocol.relays.ending import RelayedEnding
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import Opening
+from secvm.protocol.trusted_log import SeenLog
+
+#: So often an asking begins again when the log has grown meanwhile.
+_ATTEMPTS = 3
+#: So often an opening may be missing where other files are served.
+MAX_LOOKS = 3
+#: Magic line and header of a tally are shorter.
+_HEADER_BYTES = 2**13
+
+
+class _LogGrewError(Exception):
+    """What was fetched is of two moments."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedNews:
+    """What an asking brought."""
+
+    #: Envelope of the newest manifest believed; None: there is none.
+    manifest: bytes | None = field(repr=False)
+    #: By so much at least the server's clock is ahead; None: it did not say.
+    ahead: int | None
+    #: The experiment is over, and that is stored.
+    ending: RelayedEnding | None = None
+    #: The round of this number has no opening, as often as it was looked for.
+    unopened: int | None = None
+
+
+class RelayedRounds:
+    """One experiment's rounds, as this device believes them."""
+
+    def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes) -> None:
+        #: What the experiment's other parts fetch by too: sealed to what is believed here (docs/protocol.md §27).
+        self.around = replace(around, fetch_keys=self._fetch_keys)
+        self._document = document
+        self._path = f"/v1/experiment/{document.digest}"
+        book = around.state.relayed
+        self.chain = RelayedChain(
+            document, book.trust(document.digest), seen=book.bound(document.digest), checking=around.checks
+        )
+        #: None: the experiment has none.
+        self.log = None if document.log is None else HeldLog(self.around, document, envelope, self.chain)
+        #: Told how rounds ended, inside the transaction that stores what is believed now.
+        self.settle: Callable[[Sequence[Ended]], None] = lambda _ended: None
+        #: The round whose opening was looked for, and how often in vain.
+        self._missing = (0, 0)
+
+    async def ask(self, now: Now) -> RelayedNews | None:
+        """What is new; None where nobody answered.
+
+        Raises
+        ------
+        InconsistentManifestError
+            What the coordinator signed contradicts its experiment, or itself.
+        CheatingError
+            The log contradicts what the coordinator signed, or itself; with evidence.
+        RemoteProtocolError
+            It cannot be believed; nothing has changed.
+        OverLimitError
+            There is more to fetch than may be fetched today.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(_LogGrewError):
+                return await self._ask(now)
+        try:
+            return await self._ask(now)
+        except _LogGrewError as grew:
+            # A log does not grow that often: something that was fetched is not what it should be.
+            raise StaleRoundError(str(grew)) from None
+
+    async def _ask(self, now: Now) -> RelayedNews | None:
+        chain = self.chain
+        fetched = await self.around.fetch(f"{self._path}/manifest/latest", now)
+        if fetched is None:
+            return None
+        told = chain.look(fetched.content)
+        served, unopened = await self._gather(told, fetched.content, now)
+        if served is None:
+            return RelayedNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
+        if not (served.manifests or served.ending or self._opens(served)):
+            return RelayedNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
+        logged = None if self.log is None else await self.log.fetch(now, over=served.ending is not None)
+        if self.log is not None and logged is None:
+            return None
+        found = chain.check(served)
+        self._keep(found, served, self._hold_to_log(logged, found.documents))
+        for one in found.ended:
+            name = (self._document.digest, one.opening.digest)
+            self.around.checks.keep("opening", name, served.openings[one.opening.round_number])
+        return RelayedNews(found.trust.manifest, fetched.ahead, found.ending, unopened)
+
+    def _fetch_keys(self) -> bytes | None:
+        return None if self.chain.last is None else self.chain.last.fetch_keys
+
+    def model(self) -> Computed:
+        """With which the newest round is computed."""
+        model = self.chain.model()
+        self.around.shelf.put(model.names[2], model.evaluation)
+        return model
+
+    def _opens(self, served: RelayedServed) -> bool:
+        last = self.chain.last
+        return self.chain.opening is None and last is not None and last.round_number in served.openings
+
+    # ── fetching ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _gather(
+        self, told: RelayedManifest | None, envelope: bytes, now: Now
+    ) -> tuple[RelayedServed | None, int | None]:
+        """All that ``check`` wants, and the round that stays without an opening; None: something could not be had."""
+        chain, manifests = self.chain, dict[int, bytes]()
+        last = chain.last
+        if told is not None:
+            manifests = {told.round_number: envelope}
+            for number in range(chain.next_round, told.round_number):
+                self._check_traffic(MOST_DOCUMENT_BYTES, now)
+                fetched = await self.around.fetch(f"{self._path}/manifest/{number}", now)
+                if fetched is None:
+                    return None, None
+                manifests[number] = fetched.content
+        rounds = [number for number in manifests if told is not None and number < told.round_number]
+        due = last is not None and (told is not None or now() >= last.instants.mix_by)
+        if last is not None and chain.opening is None and due:
+            rounds.insert(0, last.round_number)
+        openings = dict[int, bytes]()
+        for number in sorted(rounds):
+            opening = await self._opening(number, told, now)
+            if opening is None:
+                return None, self._missed(number, now())
+            openings[number] = opening
+        if told is not None and now() >= told.instants.mix_by:
+            # Whoever was away may find it ended already, and the log with its opening.
+            found = await self.around.fetch(f"{self._path}/opening/{told.round_number}", now)
+            openings |= {} if found is None else {told.round_number: found.content}
+        ending = await self._ending(told, openings, now)
+        tallies = await self._tallies(openings, followed=told is not None or ending is not None, now=now)
+        if tallies is None:
+            return None, None
+        served = RelayedServed(
+            manifests=tuple(manifests[number] for number in sorted(manifests)),
+            openings=openings,
+            tallies=tallies,
+            ending=ending,
+        )
+        return served, None
+
+    async def _opening(self, number: int, told: RelayedManifest | None, now: Now) -> bytes | None:
+        """The opening of a round: another device of this host may have fetched the one that the manifest names."""
+        known = None
+        if told is not None and told.round_number == number + 1:
+            known = self.around.checks.known("opening", (self._document.digest, told.opening))
+        if known is None:
+            fetched = await self.around.fetch(f"{self._path}/opening/{number}", now)
+            known = None if fetched is None else fetched.content
+        return known
+
+    async def _ending(self, told: RelayedManifest | None, openings: dict[int, bytes], now: Now) -> bytes | None:
+        newest = told or self.chain.last
+        opened = newest is not None and newest.round_number in openings
+        if not opened and (told is not None or self.chain.opening is None):
+            return None
+        found = await self.around.fetch(f"{self._path}/ending", now)
+        return None if found is None else found.content
+
+    async def _tallies(self, openings: dict[int, bytes], *, followed: bool, now: Now) -> dict[str, bytes] | None:
+        """Net tallies from which a step may have been taken; None: one could not be had."""
+        around = self.around
+        told = [Opening.from_bytes(Envelope.from_bytes(data).payload) for data in openings.values()]
+        if self.chain.opening is not None:
+            told.append(self.chain.opening)
+        tallies = dict[str, bytes]()
+        # The newest opening's is wanted only when something follows it.
+        for digest in [one.tally for one in told if one.tally is not None and followed]:
+            most = self._document.tally_bytes + _HEADER_BYTES
+            self._check_traffic(most, now)
+            keys = around.gateway_keys(now())
+            data = await around.checks.fetch_tally(digest, around.transport, most=most, gateway_keys=keys)
+            around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
+            if data is None:
+                return None
+            tallies[digest] = data
+        return tallies
+
+    def _missed(self, number: int, now: int) -> int | None:
+        """An opening that was not served: the round, where that was too often."""
+        last = self.chain.last
+        if last is None or last.round_number != number or now < last.instants.open_by:
+            return None
+        looks = 1 + (self._missing[1] if self._missing[0] == number else 0)
+        self._missing = (number, looks)
+        return number if looks >= MAX_LOOKS else None
+
+    def _check_traffic(self, count: int, now: Now) -> None:
+        if not self.around.traffic.allows(count, now()):
+            raise OverLimitError
+
+    # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _hold_to_log(self, fetched: FetchedLog | None, documents: Sequence[Document]) -> SeenLog | None:
+        """That these documents, in this order, are all that the log has of the experiment since the last; what is seen
+        of it then. Without a log there is nothing to hold them to.
+        """
+        if self.log is None or fetched is None:
+            return None
+        try:
+            return self.log.grow(fetched, documents)
+        except StaleRoundError as fault:
+            raise _LogGrewError(str(fault)) from None
+        except RemoteProtocolError:
+            self.log.forget()
+            raise
+
+    def _keep(self, found: Believing, served: RelayedServed, log: SeenLog | None) -> None:
+        """On the disk first; then it is believed."""
+        state, digest = self.around.state, self._document.digest
+        with state.writing(durable=True):
+            state.relayed.put_trust(digest, found.trust, found.manifests, log)
+            state.trust.count(digest, STEPS, found.steps)
+            self.settle(found.ended)
+            if found.ending is not None and served.ending is not None:
+                state.put_ending(digest, served.ending)
+                state.put_model(digest, Model(found.ending.round_number, found.ending.evaluation_weights))
+        self.chain.believe(found)
+        if self.log is not None and log is not None:
+            self.log.believe(log)
+        if found.ending is not None:
+            self.around.shelf.put(found.model.names[2], found.model.evaluation)

@@ -1,0 +1,65 @@
+"""Operators: who runs which party of a round with two relays, and on whom its guarantee rests.
+
+(ε, δ) holds as long as one of the two relays is honest: it mixes, adds its cover from good dice, and forgets. The
+coordinator is taken for hostile. So where its operator runs one of the relays, the guarantee rests on the other alone,
+and one operator of both relays is none (``coalitions`` says who is enough to break it).
+
+Names are compared without regard to case and to white space at their ends: two names are no proof of two parties, but
+one name is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Of ``[trust] profile``: a person agrees that the coordinator's operator runs one of the relays.
+ONE_RELAY = "one relay"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operators:
+    """Who runs what, as the document and the device's settings name them."""
+
+    entry: str
+    mix: str
+    #: None: nobody has said who runs the coordinator.
+    coordinator: str | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether one operator has both relays."""
+        return _same(self.entry, self.mix)
+
+    @property
+    def of_coordinator(self) -> tuple[str, ...]:
+        """Roles of relays that the coordinator's operator has."""
+        roles = (("entry", self.entry), ("mix", self.mix))
+        return tuple(role for role, name in roles if self.coordinator is not None and _same(name, self.coordinator))
+
+    @property
+    def relied_on(self) -> tuple[str, ...]:
+        """Operators of whom one must be honest, as they are named; none: nobody is left."""
+        if self.same:
+            return () if self.of_coordinator else (self.entry,)
+        named = {"entry": self.entry, "mix": self.mix}
+        return tuple(name for role, name in named.items() if role not in self.of_coordinator)
+
+    def why_no_guarantee(self, *, one_relay: bool) -> str | None:
+        """In one sentence; None: two parties run the relays, or the person agrees that one of them is enough."""
+        if self.same:
+            return f"both relays are run by {self.entry}, who alone can link everything"
+        if self.of_coordinator and not one_relay:
+            return (
+                f"{self.coordinator} runs the coordinator and {relay_of(self.of_coordinator[0])}, so that it would rest"
+                f' on {self.relied_on[0]} alone; who agrees to that sets profile = "{ONE_RELAY}" under [trust]'
+            )
+        return None
+
+
+def relay_of(role: str) -> str:
+    """A role as a sentence names it."""
+    return "the entry relay" if role == "entry" else "the mixing relay"
+
+
+def _same(one: str, other: str) -> bool:
+    return one.strip().casefold() == other.strip().casefold()

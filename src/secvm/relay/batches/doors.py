@@ -1,0 +1,184 @@
+"""Doors that both roles have: terms, commitments, and what was said of a round (docs/protocol.md §27, §30).
+
+    GET  R/terms                        what we take on, signed
+    POST R/commitment                   by a coordinator with its token: our one commitment for a round
+    GET  R/counts/LABEL                 both counts and both reveals, as far as they are here
+    PUT  R/counts/LABEL/NAME            a count or reveal of the other relay, from anybody: it is signed
+    GET  R/leaves/LABEL/I               digests of the entry relay's batch
+
+``RoleDoors`` answers a request that is for one of them, and hands the others to the role.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import json
+import re
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from secvm.errors import MalformedMessageError, RemoteProtocolError, SecVMError
+from secvm.protocol.documents import Fields, decode_document
+from secvm.protocol.relays.label import label_from_text
+from secvm.protocol.version import MAX_ROUND
+from secvm.relay.batches.keeping import Keeping
+from secvm.relay.batches.ledger import PAPERS
+from secvm.relay.batches.metering import Meter
+from secvm.relay.batches.refusing import RefusedError, answer_to, refusal
+from secvm.relay.batches.rounds import BatchRound
+from secvm.runtime.clock import Clock
+from secvm.runtime.http_server import Request, Response
+
+#: Of a request for a commitment, and of a count or reveal in its envelope.
+MOST_ASKED_BYTES, MOST_PAPER_BYTES = 512, 4096
+_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
+_OCTETS, _JSON = "application/octet-stream", "application/json"
+
+Answer = Response | Awaitable[Response]
+#: The coordinator's URL, an experiment and a round → our commitment. Raises ``RemoteProtocolError``.
+Commit = Callable[[str, str, int], Awaitable[bytes]]
+B = TypeVar("B", bound=BatchRound[Any])
+
+
+def read_asked(body: bytes) -> tuple[str, int]:
+    """Experiment and round of a request for a commitment. Raises ``MalformedMessageError`` and nothing else."""
+    fields = Fields(decode_document(body, max_bytes=MOST_ASKED_BYTES), "the request for a commitment")
+    asked = fields.digest("experiment"), fields.integer("round", 1, MAX_ROUND)
+    fields.done()
+    return asked
+
+
+def read_index(text: str) -> int:
+    """The number of a piece in a path. Raises ``MalformedMessageError`` and nothing else."""
+    if not _INDEX.fullmatch(text):
+        raise MalformedMessageError("a piece is named by a number, without zeros before it")
+    return int(text)
+
+
+class RoleDoors(ABC, Generic[B]):
+    """The doors of one role. ``handle`` answers, or returns None where the path is none of them."""
+
+    def __init__(
+        self,
+        path: str,
+        rounds: Mapping[bytes, B],
+        keeping: Keeping,
+        *,
+        terms: bytes,
+        tokens: Mapping[str, str],
+        commit: Commit,
+        clock: Clock,
+        wake: Callable[[bytes], None],
+        retry_after_s: int,
+        meter: Meter,
+    ) -> None:
+        """``tokens``: of each coordinator, by URL. ``wake``: there is something to do for this label."""
+        self._path = f"{path}/"
+        self._rounds = rounds
+        self._keeping = keeping
+        self._terms = Response(200, terms, _OCTETS)
+        self._tokens = tokens
+        self._commit = commit
+        self._clock = clock
+        self._wake = wake
+        self._retry_after_s = retry_after_s
+        self._meter = meter
+
+    def handle(self, request: Request) -> Answer | None:
+        """Answer one request, or say that it is for somebody else."""
+        if not request.path.startswith(self._path):
+            return None
+        parts = request.path[len(self._path) :].split("/")
+        try:
+            answer = self._common(request, parts) or self._role(request, parts)
+        except RemoteProtocolError as error:
+            answer = answer_to(error, retry_after_s=self._retry_after_s)
+        return None if answer is None else self._metered(parts[0], answer)
+
+    def _metered(self, door: str, answer: Answer) -> Answer:
+        if isinstance(answer, Response):
+            self._meter.answered(door, answer.status)
+            return answer
+
+        async def awaited() -> Response:
+            found = await answer
+            self._meter.answered(door, found.status)
+            return found
+
+        return awaited()
+
+    @abstractmethod
+    def _role(self, request: Request, parts: list[str]) -> Answer | None:
+        """A door that only this role has."""
+
+    @abstractmethod
+    def _take_paper(self, one: B, name: str, envelope: bytes, now: int) -> None:
+        """A statement of the other relay. Raises ``RemoteProtocolError``."""
+
+    def _common(self, request: Request, parts: list[str]) -> Answer | None:
+        match request.method, parts:
+            case "GET", ["terms"]:
+                return self._terms
+            case "POST", ["commitment"]:
+                return self._commitment(request)
+            case "GET", ["counts", label]:
+                return self._counts(label_from_text(label))
+            case "PUT", ["counts", label, name]:
+                return self._paper(self._round(label), name, request.body)
+            case "GET", ["leaves", label, index]:
+                found = self._keeping.leaf_piece(label_from_text(label), read_index(index))
+                return refusal(404) if found is None else Response(200, found, _OCTETS)
+        return None
+
+    def _round(self, label: str) -> B:
+        found = self._rounds.get(label_from_text(label))
+        if found is None:
+            raise RefusedError("no round of this label is served here", why="wrong-label")
+        return found
+
+    def _commitment(self, request: Request) -> Answer:
+        given = request.headers.get("authorization", "").encode()
+        known = [url for url, token in self._tokens.items() if hmac.compare_digest(given, f"Bearer {token}".encode())]
+        if not known:
+            return refusal(401)
+        experiment, round_number = read_asked(request.body)
+        return self._committed(known[0], experiment, round_number)
+
+    async def _committed(self, url: str, experiment: str, round_number: int) -> Response:
+        try:
+            return Response(200, await self._commit(url, experiment, round_number), _OCTETS)
+        except RemoteProtocolError as error:
+            return answer_to(error, retry_after_s=self._retry_after_s)
+        except (SecVMError, sqlite3.Error):
+            return refusal(503, retry_after_s=self._retry_after_s)
+
+    def _counts(self, label: bytes) -> Response:
+        if label not in self._rounds:
+            raise RefusedError("no round of this label is served here", why="unknown")
+        papers = {name: self._shown(self._rounds[label], name) for name in PAPERS}
+        told = {name: None if data is None else base64.b64encode(data).decode() for name, data in papers.items()}
+        return Response(200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
+
+    def _shown(self, one: B, name: str) -> bytes | None:
+        """A paper as anybody may see it now."""
+        return self._keeping.ledger.paper(one.plan.label, name)
+
+    def _paper(self, one: B, name: str, envelope: bytes) -> Answer:
+        if len(envelope) > MOST_PAPER_BYTES:
+            return refusal(413)
+        return self._kept(lambda: self._take_paper(one, name, envelope, self._clock.now()), one)
+
+    async def _kept(self, act: Callable[[], None], one: B) -> Response:
+        """200 when the act is durable."""
+        try:
+            await asyncio.to_thread(act)
+        except RemoteProtocolError as error:
+            return answer_to(error, retry_after_s=self._retry_after_s)
+        except (SecVMError, sqlite3.Error):
+            return refusal(503, retry_after_s=self._retry_after_s)
+        self._wake(one.plan.label)
+        return Response(200)

@@ -1,0 +1,217 @@
+"""Experiments: which documents a relay serves, its one commitment for each round, and the one label of each round.
+
+A document is served if its coordinator signed it, if it names this relay by role, URL, operator and key, if it keeps
+within the relay's terms, and if its cover is worth what it says. A manifest is a round's if it is the first one, if it
+stands in the coordinator's log, where the experiment has one, and if both relays' commitments in it are signed by them:
+ours are the very bytes that we gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.seeded_rounds import seeded_round_secret
+from secvm.crypto.signing import Envelope, SigningKey
+from secvm.errors import InconsistentManifestError
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.log_entries import manifest_entry
+from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.relays.commitments import (
+    SEED_BYTES,
+    EntryCommitment,
+    MixCommitment,
+    RoundSecret,
+    entry_commitment,
+    mix_commitment,
+)
+from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
+from secvm.protocol.relays.submission import token_bytes
+from secvm.protocol.relays.terms import RelayedTerms
+from secvm.relay.batches.keeping import Keeping
+from secvm.relay.batches.plan import RoundPlan
+from secvm.relay.batches.refusing import RefusedError
+
+_MILLION = 10**6
+
+#: Raises ``RefusedError`` where a document's cover is worth less than it says.
+Worth = Callable[[ExperimentDocument], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRelay:
+    """Who we are."""
+
+    terms: RelayedTerms
+    key: SigningKey
+    #: Of a relay for tests: its cover can be foretold, and it serves nothing else than tests.
+    seed: str | None = None
+
+
+def check_document(document: ExperimentDocument, own: OwnRelay, worth: Worth) -> None:
+    """Whether we serve this experiment, or raise ``RefusedError`` that says why not."""
+    terms = own.terms
+    cover = document.experiment.cover
+    if cover is None:
+        raise _refused("the experiment has no cover of two relays")
+    ours = document.entry_relay if terms.role == "entry" else document.mix_relay
+    told = (ours.url, ours.operator, ours.key)
+    if told != (terms.url, terms.operator, own.key.public):
+        raise _refused(f"the experiment's {terms.role} relay is another one, by URL, operator or key")
+    if own.seed is not None and not document.test:
+        raise _refused("a relay with seeded dice serves experiments that are marked as a test, and no others")
+    cells = sum(noise.cells for noise in cover.kinds)
+    #: What must at least fit: one submission and the cover.
+    least = document.budget + cover.packages
+    for what, asked, most in (
+        ("cells", cells, terms.cells),
+        ("cover packages", cover.packages, terms.packages),
+        ("capsules", least, terms.capsules),
+    ):
+        if asked > most:
+            raise _refused(f"the experiment has {asked} {what}, and {most} are the limit of our terms")
+    times = document.relay_times
+    seconds, work = (times.batch_s, 1) if terms.role == "entry" else (times.mix_s, 2)
+    if seconds * _MILLION < terms.seconds_per_million * work * cover.packages:
+        raise _refused(f"{seconds} seconds are too few for {work * cover.packages} packages, by our terms")
+    worth(document)
+
+
+def _refused(why: str) -> RefusedError:
+    return RefusedError(why, why="refused")
+
+
+def plan_of(document: ExperimentDocument, manifest: RelayedManifest) -> RoundPlan:
+    """All that a relay needs of them; both were checked."""
+    return RoundPlan(
+        label=manifest.label,
+        experiment=document.digest,
+        round_number=manifest.round_number,
+        instants=manifest.instants,
+        budget=document.budget,
+        packages=document.relay_cover.packages,
+        parts=document.relay_cover.parts,
+        token_bytes=token_bytes(document),
+        count_key=manifest.count_key,
+        entry_key=document.entry_relay.key,
+        mix_key=document.mix_relay.key,
+        entry_commitment=manifest.entry_commitment,
+        mix_commitment=manifest.mix_commitment,
+    )
+
+
+class Experiments:
+    """The experiments of one relay."""
+
+    def __init__(self, keeping: Keeping, own: OwnRelay, worth: Worth, dice: RandomBytes) -> None:
+        self._keeping = keeping
+        self._ledger = keeping.ledger
+        self._own = own
+        self._worth = worth
+        self._dice = dice
+        #: Document and coordinator's URL, by digest.
+        self._served: dict[str, tuple[ExperimentDocument, str]] = {}
+        for digest, coordinator, envelope in self._ledger.experiments():
+            document = read_published(envelope, digest=digest)
+            # Terms may have changed since; one that is not served any more stays in the ledger.
+            if own.seed is None or document.test:
+                self._served[digest] = document, coordinator
+
+    def document(self, digest: str) -> ExperimentDocument | None:
+        """An experiment that is served."""
+        found = self._served.get(digest)
+        return None if found is None else found[0]
+
+    def coordinator(self, digest: str) -> str:
+        """The URL of the coordinator it came from."""
+        return self._served[digest][1]
+
+    def add(self, digest: str, coordinator: str, envelope: bytes) -> ExperimentDocument:
+        """Serve the experiment of this digest. Raises ``RemoteProtocolError``."""
+        document = read_published(envelope, digest=digest)
+        check_document(document, self._own, self._worth)
+        self._ledger.keep_experiment(digest, coordinator, envelope)
+        self._served[digest] = document, coordinator
+        return document
+
+    def commit(self, digest: str, round_number: int) -> bytes:
+        """Our one commitment for this round, in its envelope: the same bytes for ever.
+
+        The secret is made before anybody sees what follows from it. Where it is gone, the commitment stays what it was:
+        the round will be unopened, and the experiment goes on with the next.
+        """
+        document = self.document(digest)
+        if document is None:
+            raise RefusedError("this experiment is not served here", why="unknown")
+        if not 1 <= round_number <= document.rounds:
+            raise RefusedError(f"the experiment has {document.rounds} rounds, not {round_number}", why="garbage")
+        known = self._ledger.commitment(digest, round_number)
+        if known is not None:
+            return known
+        secret = self._keeping.secrets.make(digest, round_number, self._dice_of(round_number))
+        if len(secret) != SEED_BYTES:
+            # The disk has forgotten a round that was handed on.
+            raise RefusedError("this round was served before", why="stale")
+        drawn, parts = RoundSecret(secret), document.relay_cover.parts
+        statement: EntryCommitment | MixCommitment
+        if self._own.terms.role == "entry":
+            statement = entry_commitment(
+                drawn, experiment=digest, round_number=round_number, parts=parts, tokens=document.tokens
+            )
+        else:
+            statement = mix_commitment(drawn, experiment=digest, round_number=round_number, parts=parts)
+        return self._ledger.keep_commitment(digest, round_number, statement.signed(self._own.key))
+
+    def _dice_of(self, round_number: int) -> RandomBytes:
+        seed = self._own.seed
+        if seed is None:
+            return self._dice
+        return lambda _count: seeded_round_secret(seed, self._own.terms.role, round_number)
+
+    def name(self, digest: str, envelope: bytes, proof: bytes | None = None) -> RoundPlan:
+        """The round of a manifest, if it is the first one of its round and all in it holds. ``proof``: its proof file,
+        where the experiment has a log.
+
+        Raises
+        ------
+        RemoteProtocolError
+            It is none, or against its document, not in the log, another came before, or the commitment in it is not
+            ours.
+        """
+        document = self.document(digest)
+        if document is None:
+            raise RefusedError("this experiment is not served here", why="unknown")
+        try:
+            manifest = read_manifest(envelope, document, self._before(document, envelope))
+        except InconsistentManifestError as fault:
+            raise RefusedError(f"the manifest contradicts its experiment: {fault}", why="refused") from None
+        if document.log is not None:
+            # Who is shown a manifest that devices do not see is shown a line that they see. A quorum is theirs to ask.
+            entry = manifest_entry(digest, manifest.round_number, manifest.digest)
+            LogProof.from_bytes(proof or b"").check(entry.to_bytes(), log=document.log.log_key)
+        ours = manifest.entry if self._own.terms.role == "entry" else manifest.mix
+        if ours != self._ledger.commitment(digest, manifest.round_number):
+            raise RefusedError("the commitment in the manifest is not the one that we gave", why="refused")
+        if not self._ledger.keep_label(manifest.label, digest, manifest.round_number, manifest.bound, envelope):
+            raise RefusedError("another manifest of this round, or of these keys, came before", why="conflict")
+        return plan_of(document, manifest)
+
+    def _before(self, document: ExperimentDocument, envelope: bytes) -> RelayedManifest | None:
+        """The manifest of the round before that of this one, as far as we have taken one."""
+        told = RelayedManifest.from_bytes(Envelope.from_bytes(envelope).payload).round_number
+        known = [
+            RelayedManifest.from_bytes(Envelope.from_bytes(taken).payload)
+            for _, digest, number, taken in self._ledger.labels()
+            if digest == document.digest and number < told
+        ]
+        return max(known, key=lambda manifest: manifest.round_number, default=None)
+
+    def plans(self) -> list[RoundPlan]:
+        """All rounds that have a label."""
+        found = []
+        for _, digest, _, envelope in self._ledger.labels():
+            document = self.document(digest)
+            if document is not None:
+                found.append(plan_of(document, read_manifest(envelope, document)))
+        return found

@@ -1,0 +1,165 @@
+"""The relay's ledger on the disk: what it has promised and said, once and for ever (docs/protocol.md §27, §30, §31).
+
+For each experiment its document; for an (experiment, round) one commitment and one label; for a label its marks and its
+papers. A *mark* names the batch, and later the count or reveal, that the round's secret was used for; a *paper* is a
+signed envelope: the two counts, the two reveals. Whatever stands here stays as it is: a second, different one is
+refused by the tables themselves. Nothing of a client, a seed or a capsule is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from secvm.relay.batches.database import Database
+
+ENTRY_COUNT, MIX_COUNT, ENTRY_REVEAL, MIX_REVEAL = PAPERS = (
+    "entry_count",
+    "mix_count",
+    "entry_reveal",
+    "mix_reveal",
+)
+
+_VERSION = 2
+_SCHEMA = """
+CREATE TABLE experiments (digest TEXT PRIMARY KEY, coordinator TEXT NOT NULL, envelope BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE commitments (
+    experiment TEXT NOT NULL,
+    round      INTEGER NOT NULL,
+    envelope   BLOB NOT NULL UNIQUE,
+    PRIMARY KEY (experiment, round)
+) WITHOUT ROWID;
+-- One label an (experiment, round).
+CREATE TABLE labels (
+    label      BLOB PRIMARY KEY,
+    experiment TEXT NOT NULL,
+    round      INTEGER NOT NULL,
+    manifest   BLOB NOT NULL,
+    UNIQUE (experiment, round)
+) WITHOUT ROWID;
+CREATE TABLE marks (
+    label BLOB NOT NULL, kind TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (label, kind)
+) WITHOUT ROWID;
+CREATE TABLE papers (
+    label BLOB NOT NULL, name TEXT NOT NULL, envelope BLOB NOT NULL, PRIMARY KEY (label, name)
+) WITHOUT ROWID;
+-- What must not come again in another round (RelayedManifest.bound).
+CREATE TABLE bound (value BLOB PRIMARY KEY, label BLOB NOT NULL) WITHOUT ROWID;
+-- What is behind a label: "handed-on", "forgotten".
+CREATE TABLE done (label BLOB NOT NULL, step TEXT NOT NULL, PRIMARY KEY (label, step)) WITHOUT ROWID;
+-- One row: the gateway's key for fetches that was handed out first in a slot. Public; another takes its place.
+CREATE TABLE fetch_keys (slot INTEGER NOT NULL, keys BLOB NOT NULL)
+"""
+
+
+class Ledger:
+    """The ledger."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path, _SCHEMA, _VERSION)
+
+    # ── experiments, commitments, labels ─────────────────────────────────────────────────────────────────────────────
+
+    def keep_experiment(self, digest: str, coordinator: str, envelope: bytes) -> None:
+        """Of this coordinator; the first one that brings it stays."""
+        self._write("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?)", (digest, coordinator, envelope))
+
+    def experiments(self) -> list[tuple[str, str, bytes]]:
+        """Digest, coordinator and envelope of each."""
+        return self._database.rows("SELECT digest, coordinator, envelope FROM experiments")  # type: ignore[return-value]  # as the table has them
+
+    def keep_commitment(self, experiment: str, round_number: int, envelope: bytes) -> bytes:
+        """The commitment that stands: this one, if there was none."""
+        self._write("INSERT OR IGNORE INTO commitments VALUES (?, ?, ?)", (experiment, round_number, envelope))
+        found = self.commitment(experiment, round_number)
+        return envelope if found is None else found
+
+    def commitment(self, experiment: str, round_number: int) -> bytes | None:
+        """The one commitment for this round."""
+        question = "SELECT envelope FROM commitments WHERE experiment = ? AND round = ?"
+        return self._bytes(question, (experiment, round_number))
+
+    def keep_label(
+        self, label: bytes, experiment: str, round_number: int, bound: Iterable[bytes], manifest: bytes
+    ) -> bool:
+        """Whether this is the label of its round, the first one that came, and nothing in it is of another round."""
+        with self._database.transaction() as db:
+            found = db.execute(
+                "SELECT label FROM labels WHERE experiment = ? AND round = ?", (experiment, round_number)
+            )
+            known = found.fetchone()
+            if known is not None:
+                return bool(known[0] == label)
+            values = sorted(bound)
+            marks = ",".join("?" * len(values))
+            if db.execute(f"SELECT 1 FROM bound WHERE value IN ({marks})", values).fetchone():  # noqa: S608  (marks alone)
+                return False
+            db.execute("INSERT INTO labels VALUES (?, ?, ?, ?)", (label, experiment, round_number, manifest))
+            db.executemany("INSERT INTO bound VALUES (?, ?)", [(value, label) for value in values])
+        return True
+
+    def unnamed(self) -> list[tuple[str, int]]:
+        """Experiment and round of every commitment that has no label yet."""
+        question = """
+            SELECT experiment, round FROM commitments
+            EXCEPT SELECT experiment, round FROM labels ORDER BY experiment, round
+        """
+        return self._database.rows(question)  # type: ignore[return-value]  # as the table has them
+
+    def labels(self) -> list[tuple[bytes, str, int, bytes]]:
+        """Label, experiment, round and manifest of all."""
+        return self._database.rows("SELECT label, experiment, round, manifest FROM labels")  # type: ignore[return-value]  # as above
+
+    # ── marks, papers, steps ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def mark(self, label: bytes, kind: str, value: bytes) -> bool:
+        """Whether this value is the one that stands here; the first one stands, for ever."""
+        self._write("INSERT OR IGNORE INTO marks VALUES (?, ?, ?)", (label, kind, value))
+        return self.marked(label, kind) == value
+
+    def marked(self, label: bytes, kind: str) -> bytes | None:
+        """The value that stands here."""
+        return self._bytes("SELECT value FROM marks WHERE label = ? AND kind = ?", (label, kind))
+
+    def keep_paper(self, label: bytes, name: str, envelope: bytes) -> bytes:
+        """The paper of this name that stands: this one, if there was none."""
+        self._write("INSERT OR IGNORE INTO papers VALUES (?, ?, ?)", (label, name, envelope))
+        found = self.paper(label, name)
+        return envelope if found is None else found
+
+    def paper(self, label: bytes, name: str) -> bytes | None:
+        """The paper of this name."""
+        return self._bytes("SELECT envelope FROM papers WHERE label = ? AND name = ?", (label, name))
+
+    def note(self, label: bytes, step: str) -> None:
+        """Say that a step is behind it."""
+        self._write("INSERT OR IGNORE INTO done VALUES (?, ?)", (label, step))
+
+    def is_done(self, label: bytes, step: str) -> bool:
+        """Whether this step is behind it."""
+        return self._database.value("SELECT 1 FROM done WHERE label = ? AND step = ?", (label, step)) is not None
+
+    # ── the gateway's key for fetches ────────────────────────────────────────────────────────────────────────────────
+
+    def fetch_keys(self) -> tuple[int, bytes] | None:
+        """The key that was kept last, and its slot."""
+        found = self._database.rows("SELECT slot, keys FROM fetch_keys")
+        return found[0] if found else None  # type: ignore[return-value]  # as the table has them
+
+    def keep_fetch_keys(self, slot: int, keys: bytes) -> None:
+        """Keep the key of this slot, in place of the one before."""
+        with self._database.transaction() as db:
+            db.execute("DELETE FROM fetch_keys")
+            db.execute("INSERT INTO fetch_keys VALUES (?, ?)", (slot, keys))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> None:
+        with self._database.transaction() as db:
+            db.execute(statement, values)
+
+    def _bytes(self, question: str, values: tuple[object, ...]) -> bytes | None:
+        found = self._database.value(question, values)
+        return found if isinstance(found, bytes) else None

@@ -1,0 +1,28 @@
+"""What a document's cover is worth: a relay refuses one that claims more than its noise gives (§26)."""
+
+from __future__ import annotations
+
+from secvm.privacy.guarantee import guarantee
+from secvm.privacy.relay_cover import contribution_of, relay_mechanism
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
+from secvm.protocol.relayed_terms import RelayCoverTerms
+from secvm.relay.batches.refusing import RefusedError
+
+#: Of an ε: documents are planned with the same accountant, on another machine.
+_ROUNDING = 1e-9
+
+
+def check_worth(document: ExperimentDocument) -> None:
+    """Raise ``RefusedError`` where ε of one honest relay's cover, over all rounds, is above what the document says."""
+    terms = document.privacy
+    if not isinstance(terms, RelayCoverTerms):
+        raise RefusedError("the experiment has no cover of two relays", why="refused")
+    hashes = document.binning.hashes if isinstance(document.binning, HashedBins) else 1
+    contribution = contribution_of(document.experiment, rounds=document.rounds, hashes=hashes)
+    found = guarantee(relay_mechanism(contribution, document.relay_cover), float(terms.delta)).epsilon
+    claimed = float(terms.epsilon)
+    if not found <= claimed * (1 + _ROUNDING):
+        raise RefusedError(
+            f"the cover gives ε = {found:.6g}, and the document says {claimed:.6g}: plan it with more noise",
+            why="refused",
+        )

@@ -1,0 +1,160 @@
+"""The entry relay's doors, beside those of both roles (docs/protocol.md §24, §28).
+
+POST R/submit/LABEL    a device's request of a round → its receipt
+POST R/tokens/LABEL    where the experiment has tokens: a client's one token for the round
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from secvm.crypto.tokens import ANSWER_MEDIA_TYPE, REQUEST_MEDIA_TYPE
+from secvm.errors import RemoteProtocolError
+from secvm.relay.batches.doors import Answer, RoleDoors
+from secvm.relay.batches.ledger import MIX_COUNT, MIX_REVEAL
+from secvm.relay.batches.plan import RoundPlan
+from secvm.relay.batches.refusing import RefusedError, answer_to, refusal
+from secvm.relay.entry.intake import IntakeLimits, Submission, Verdict, read_submission
+from secvm.relay.entry.rounds import EntryRound
+from secvm.relay.identity import Identify, Identity
+from secvm.runtime.group_commit import GroupCommit
+from secvm.runtime.http_server import Request, Response
+
+SUBMISSION_MEDIA_TYPE = "application/vnd.secvm.submission"
+#: A durable commit takes about as long.
+_COMMIT_TICK_MS = 2.0
+_LARGEST_GROUP = 200
+#: Requests for tokens at a time: each is a commit and some milliseconds of a core.
+_MOST_AT_ONCE = 64
+
+#: What a round takes.
+LimitsOf = Callable[[RoundPlan], IntakeLimits]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Waiting:
+    """A submission that waits for its commit."""
+
+    round: EntryRound
+    submission: Submission
+
+
+class EntryDoors(RoleDoors[EntryRound]):
+    """The doors of an entry relay."""
+
+    def __init__(self, *common: Any, identify: Identify, limits: LimitsOf, waiting: int, **named: Any) -> None:
+        """``limits``: of each round. ``waiting``: submissions that may wait for a commit; the next one comes later."""
+        super().__init__(*common, **named)
+        self._identify = identify
+        self._limits = limits
+        #: Requests for tokens that are worked on.
+        self._giving = 0
+        self._group: GroupCommit[_Waiting, Response] = GroupCommit(
+            self._commit_group,
+            _COMMIT_TICK_MS,
+            largest=_LARGEST_GROUP,
+            waiting=waiting,
+            failed=lambda _error: refusal(503, retry_after_s=self._retry_after_s),
+        )
+
+    async def close(self) -> None:
+        """What waits is committed and answered."""
+        await self._group.close()
+
+    def _role(self, request: Request, parts: list[str]) -> Answer | None:
+        match request.method, parts:
+            case "POST", ["submit", label]:
+                return self._submit(request, self._round(label))
+            case "POST", ["tokens", label]:
+                return self._token(request, self._round(label))
+        return None
+
+    def _token(self, request: Request, one: EntryRound) -> Answer:
+        if _media_type(request) != REQUEST_MEDIA_TYPE:
+            return refusal(415)
+        client = self._identify(request)
+        if client is None:
+            return refusal(401)
+        if self._giving >= _MOST_AT_ONCE:
+            return refusal(503, retry_after_s=self._retry_after_s)
+        self._giving += 1
+        return self._given(one, client, request.body)
+
+    async def _given(self, one: EntryRound, client: Identity, asked: bytes) -> Response:
+        try:
+            given = await asyncio.to_thread(one.grant, client, asked, self._limits(one.plan), self._clock.now())
+        except RemoteProtocolError as error:
+            return answer_to(error, retry_after_s=self._retry_after_s)
+        except sqlite3.Error:
+            return refusal(503, retry_after_s=self._retry_after_s)
+        finally:
+            self._giving -= 1
+        if isinstance(given, Verdict):
+            return self._refused(given)
+        self._meter.gave()
+        return Response(200, given, ANSWER_MEDIA_TYPE)
+
+    def _submit(self, request: Request, one: EntryRound) -> Answer:
+        if _media_type(request) != SUBMISSION_MEDIA_TYPE:
+            return refusal(415)
+        # Whoever has a token is not asked who they are.
+        identity = None if one.plan.token_bytes else self._identify(request)
+        if identity is None and not one.plan.token_bytes:
+            return refusal(401)
+        submission = read_submission(identity, request.body, budget=one.plan.budget, token_bytes=one.plan.token_bytes)
+        one.check_window(self._clock.now())
+        if one.knows(submission.root):
+            self._meter.took(again=True)
+            return Response(200, one.receipt(submission.root), "application/octet-stream")
+        if self._group.full:
+            return refusal(503, retry_after_s=self._retry_after_s)
+        added: Awaitable[Response] = self._group.add(_Waiting(one, submission))
+        return added
+
+    def _commit_group(self, group: list[_Waiting]) -> list[Response]:
+        answers: list[Response] = [refusal(503, retry_after_s=self._retry_after_s)] * len(group)
+        by_round: dict[bytes, list[int]] = {}
+        for number, waiting in enumerate(group):
+            by_round.setdefault(waiting.round.plan.label, []).append(number)
+        for numbers in by_round.values():
+            one = group[numbers[0]].round
+            try:
+                verdicts = one.take(
+                    [group[number].submission for number in numbers], self._limits(one.plan), self._clock.now()
+                )
+            except RefusedError as error:
+                for number in numbers:
+                    answers[number] = answer_to(error)
+                continue
+            except sqlite3.Error:
+                # A full disk, most likely: nothing of this round's group is kept.
+                continue
+            for number, verdict in zip(numbers, verdicts, strict=True):
+                answers[number] = self._answer(one, group[number].submission, verdict)
+        return answers
+
+    def _answer(self, one: EntryRound, submission: Submission, verdict: Verdict) -> Response:
+        if verdict is Verdict.TAKEN:
+            self._meter.took(again=False)
+            return Response(200, one.receipt(submission.root), "application/octet-stream")
+        return self._refused(verdict)
+
+    def _refused(self, verdict: Verdict) -> Response:
+        return refusal(verdict.value, retry_after_s=self._retry_after_s if verdict is Verdict.FULL else None)
+
+    def _take_paper(self, one: EntryRound, name: str, envelope: bytes, now: int) -> None:
+        match name:
+            case _ if name == MIX_COUNT:
+                one.answer(envelope, now)
+            case _ if name == MIX_REVEAL:
+                one.keep_answer(envelope)
+            case _:
+                raise RefusedError("an entry relay takes the mixing relay's count and reveal", why="unknown")
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

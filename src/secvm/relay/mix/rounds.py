@@ -1,0 +1,221 @@
+"""MixRound: one label at the mixing relay, from the announced batch to its one reveal (docs/protocol.md §30, §31).
+
+The batch is announced by a count that the entry relay signed, comes in pieces, and is *whole* when its root and number
+are those of the count; before that nothing is opened. Its steps before ``part-J``: ``opened-I``, what was in piece I,
+each inner capsule once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.signing import SigningKey
+from secvm.protocol.relays.batch_pieces import piece_count
+from secvm.protocol.relays.commitments import SEED_BYTES, RoundSecret, part_path
+from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+from secvm.relay.batches.keeping import BATCH, DrawPart, Keeping
+from secvm.relay.batches.ledger import ENTRY_COUNT, ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL
+from secvm.relay.batches.plan import RoundPlan
+from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.rounds import BatchRound
+from secvm.relay.mix.arrivals import Arrivals
+from secvm.relay.mix.opening import OpenOuters
+
+
+class MixRound(BatchRound[Arrivals]):
+    """One round."""
+
+    own_count = MIX_COUNT
+    own_reveal = MIX_REVEAL
+
+    def __init__(
+        self,
+        plan: RoundPlan,
+        keeping: Keeping,
+        key: SigningKey,
+        draw: DrawPart,
+        opener: Callable[[X25519PrivateKey], OpenOuters],
+        *,
+        most_capsules: int,
+    ) -> None:
+        """``most_capsules``: n₁ beyond this is refused, as the relay's terms say."""
+        super().__init__(plan, keeping, key, draw)
+        self._opener = opener
+        self._most_capsules = most_capsules
+
+    # ── the batch comes in ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def announce(self, envelope: bytes, now: int) -> list[int]:
+        """A batch will come: which pieces of it are here. The first that the entry relay signed is the one.
+
+        Raises
+        ------
+        MalformedMessageError, BadSignatureError
+            It is no count that the entry relay signed.
+        RefusedError
+            Not of this label, not an equation, more than our terms, too late, or another one came before.
+        """
+        count = EntryCount.read(envelope, self.plan.entry_key)
+        if count.label != self.plan.label:
+            raise RefusedError("the entry relay's count is of another round", why="wrong-label")
+        if not count.adds_up(budget=self.plan.budget, packages=self.plan.packages):
+            raise RefusedError("the entry relay's count is not B · M + D", why="garbage")
+        if count.capsules > self._most_capsules:
+            raise RefusedError(
+                f"{count.capsules} capsules are more than {self._most_capsules} of our terms", why="refused"
+            )
+        with self._lock:
+            self._check_time(now)
+            if EntryCount.enclosed(self._ledger.keep_paper(self.plan.label, ENTRY_COUNT, envelope)) != count:
+                raise RefusedError("another count of the entry relay came before", why="conflict")
+            return [] if self._file is None else self._file.have()
+
+    def put(self, index: int, data: bytes, now: int) -> None:
+        """A piece, from the entry relay. Raises ``RefusedError``."""
+        with self._lock:
+            self._check_time(now)
+            count = self.entry_count
+            if count is None:
+                raise RefusedError("a piece of a batch that was not announced", why="conflict")
+            if self.marked is None and self._file is not None:
+                self._file.put(index, data, count)
+
+    def has_batch(self, have: list[int]) -> bool:
+        """Whether the batch is whole, or would be with these pieces of it."""
+        count = self.entry_count
+        return self.marked is not None or (count is not None and have == list(range(piece_count(count.capsules))))
+
+    def complete(self, envelope: bytes, now: int) -> None:
+        """The batch is whole: it is checked, and is ours from now on. Raises as ``announce``."""
+        have = self.announce(envelope, now)
+        with self._lock:
+            count = self.entry_count
+            if self.marked is not None or count is None or self._file is None:
+                return
+            pieces = piece_count(count.capsules)
+            if not self.has_batch(have):
+                raise RefusedError(f"{pieces - len(have)} pieces of the batch are missing", why="conflict")
+            if not self._file.is_batch_of(count):
+                self._file.drop_pieces()
+                raise RefusedError("the pieces are not the batch that the count announces", why="garbage")
+            self._keeping.keep_leaves(self.plan.label, self._file.outer_digests(pieces))
+            self._ledger.mark(self.plan.label, BATCH, count.root)
+
+    @property
+    def entry_count(self) -> EntryCount | None:
+        """The count that announced the batch."""
+        envelope = self._ledger.paper(self.plan.label, ENTRY_COUNT)
+        return None if envelope is None else EntryCount.enclosed(envelope)
+
+    # ── our batch ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def capsules(self) -> int:
+        return 0 if self.count is None else MixCount.enclosed(self.count).capsules
+
+    @property
+    def _due_at(self) -> int:
+        return self.plan.instants.mix_by
+
+    def _open_file(self) -> Arrivals:
+        return Arrivals(self._keeping.capsules(self.plan))
+
+    def _is_closed(self, now: int) -> bool:  # noqa: ARG002  (the entry relay's batch comes when it comes)
+        return self.marked is not None
+
+    def _build(self, file: Arrivals) -> str | None:
+        entry, secret = self.entry_count, self._keeping.secret(self.plan)
+        if entry is None or secret is None:
+            return None
+        pieces = piece_count(entry.capsules)
+        if self._fits is None:
+            self._fits = file.have() == list(range(pieces)) and file.is_batch_of(entry) and self.marked == entry.root
+        if not self._fits or not self._keeping.may_draw(self.plan, entry.root):
+            return None
+        drawn = RoundSecret(secret)
+        for index in range(pieces):
+            if file.done(f"piece {index}") is None:
+                opened = self._opener(drawn.mix_key)(file.piece_capsules(index))
+                file.add((inner for inner in opened if inner is not None), f"piece {index}")
+                return f"opened-{index}"
+        step = self._cover(file, drawn.part_seeds(self.plan.parts), entry.root)
+        if step is not None:
+            return step
+        capsules = file.count()
+        count = MixCount(
+            label=self.plan.label,
+            entry_count=entry.digest,
+            refused=entry.capsules + self.plan.packages - capsules,
+            capsules=capsules,
+            root=file.root(),
+        )
+        self._ledger.keep_paper(self.plan.label, MIX_COUNT, count.signed(self._key))
+        return "counted"
+
+    def _forget(self) -> str | None:
+        """The key, then the capsules: what could still be opened with the one, and what could be."""
+        secret = self._keeping.secret(self.plan)
+        if secret is not None and len(secret) == SEED_BYTES:
+            seeds = b"".join(RoundSecret(secret).part_seeds(self.plan.parts))
+            self._keeping.secrets.narrow(self.plan.experiment, self.plan.round_number, seeds)
+            return "narrowed"
+        return super()._forget()
+
+    # ── the reveal ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, envelope: bytes, now: int) -> None:
+        """Take a reveal of the entry relay: the first valid one that names our own count is answered, by ``advance``.
+
+        Raises
+        ------
+        MalformedMessageError, BadSignatureError
+            It is no reveal that the entry relay signed.
+        RefusedError
+            Not of this round, not over our count, too late, or another one was taken.
+        """
+        reveal, own = EntryReveal.read(envelope, self.plan.entry_key), self.count
+        if reveal.label != self.plan.label or own is None:
+            raise RefusedError("a reveal of another round, or of none that was handed on", why="wrong-label")
+        faults = reveal.faults(
+            label=self.plan.label,
+            commitment=self.plan.entry_commitment,
+            mix_count=MixCount.enclosed(own).digest,
+            parts=self.plan.parts,
+        )
+        if faults:
+            raise RefusedError(f"the entry relay's reveal: {min(fault.value for fault in faults)}", why="conflict")
+        with self._lock:
+            self._check_time(now)
+            if not self._keeping.may_answer(self.plan, reveal.digest):
+                raise RefusedError("another reveal of the entry relay was taken before", why="conflict")
+            self._ledger.keep_paper(self.plan.label, ENTRY_REVEAL, envelope)
+
+    def _reveal(self) -> str | None:
+        answered, own = self._ledger.paper(self.plan.label, ENTRY_REVEAL), self.count
+        seeds = self._seeds()
+        if answered is None or own is None or seeds is None:
+            return None
+        reveal = EntryReveal.enclosed(answered)
+        if not self._keeping.may_answer(self.plan, reveal.digest):
+            return None
+        told = MixReveal(
+            label=self.plan.label,
+            entry_reveal=reveal.digest,
+            mix_count=own,
+            part=reveal.part,
+            seed=seeds[reveal.part],
+            path=part_path(seeds, reveal.part),
+        )
+        self._ledger.keep_paper(self.plan.label, MIX_REVEAL, told.signed(self._key))
+        return "revealed"
+
+    def _seeds(self) -> tuple[bytes, ...] | None:
+        """The seeds of all parts, from the secret or what is left of it."""
+        kept = self._keeping.secret(self.plan)
+        if kept is None:
+            return None
+        if len(kept) == SEED_BYTES:
+            return RoundSecret(kept).part_seeds(self.plan.parts)
+        return tuple(kept[at : at + SEED_BYTES] for at in range(0, len(kept), SEED_BYTES))

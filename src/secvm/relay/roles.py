@@ -1,0 +1,260 @@
+"""A role in rounds of two relays, put together from settings: ledger, secrets, rounds, doors, and what runs them.
+
+One program has both roles' code, and one process has one role: the folder, the secrets and the lock are its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.kem import RandomBytes
+from secvm.crypto.signing import SigningKey
+from secvm.errors import BadInputError
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
+from secvm.protocol.relays.label import OUTER_BYTES
+from secvm.protocol.relays.terms import RelayedTerms
+from secvm.relay.batches.doors import RoleDoors
+from secvm.relay.batches.drawing import drawing
+from secvm.relay.batches.experiments import Experiments, OwnRelay, Worth
+from secvm.relay.batches.following import Following
+from secvm.relay.batches.keeping import Keeping
+from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL, Ledger
+from secvm.relay.batches.metering import Meter
+from secvm.relay.batches.plan import RoundPlan
+from secvm.relay.batches.round_secrets import RoundSecrets
+from secvm.relay.batches.rounds import BatchRound
+from secvm.relay.batches.running import RunningRounds
+from secvm.relay.entry.doors import EntryDoors
+from secvm.relay.entry.intake import IntakeLimits
+from secvm.relay.entry.rounds import EntryRound
+from secvm.relay.fetch_keys import KeyStore
+from secvm.relay.forwarding import GatewayClient
+from secvm.relay.identity import Identify
+from secvm.relay.mix.doors import MixDoors
+from secvm.relay.mix.opening import opener
+from secvm.relay.mix.rounds import MixRound
+from secvm.relay.settings import RelaySettings
+from secvm.runtime.clock import Clock
+from secvm.runtime.http_messages import Response
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+
+#: Of a document in its envelope, the longest thing that is fetched.
+_MOST_FETCHED = 2**21
+
+
+def own_terms(settings: RelaySettings) -> RelayedTerms:
+    """What the settings say that we take on."""
+    rounds = settings.rounds
+    assert rounds is not None
+    assert settings.relay.url is not None
+    return RelayedTerms(
+        url=settings.relay.url,
+        operator=rounds.operator,
+        role=rounds.role,
+        quota=rounds.quota,
+        cells=rounds.cells,
+        packages=rounds.packages,
+        capsules=rounds.capsules,
+        seconds_per_million=rounds.seconds_per_million,
+    )
+
+
+class Role:
+    """One role of one relay. Files that are missing or wrong are told of here."""
+
+    def __init__(
+        self,
+        settings: RelaySettings,
+        key: SigningKey,
+        *,
+        tokens: Mapping[str, str],
+        identify: Identify,
+        clock: Clock,
+        steady: Clock,
+        dice: RandomBytes,
+        worth: Worth,
+        sealer: BulkSealer,
+        log: Log,
+        metrics: Metrics,
+    ) -> None:
+        """``tokens``: of each coordinator, by URL. ``worth``: refuses a document that claims more than it gives."""
+        assert settings.rounds is not None
+        self._settings = settings
+        self._rounds_settings = settings.rounds
+        self._key = key
+        self._tokens = tokens
+        self._identify = identify
+        self._clock = clock
+        self._steady = steady
+        self._dice = dice
+        self._sealer = sealer
+        self._log = log
+        self._meter = Meter(metrics)
+        self._keeping = _keeping(settings.rounds.folder, settings.rounds.secrets)
+        if not self._keeping.secrets.is_memory:
+            # Not refused: a container may have another name for memory. Whoever runs the relay is told.
+            log.tell("secrets", state="on-disk")
+        self._terms = own_terms(settings)
+        own = OwnRelay(self._terms, key, settings.testing.seed)
+        self._experiments = Experiments(self._keeping, own, worth, dice)
+
+    @property
+    def keys(self) -> KeyStore:
+        """Where the gateway's key for fetches outlives the process."""
+        return self._keeping.ledger
+
+    @property
+    def body_bytes(self) -> int:
+        """The longest content of a request: a piece of a batch, or a submission."""
+        if self._terms.role == "mix":
+            return OUTER_BYTES * PIECE_CAPSULES
+        return self._rounds_settings.submission_bytes
+
+    @contextlib.asynccontextmanager
+    async def serving(self, path: str) -> AsyncIterator[RoleDoors[Any]]:
+        """The doors, while the rounds run behind them; should those fail, the block fails too."""
+        settings = self._rounds_settings
+        client = GatewayClient("", timeout_s=settings.piece_timeout_s, answer_bytes=_MOST_FETCHED)
+        async with client, contextlib.AsyncExitStack() as held:
+            rounds = self._running(client)
+            held.push_async_callback(rounds.close)
+
+            async def get(url: str) -> Response:
+                return await client.ask("GET", url, None, {}, settings.piece_timeout_s)
+
+            following = Following(
+                self._experiments,
+                self._keeping.ledger,
+                get=get,
+                named=rounds.add,
+                log=self._log,
+                poll_s=settings.poll_s,
+            )
+            for plan in self._experiments.plans():
+                rounds.add(plan)
+            doors = self._doors(path, rounds, following)
+            if isinstance(doors, EntryDoors):
+                held.push_async_callback(doors.close)
+            looking = asyncio.get_running_loop().create_task(following.run())
+            try:
+                yield doors
+            finally:
+                looking.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await looking
+
+    def close(self) -> None:
+        """Let go of the ledger."""
+        self._keeping.ledger.close()
+
+    def _limits(self, plan: RoundPlan) -> IntakeLimits:
+        settings = self._rounds_settings
+        room = (settings.capsules - plan.packages) // plan.budget
+        return IntakeLimits(settings.quota, settings.network_quota, room)
+
+    def _document(self, plan: RoundPlan) -> ExperimentDocument:
+        document = self._experiments.document(plan.experiment)
+        assert document is not None, "rounds are made of documents that are served"
+        return document
+
+    def _make(self, plan: RoundPlan) -> BatchRound[Any]:
+        draw = drawing(self._document(plan), plan, self._terms.role, self._sealer)
+        if self._terms.role == "entry":
+            return EntryRound(plan, self._keeping, self._key, draw, self._dice)
+        return MixRound(
+            plan,
+            self._keeping,
+            self._key,
+            draw,
+            lambda private: opener(private, plan.label, self._sealer),
+            most_capsules=self._terms.capsules,
+        )
+
+    def _running(self, client: GatewayClient) -> RunningRounds[BatchRound[Any]]:
+        entry = self._terms.role == "entry"
+        timeout_s = self._rounds_settings.piece_timeout_s
+
+        async def put(url: str, body: bytes, headers: Mapping[str, str]) -> Response:
+            return await client.ask("PUT", url, body, {**headers, **self._authorization(url)}, timeout_s)
+
+        def next_url(plan: RoundPlan) -> str:
+            if entry:
+                return self._document(plan).mix_relay.url
+            return f"{self._experiments.coordinator(plan.experiment)}/v2"
+
+        def other_url(plan: RoundPlan) -> str:
+            document = self._document(plan)
+            return (document.mix_relay if entry else document.entry_relay).url
+
+        return RunningRounds(
+            self._keeping,
+            self._key,
+            make=self._make,
+            next_url=next_url,
+            other_url=other_url,
+            tells=_entry_tells if entry else _mix_tells,
+            put=put,
+            clock=self._clock,
+            steady=self._steady,
+            log=self._log,
+            meter=self._meter,
+            first_pause_s=self._rounds_settings.retry_ms / 1000,
+            halt_after=self._settings.testing.halt_after,
+        )
+
+    def _authorization(self, url: str) -> dict[str, str]:
+        """A coordinator's token goes to that coordinator, and to nobody else."""
+        known = [token for base, token in self._tokens.items() if url.startswith(f"{base}/")]
+        return {"authorization": f"Bearer {known[0]}"} if known else {}
+
+    def _doors(self, path: str, rounds: RunningRounds[BatchRound[Any]], following: Following) -> RoleDoors[Any]:
+        settings = self._rounds_settings
+        common: dict[str, Any] = {
+            "terms": self._terms.signed(self._key),
+            "tokens": self._tokens,
+            "commit": following.commit,
+            "clock": self._clock,
+            "wake": rounds.wake,
+            "retry_after_s": self._settings.limits.retry_after_s,
+            "meter": self._meter,
+        }
+        if self._terms.role == "mix":
+            return MixDoors(path, rounds.rounds, self._keeping, **common)  # type: ignore[arg-type]  # rounds of its role
+        return EntryDoors(
+            path,
+            rounds.rounds,
+            self._keeping,
+            **common,
+            identify=self._identify,
+            limits=self._limits,
+            waiting=settings.waiting,
+        )
+
+
+def _entry_tells(_one: BatchRound[Any], _now: int) -> Iterable[str]:
+    return (ENTRY_REVEAL,)
+
+
+def _mix_tells(one: BatchRound[Any], now: int) -> Iterable[str]:
+    """Our count is told when the batch is handed on, and not before."""
+    return (MIX_COUNT, MIX_REVEAL) if now >= one.plan.instants.mix_by else ()
+
+
+def make_own_folder(folder: Path) -> None:
+    """A folder for its owner alone, where there is none yet."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"cannot make the relay's folder {folder}: {error.strerror}") from None
+
+
+def _keeping(folder: Path, secrets: Path) -> Keeping:
+    make_own_folder(folder)
+    return Keeping(Ledger(folder / "ledger.db"), RoundSecrets(secrets), folder)

@@ -1,0 +1,128 @@
+"""The keystone under cover: offline tallies are those of everybody's packages, cover included, to the bit."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from secvm.errors import BadInputError
+from secvm.estimator import PrivacyTarget, SecVMClassifier, SecVMRegressor
+from secvm.estimator.privacy import contributed
+from secvm.estimator.round_cover import simulated_origins
+from secvm.learning.individual.binning import HashBinning, bin_features
+from secvm.learning.individual.contribution import Individual
+from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.individual.features import sample_features
+from secvm.learning.rows import BinnedRows
+from tests.unit.estimator.people import texts
+from tests.unit.estimator.relayed_packages import RelayedPath
+
+#: Little noise for few people: what is tried here is equality, not protection.
+SMALL = PrivacyTarget(Fraction(8), Fraction(1, 100))
+ASKED: dict[str, Any] = {"privacy": SMALL, "features_per_person": 6, "rounds": 2}
+
+
+def test_an_estimator_with_privacy_is_a_deployment_with_cover() -> None:
+    folk, y = texts(40)
+    model = SecVMClassifier(n_bins=7, dice_seed=b"deployed", **ASKED).fit(folk, y)
+    binning = model.binner_.binning_
+    assert isinstance(binning, HashBinning)
+    people = []
+    for i, (words, label) in enumerate(zip(folk, y.tolist(), strict=True)):
+        sample = sample_features(dict.fromkeys(words, 1), 6, UnsafeSeededDice(b"deployed", i))
+        people.append(Individual(vector=bin_features(sample, binning, one_per_bin=True), label=label))
+    origins = simulated_origins(model.experiment_, b"deployed")
+    path = RelayedPath(model.experiment_, people, b"deployed", random.Random(2), origins)
+    assert path.run(2).to_bytes() == model.state_.to_bytes()
+    assert model.experiment_.cover == model.privacy_.cover
+    assert model.n_iter_ == 2
+    assert model.privacy_.epsilon <= 8
+    assert model.privacy_.budget == 2 + 6 + 1
+    assert model.privacy_.label_epsilon > model.privacy_.epsilon
+
+
+def test_rounds_and_thinning_that_are_not_given_follow_from_public_numbers() -> None:
+    folk, y = texts(40)
+    chosen = SecVMClassifier(n_bins=7, privacy=SMALL, features_per_person=6, random_state=1).fit(folk, y)
+    assert chosen.n_iter_ == chosen.privacy_.settings.rounds
+    given = SecVMClassifier(n_bins=7, thinning=1.5, random_state=1, **ASKED).fit(folk, y)
+    assert given.experiment_.thinning.rho == Fraction(3, 2)
+    with pytest.raises(BadInputError, match="thinned"):
+        SecVMClassifier(n_bins=7, thinning=None, **ASKED).fit(folk, y)
+
+
+def test_private_models_are_saved_loaded_and_cloned(tmp_path: Path) -> None:
+    folk, y = texts(40)
+    model = SecVMClassifier(n_bins=7, random_state=3, **ASKED).fit(folk, y)
+    again = clone(model).fit(folk, y)
+    assert again.state_.to_bytes() == model.state_.to_bytes()
+    assert model.set_params(privacy=None).get_params()["privacy"] is None
+    file = tmp_path / "model.secvm"
+    again.save(file)
+    loaded = SecVMClassifier.load(file)
+    assert loaded.values == "one-per-bin"
+    np.testing.assert_array_equal(loaded.decision_function(folk), again.decision_function(folk))
+    with pytest.raises(BadInputError, match="beyond the plan"):
+        again.save(file, with_state=True)
+    with pytest.raises(BadInputError, match="beyond the plan"):
+        again.partial_fit(folk, y)
+
+
+def test_a_number_as_the_label_needs_a_public_range() -> None:
+    X, y = np.eye(6)[np.arange(30) % 6], np.arange(30) % 6.0
+    with pytest.raises(BadInputError, match="label_range"):
+        SecVMRegressor(**ASKED).fit(X, y)
+    model = SecVMRegressor(label_range=(0.0, 4.0), random_state=1, **ASKED).fit(X, y)
+    assert model.experiment_.cover is not None
+    assert model.experiment_.cover.test is None
+    assert model.experiment_.target_centre == 2
+    assert model.experiment_.target_spread == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"descent": "swift"}, "descent is decided"),
+        ({"values": "presence"}, "values is decided"),
+        ({"budget": 50}, "budget is decided"),
+        ({"class_weight": "balanced"}, "balanced"),
+        ({"stop": "plateau"}, "plateau"),
+        ({"n_bins": None}, "vocabulary found among people"),
+    ],
+)
+def test_what_would_look_beyond_the_promise_is_refused(given: dict[str, Any], match: str) -> None:
+    folk, y = texts(20)
+    parameters: dict[str, Any] = {"n_bins": 7, **ASKED, **given}
+    model = SecVMClassifier(**parameters)
+    with pytest.raises(BadInputError, match=match):
+        model.fit(folk, y)
+
+
+def test_privacy_goes_with_neither_weights_nor_partial_fit() -> None:
+    folk, y = texts(20)
+    with pytest.raises(BadInputError, match="weights"):
+        SecVMClassifier(n_bins=7, **ASKED).fit(folk, y, sample_weight=np.ones(20))
+    with pytest.raises(BadInputError, match="use fit"):
+        SecVMClassifier(n_bins=7, **ASKED).partial_fit(folk, y)
+
+
+@given(st.lists(st.sets(st.integers(0, 30)), min_size=1, max_size=6), st.integers(1, 9), st.binary(max_size=3))
+def test_bins_are_drawn_as_features_are(rows: list[set[int]], most: int, seed: bytes) -> None:
+    bins = np.array([b for row in rows for b in sorted(row)], dtype=np.int32)
+    values = np.full(len(bins), 3, dtype=np.int32)
+    binned = BinnedRows(indptr=np.cumsum([0, *map(len, rows)]), bins=bins, values=values, n_bins=31)
+    drawn = contributed(binned, most, seed)
+    assert (drawn.values == 1).all()
+    for i, row in enumerate(rows):
+        # Two digits, so that the order of names is the order of bins.
+        named = {f"{b:02d}": 1 for b in row}
+        expected = sample_features(named, most, UnsafeSeededDice(seed, i))
+        assert drawn.bins[drawn.indptr[i] : drawn.indptr[i + 1]].tolist() == sorted(map(int, expected))

@@ -1,0 +1,45 @@
+"""scikit-learn's own checks of estimators, on our estimators as they come. What we do not pass carries its sentence."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from secvm.estimator import FeatureBinner, SecVMClassifier, SecVMRegressor
+
+#: Checks that scikit-learn itself runs only when SCIPY_ARRAY_API is set before scipy is imported: they ask whether
+#: arrays of other libraries (PyTorch, CuPy) go in and come out. Ours compute on numpy and scipy alone and say so by
+#: their tags.
+ARRAY_API = {"check_array_api_input"}
+
+#: A person of weight 2 is not the same person twice where people are thinned: two people throw two sets of dice. With
+#: thinning="auto" weighted people are not thinned at all, so the two sides of the comparison are two experiments.
+TWICE_IS_NOT_WEIGHT_TWO = {
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+}
+
+ESTIMATORS: dict[str, BaseEstimator] = {
+    "classifier as it comes": SecVMClassifier(),
+    "regressor as it comes": SecVMRegressor(),
+    "binner as it comes": FeatureBinner(),
+}
+
+
+def checks(estimators: Mapping[str, BaseEstimator]) -> list[Any]:
+    """One case for each estimator and check."""
+    cases = []
+    for name, estimator in estimators.items():
+        for candidate, check in estimator_checks_generator(estimator):
+            short = getattr(getattr(check, "func", check), "__name__", str(check))
+            if short in ARRAY_API or (name.endswith(", thinned") and short in TWICE_IS_NOT_WEIGHT_TWO):
+                continue
+            cases.append(pytest.param(candidate, check, id=f"{name}: {short}"))
+    return cases
+
+
+@pytest.mark.parametrize(("estimator", "check"), checks(ESTIMATORS))
+def test_estimator_passes_scikit_learns_check(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
+    check(estimator)

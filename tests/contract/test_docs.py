@@ -1,0 +1,220 @@
+"""The documents keep their word: links lead somewhere, examples run and print what they say, decisions are listed."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from secvm.cli.main import run
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/*.md"),
+        *ROOT.glob("deploy/*.md"),
+        *ROOT.glob("vectors/*.md"),
+    ]
+)
+RECIPES = [
+    ROOT / name
+    for name in (
+        "README.md",
+        "docs/learning.md",
+        "docs/privacy.md",
+        "docs/how-to/audit-an-experiment.md",
+        "docs/how-to/train-offline.md",
+        "examples/README.md",
+    )
+]
+WITH_PYTHON = [ROOT / name for name in ("README.md", "docs/threat-model.md", "docs/how-to/train-offline.md")]
+
+#: What a person's own shell does between our commands; anything else in a recipe needs a reason to be here.
+SHELL_TOOLS = {"awk", "head", "tail", "printf", "python3"}
+#: Our commands that are not run here: the launcher's, the developers', and what tests/system/test_demo.py runs.
+NOT_RUN = {"test", "dev", "bench", "demo"}
+
+
+def name(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+def without_code(text: str) -> str:
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that a forge makes of headings: lower case, punctuation dropped, spaces to hyphens."""
+    headings = re.findall(
+        r"^#+ +(.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    text = document.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that looks like the root of a clone to an example, and takes what it writes."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_relative_links_resolve(document: Path) -> None:
+    text = without_code(document.read_text(encoding="utf-8"))
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        there = file.exists() and file.is_relative_to(ROOT)
+        if not there or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("document", RECIPES, ids=name)
+def test_commands_run(document: Path, clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    ran = 0
+    for line in "".join(blocks(document, "sh")).splitlines():
+        first, *arguments = shlex.split(line, comments=True) or [""]
+        if first == "./secvm" and arguments[0] not in NOT_RUN:
+            assert run(arguments) == 0, f"{line}\n{capfd.readouterr().err}"
+            ran += 1
+        elif first in SHELL_TOOLS:
+            subprocess.run(["bash", "-c", line], cwd=clone, check=True)
+        else:
+            assert not first or first == "./secvm", f"nobody knows how to test: {line}"
+    assert ran
+
+
+def test_readme_shows_what_its_command_prints(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    # The first of them is the demonstration's (tests/system/test_demo.py).
+    command = next(block for block in blocks(ROOT / "README.md", "sh") if block.startswith("./secvm train"))
+    shown = blocks(ROOT / "README.md", "text")[1]
+    assert run(shlex.split(command)[1:]) == 0
+    printed = capfd.readouterr().out
+    # What follows is the file's name, the time it took and the memory.
+    assert printed.startswith(shown)
+    assert (clone / "model.secvm").is_file()
+
+
+def test_privacy_page_shows_what_its_command_prints(capfd: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs/privacy.md"
+    command = next(block for block in blocks(page, "sh") if block.startswith("./secvm privacy bins"))
+    assert run(shlex.split(command)[1:]) == 0
+    assert capfd.readouterr().out == blocks(page, "text")[0]
+
+
+@pytest.mark.parametrize("document", WITH_PYTHON, ids=name)
+def test_python_examples_run_and_print_what_they_say(document: Path, clone: Path) -> None:
+    program = "\n".join(blocks(document, "python"))
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=clone,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.splitlines() == re.findall(r"# → (.*)$", program, re.MULTILINE)
+
+
+def test_every_decision_is_in_the_index_under_its_number() -> None:
+    folder = ROOT / "docs/adr"
+    files = sorted(file.name for file in folder.glob("[0-9]*.md"))
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\d{4})\]\(([^)]+)\) \| (.+) \|$", index, re.MULTILINE)
+    assert [file for _, file, _ in listed] == files
+    for number, file, title in listed:
+        text = (folder / file).read_text(encoding="utf-8")
+        assert file.startswith(f"{number}-")
+        assert text.startswith(f"# {int(number)}. {title}\n")
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Options", "Choice", "Consequences"]
+    assert [int(number) for number, _, _ in listed] == list(range(1, len(files) + 1))
+
+
+def test_threat_model_names_tests_that_exist() -> None:
+    text = (ROOT / "docs/threat-model.md").read_text(encoding="utf-8")
+    files = {file.name: file for file in (ROOT / "tests").rglob("*.py")}
+    named = set(re.findall(r"`([a-z_/]+\.py)`", text))
+    assert named
+    assert {one for one in named if not ((ROOT / "tests" / one).is_file() or one in files)} == set()
+
+
+@pytest.mark.parametrize(("letter", "count"), [("F", 12), ("R", 18)])
+def test_every_fault_and_every_rule_has_its_tests(letter: str, count: int) -> None:
+    """F: faults that the review of version 1 found; R: rules of rounds with two relays. Each names functions."""
+    text = (ROOT / "docs/threat-model.md").read_text(encoding="utf-8")
+    rows = re.findall(rf"^\| ({letter}\d+) \|.*\| ([^|]+) \|$", text, re.MULTILINE)
+    assert [name for name, _ in rows] == [f"{letter}{number}" for number in range(1, count + 1)]
+    for row, tests in rows:
+        named = re.findall(r"`([a-z_/]+\.py)::(test_\w+)`", tests)
+        assert named, f"{row} names no test"
+        assert len(named) == tests.count("`") / 2, f"{row} names something that is no test"
+        for file, function in named:
+            assert f"\ndef {function}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{row}: {function}"
+
+
+def test_guarantees_say_what_is_not_promised() -> None:
+    text = (ROOT / "docs/guarantees.md").read_text(encoding="utf-8").partition("\n## Neither\n")[2]
+    for words in (
+        "whoever keeps a capsule's secrets can show it",
+        "put free bytes into public capsules",
+        "any one party can stop the show",
+        "clients are people",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("picture", ["walk", "round"])
+def test_picture_is_what_its_program_draws(picture: str) -> None:
+    drawn = subprocess.run(
+        [sys.executable, "-B", "-c", f"import draw_{picture}; print(draw_{picture}.draw(), end='')"],
+        cwd=ROOT / "docs/pictures",
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert drawn.decode() == (ROOT / f"docs/pictures/{picture}.svg").read_text(encoding="utf-8")
+
+
+def test_example_people_are_what_their_program_makes() -> None:
+    made = subprocess.run(
+        [sys.executable, ROOT / "examples/make_people.py"], capture_output=True, text=True, check=True
+    ).stdout
+    assert made == (ROOT / "examples/people.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.toml")), ids=name)
+def test_repro_every_example_is_planned_as_it_lies_here(example: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without a coordinator and without a key: whoever has a clone can look what a guarantee takes."""
+    assert run(["experiment", "new", str(example), "--plan-only"]) == 0, capfd.readouterr().err
+    plan = capfd.readouterr().out.partition("\n\n")[0]
+    assert plan + "\n" in blocks(ROOT / "docs/how-to/run-an-experiment.md", "text")
+
+
+def test_architecture_names_every_folder_and_file_of_the_package() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    modules = [
+        file
+        for file in (ROOT / "src/secvm").rglob("*.py")
+        if file.name != "__init__.py" and "_kernels" not in file.parts and "cli" not in file.parts
+    ]
+    assert modules
+    unnamed = [str(file.relative_to(ROOT)) for file in modules if file.name not in text]
+    assert unnamed == [], "give each its sentence in docs/architecture.md"

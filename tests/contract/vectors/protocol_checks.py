@@ -1,0 +1,278 @@
+"""Checks of the vectors of what travels, by the code of this package and, where it is short, by a formula alone."""
+
+import base64
+import hashlib
+import json
+import struct
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from secvm.crypto.signing import Envelope, SigningKey, VerifyKey, sign, verify
+from secvm.errors import (
+    BadSignatureError,
+    EquivocationError,
+    InconsistentManifestError,
+    MalformedMessageError,
+    RemoteProtocolError,
+)
+from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
+from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
+from secvm.protocol.ending import accept_ending
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import RoundManifest, accept, read_tally
+from secvm.protocol.problems import PROBLEMS, read_problem
+from secvm.protocol.schedule import Window, redraw, shuffle, spread
+from secvm.protocol.sealed_requests import (
+    Answer,
+    FetchRequest,
+    PackageRequest,
+    fetch_answer,
+    fetch_request,
+    package_answer,
+    package_request,
+    read_answer,
+    read_request,
+)
+
+JSON = dict[str, Any]
+FAULTS: dict[str, type[RemoteProtocolError]] = {
+    "malformed": MalformedMessageError,
+    "signature": BadSignatureError,
+    "inconsistent": InconsistentManifestError,
+    "equivocation": EquivocationError,
+}
+
+
+def read_package(told: JSON) -> tuple[Package, tuple[int, int, int, int]]:
+    """A package, and the four numbers that its bytes hold beside experiment and round."""
+    match told["kind"]:
+        case "train":
+            package = TrainPackage(model=told["model"], bin_index=told["bin"], sign=cast("Sign", told["sign"]))
+            return package, (1, told["model"], told["bin"], {1: 1, -1: 2}[told["sign"]])
+        case "test":
+            cell = TestPackage(true_class=told["true_class"], predicted_class=told["predicted_class"])
+            return cell, (2, told["true_class"], told["predicted_class"], 0)
+        case "participation":
+            person = ParticipationPackage(cohort=Cohort(told["cohort"]), class_index=told["class"])
+            return person, (3, told["class"], 0, {"train": 1, "test": 2}[told["cohort"]])
+    assert told == {"kind": "null"}
+    return NullPackage(), (4, 0, 0, 0)
+
+
+def check_packages(content: JSON) -> None:
+    for case in content["cases"]:
+        package, (kind, a, b, c) = read_package(case["package"])
+        data = bytes.fromhex(case["bytes"])
+        identity = bytes.fromhex(case["experiment_id"])
+        assert data == struct.pack("<BB16sIHIBBBB", 1, kind, identity, case["round"], a, b, c, 0, 0, 0)
+        addressed = AddressedPackage(ExperimentId(identity), case["round"], package)
+        assert decode(data) == addressed
+        assert encode(addressed) == data
+
+
+def check_bad_encodings(content: JSON) -> None:
+    for good in content["good"]:
+        decode(bytes.fromhex(good))
+    for case in content["cases"]:
+        try:
+            decode(bytes.fromhex(case["bytes"]))
+        except MalformedMessageError:
+            continue
+        pytest.fail(f"taken, though it has {case['why']}")
+
+
+def check_plain_experiment_document(content: JSON) -> None:
+    for case in content["cases"]:
+        data = case["text"].encode()
+        assert hashlib.sha256(data).hexdigest() == case["digest"]
+        assert case["digest"].startswith(case["experiment_id"])
+        assert len(case["experiment_id"]) == 32
+        assert json.dumps(json.loads(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() == data
+        document = ExperimentDocument.from_bytes(data)
+        assert document.data == data
+        assert document.experiment_id.hex() == case["experiment_id"]
+
+
+def check_bad_plain_experiment_documents(content: JSON) -> None:
+    ExperimentDocument.from_bytes(content["good"].encode())
+    for case in content["cases"]:
+        try:
+            ExperimentDocument.from_bytes(case["text"].encode())
+        except MalformedMessageError:
+            continue
+        pytest.fail(f"taken, though it has {case['why']}")
+
+
+def check_envelope(content: JSON) -> None:
+    for case in content["cases"]:
+        keys = [SigningKey(bytes.fromhex(seed)) for seed in case["seeds"]]
+        payload, purpose = bytes.fromhex(case["payload"]), case["purpose"].encode()
+        signed = b"secvm-v1-signed\n" + struct.pack("<Q", len(purpose)) + purpose
+        signed += struct.pack("<Q", len(payload)) + payload
+        assert signed.hex() == case["signed"]
+        slots = {}
+        for seed, public, key_id in zip(case["seeds"], case["public_keys"], case["key_ids"], strict=True):
+            private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
+            assert private.public_key().public_bytes_raw().hex() == public
+            assert hashlib.sha256(b"secvm-v1-key\n" + bytes.fromhex(public)).hexdigest()[:32] == key_id
+            slots[bytes.fromhex(key_id)] = private.sign(signed)
+        whole = b"secvm-envelope-v1\n" + bytes([len(slots)]) + b"".join(i + slots[i] for i in sorted(slots))
+        whole += struct.pack("<I", len(payload)) + payload
+        assert whole.hex() == case["bytes"]
+        assert sign(payload, purpose=case["purpose"], keys=keys) == whole
+        trusted = [VerifyKey(bytes.fromhex(public)) for public in case["public_keys"]]
+        assert verify(whole, purpose=case["purpose"], keys=trusted, threshold=len(trusted)) == payload
+
+
+def check_bad_public_keys(content: JSON) -> None:
+    assert VerifyKey(bytes.fromhex(content["good"])).data.hex() == content["good"]
+    for case in content["cases"]:
+        with pytest.raises(MalformedMessageError):
+            VerifyKey(bytes.fromhex(case["public_key"]))
+
+
+def check_bad_envelopes(content: JSON) -> None:
+    keys = [VerifyKey(bytes.fromhex(public)) for public in content["public_keys"]]
+    assert verify(bytes.fromhex(content["good"]), purpose=content["purpose"], keys=keys, threshold=2)
+    for case in content["cases"]:
+        try:
+            verify(bytes.fromhex(case["bytes"]), purpose=content["purpose"], keys=keys, threshold=2)
+        except (MalformedMessageError, BadSignatureError):
+            continue
+        pytest.fail(f"taken, though it is {case['why']}")
+
+
+def check_plain_manifest(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    last, before = None, None
+    for case in content["cases"]:
+        told = json.loads(case["text"])
+        data = bytes.fromhex(case["bytes"])
+        assert hashlib.sha256(case["text"].encode()).hexdigest() == case["digest"]
+        assert told["previous"] == before
+        assert told["experiment"] == hashlib.sha256(content["experiment"].encode()).hexdigest()
+        envelope = Envelope.from_bytes(data)
+        assert envelope.payload == case["text"].encode()
+        signature = envelope.signatures[0][1]
+        message = b"secvm-v1-signed\n" + struct.pack("<Q", 17) + b"secvm-v1-manifest"
+        message += struct.pack("<Q", len(envelope.payload)) + envelope.payload
+        Ed25519PublicKey.from_public_bytes(document.coordinator_keys[0].data).verify(signature, message)
+        last = accept(data, document=document, last=last)
+        assert last.manifest.round_number == case["round"] == told["round"]
+        assert last.manifest.data == case["text"].encode()
+        assert base64.b64decode(told["gateway_keys"]) == last.manifest.gateway_keys
+        before = case["digest"]
+    second = RoundManifest.from_bytes(content["cases"][1]["text"].encode())
+    tally = read_tally(second, bytes.fromhex(content["tally"]), document)
+    magic, line, body = bytes.fromhex(content["tally"]).split(b"\n", 2)
+    assert (magic, json.loads(line)) == (b"secvm-tally-v1", {"bins": 11, "labels": 2, "models": 1})
+    parts = (tally.plus, tally.minus, tally.participants, tally.cells)
+    assert list(struct.unpack(f"<{len(body) // 8}q", body)) == [n for part in parts for n in part.ravel().tolist()]
+
+
+def check_bad_plain_manifests(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    last = accept(bytes.fromhex(content["last"]), document=document)
+    accept(bytes.fromhex(content["good"]), document=document, last=last)
+    for case in content["cases"]:
+        with pytest.raises(RemoteProtocolError) as caught:
+            accept(bytes.fromhex(case["bytes"]), document=document, last=last)
+        assert type(caught.value) is FAULTS[case["fault"]], case["why"]
+
+
+def check_plain_ending(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    for case in content["cases"]:
+        told, data = json.loads(case["text"]), bytes.fromhex(case["bytes"])
+        assert hashlib.sha256(case["text"].encode()).hexdigest() == case["digest"]
+        last = None if case["last"] is None else accept(bytes.fromhex(case["last"]), document=document)
+        ending = accept_ending(data, document=document, last=last)
+        assert ending.data == case["text"].encode() == Envelope.from_bytes(data).payload
+        assert (told["round"], told["manifest"]) == (
+            (0, None) if last is None else (ending.round_number, ending.manifest)
+        )
+        assert last is None or told["manifest"] == hashlib.sha256(last.manifest.data).hexdigest()
+        assert told["why"] == ending.why.value
+        # It can be believed without any manifest as well.
+        assert accept_ending(data, document=document) == ending
+
+
+def check_bad_plain_endings(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["experiment"].encode())
+    last = accept(bytes.fromhex(content["last"]), document=document)
+    accept_ending(bytes.fromhex(content["good"]), document=document, last=last)
+    for case in content["cases"]:
+        with pytest.raises(RemoteProtocolError) as caught:
+            accept_ending(bytes.fromhex(case["bytes"]), document=document, last=last)
+        assert type(caught.value) is FAULTS[case["fault"]], case["why"]
+
+
+def check_schedule(content: JSON) -> None:
+    for case in content["cases"]:
+        opens_at, closes_at = case["opens_at"], case["closes_at"]
+        window, length = Window(opens_at, closes_at), closes_at - opens_at
+        words, again = [int(w) for w in case["words"]], [int(w) for w in case["redraw_words"]]
+        kept = [w for w in words if w < 2**64 - 2**64 % length]
+        assert [opens_at + w % length for w in kept] == case["times"] == spread(5, window, iter(words))
+        left = closes_at - case["now"]
+        fresh = (case["now"] + w % left for w in again if w < 2**64 - 2**64 % left)
+        assert [at if at >= case["now"] else next(fresh) for at in case["times"]] == case["redrawn"]
+        assert redraw(case["times"], window, iter(again), now=case["now"]) == case["redrawn"]
+    for case in content["shuffles"]:
+        words = [int(w) for w in case["words"]]
+        order, rest = list(range(case["count"])), iter(words)
+        for i in range(case["count"] - 1, 0, -1):
+            j = next(w for w in rest if w < 2**64 - 2**64 % (i + 1)) % (i + 1)
+            order[i], order[j] = order[j], order[i]
+        assert order == case["order"] == shuffle(range(case["count"]), iter(words))
+
+
+def check_problems(content: JSON) -> None:
+    assert [case["name"] for case in content["cases"]] == list(PROBLEMS)
+    for case in content["cases"]:
+        problem = read_problem(case["text"].encode())
+        assert (problem.name, problem.uri, problem.status, problem.retry) == (
+            case["name"],
+            case["uri"],
+            case["status"],
+            case["retry"],
+        )
+        assert json.loads(case["text"])["type"] == case["uri"]
+
+
+def check_sealed_requests(content: JSON) -> None:
+    for case in content["packages"]:
+        package, request = bytes.fromhex(case["package"]), bytes.fromhex(case["request"])
+        # The length of the content, as RFC 9000 writes integers: one byte below 64, else two.
+        length = b" " if len(package) == 32 else b"\x40\x60"
+        head = b"\0\4POST\5https\x0fgateway.invalid\x0c/v1/packages\0" + length
+        assert request == head + package + b"\0" == package_request(package)
+    for case in content["packages"] + content["others"]:
+        assert read_request(bytes.fromhex(case["request"])) == PackageRequest(bytes.fromhex(case["package"]))
+    for case in content["fetches"]:
+        assert fetch_request(case["path"]).hex() == case["request"]
+        assert read_request(bytes.fromhex(case["request"])) == FetchRequest(case["path"])
+    for case in content["refused"]:
+        with pytest.raises(MalformedMessageError):
+            read_request(bytes.fromhex(case["request"]))
+    for case in content["package_answers"]:
+        problem = PROBLEMS[case["problem"]] if case["problem"] else None
+        answer = bytes.fromhex(case["answer"])
+        assert len(answer) == 512
+        assert package_answer(problem) == answer
+        told = read_answer(answer)
+        assert told.status == (problem.status if problem else 202)
+        assert read_problem(told.content) is problem if problem else told.content == b""
+    for case in content["fetch_answers"]:
+        body, answer = bytes.fromhex(case["content"]), bytes.fromhex(case["answer"])
+        assert len(answer) % 4096 == 0
+        assert fetch_answer(case["status"], body, case["date"]) == answer
+        assert read_answer(answer) == Answer(case["status"], body, case["date"])
+
+
+CHECKS: dict[str, Callable[[JSON], None]] = {
+    name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
+}

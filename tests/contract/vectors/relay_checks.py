@@ -1,0 +1,317 @@
+"""Checks of the vectors of rounds with two relays: by the code of this package and, where short, by a formula alone."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives.asymmetric import x25519
+
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.layers import open_inner, open_outer, seal_inner, seal_outer
+from secvm.crypto.signing import Envelope, VerifyKey, verify
+from secvm.crypto.voprf import derive_key_pair
+from secvm.errors import (
+    BadProofError,
+    BadSignatureError,
+    InconsistentManifestError,
+    MalformedMessageError,
+    RemoteProtocolError,
+)
+from secvm.protocol.codec import check_package, decode
+from secvm.protocol.documents import Fields, encode_document
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.relays.capsule_tree import Absence, Place, capsule_root
+from secvm.protocol.relays.cells import Cells
+from secvm.protocol.relays.commitments import (
+    EntryCommitment,
+    MixCommitment,
+    RoundSecret,
+    check_part,
+    entry_commitment,
+    mix_commitment,
+)
+from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.relays.ending import RelayedEnding
+from secvm.protocol.relays.judging import is_opened, opening_faults
+from secvm.protocol.relays.junk import CapsuleReader
+from secvm.protocol.relays.label import label_from_text, label_of
+from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
+from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.protocol.relays.receipts import Receipt
+from secvm.protocol.relays.reveals import EntryReveal, MixReveal, part_index
+from secvm.protocol.relays.shards import ShardProof, read_sub_tally, shard_entry, write_sub_tally
+from secvm.protocol.relays.statements import Statement
+
+JSON = dict[str, Any]
+KINDS: dict[str, type[Statement]] = {
+    kind.kind: kind for kind in (MixCommitment, EntryCommitment, Receipt, EntryCount, MixCount, EntryReveal, MixReveal)
+}
+FAULTS: dict[str, type[Exception]] = {
+    "malformed": MalformedMessageError,
+    "signature": BadSignatureError,
+    "inconsistent": InconsistentManifestError,
+}
+
+
+def unhex(texts: list[str]) -> list[bytes]:
+    return [bytes.fromhex(text) for text in texts]
+
+
+def tree_root(entries: list[bytes]) -> bytes:
+    """RFC 6962, 2.1, as it stands there."""
+    if not entries:
+        return hashlib.sha256(b"").digest()
+    if len(entries) == 1:
+        return hashlib.sha256(b"\0" + entries[0]).digest()
+    k = 1
+    while 2 * k < len(entries):
+        k *= 2
+    return hashlib.sha256(b"\1" + tree_root(entries[:k]) + tree_root(entries[k:])).digest()
+
+
+def place_of(case: JSON) -> Place:
+    return Place.from_fields(Fields({name: case[name] for name in ("digest", "index", "path")}, "a place"))
+
+
+def absence_of(case: JSON) -> Absence:
+    return Absence.from_fields(Fields({name: case[name] for name in ("left", "right")}, "an absence"))
+
+
+def check_label(content: JSON) -> None:
+    for case in content["labels"]:
+        payload = bytes.fromhex(case["payload"])
+        assert label_of(payload).hex() == case["label"] == hashlib.sha256(payload).hexdigest()
+        assert label_from_text(case["label"]) == label_of(payload)
+    for case in content["roots"]:
+        digests = unhex(case["digests"])
+        assert capsule_root(digests).hex() == case["root"] == tree_root(digests).hex()
+    for case in content["places"]:
+        place_of(case).check(size=case["size"], root=bytes.fromhex(case["root"]))
+    for case in content["absences"]:
+        root = bytes.fromhex(case["root"])
+        absence_of(case).check(bytes.fromhex(case["digest"]), size=case["size"], root=root)
+
+
+def check_bad_label(content: JSON) -> None:
+    root = bytes.fromhex(content["root"])
+    for case in content["places"]:
+        with pytest.raises(BadProofError):
+            place_of(case).check(size=case["size"], root=root)
+    for case in content["absences"]:
+        with pytest.raises(BadProofError):
+            absence_of(case).check(bytes.fromhex(case["digest"]), size=content["size"], root=root)
+    for case in content["labels"]:
+        with pytest.raises(MalformedMessageError):
+            label_from_text(case["text"])
+
+
+def check_layers(content: JSON) -> None:
+    suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
+    for case in content["cases"]:
+        told = {name: bytes.fromhex(text) for name, text in case.items()}
+        count, mix = X25519PrivateKey.derive(told["count_seed"]), X25519PrivateKey.derive(told["mix_seed"])
+        for key, name in ((count, "count"), (mix, "mix")):
+            assert key.secret_bytes() == told[f"{name}_private_key"]
+            assert key.public_key.to_bytes() == told[f"{name}_key"]
+        assert hashlib.sha256(told["count_seed"]).digest() == told["count_seed_hash"]
+        label, inner = told["label"], told["inner"]
+        assert seal_inner(count.public_key, label, told["inner_ephemeral"], told["package"]) == inner
+        assert seal_outer(mix.public_key, label, told["outer_ephemeral"], inner) == told["outer"]
+        assert open_inner(count, label, open_outer(mix, label, told["outer"])) == told["package"]
+        assert hashlib.sha256(inner).digest() == told["inner_digest"]
+        # By an implementation that is not ours.
+        for name, layer, inside in (("mix", "outer", inner), ("count", "inner", told["package"])):
+            private = x25519.X25519PrivateKey.from_private_bytes(told[f"{name}_private_key"])
+            info = f"secvm-v2-{layer}\n".encode() + label
+            assert suite.decrypt(told[layer], private, info) == inside
+
+
+def check_commitments(content: JSON) -> None:
+    for case in content["cases"]:
+        secret = RoundSecret(bytes.fromhex(case["secret"]))
+
+        def derived(what: bytes, key: bytes = secret.secret) -> str:
+            return hashlib.blake2b(what, digest_size=32, key=key, person=b"secvm-v2-seeds\0\0").hexdigest()
+
+        parts, seeds = case["parts"], unhex(case["part_seeds"])
+        assert case["part_seeds"] == [derived(j.to_bytes(4, "little")) for j in range(parts)]
+        assert [seed.hex() for seed in secret.part_seeds(parts)] == case["part_seeds"]
+        assert case["nonce"] == derived(b"nonce") == secret.nonce.hex()
+        assert case["mix_private_key"] == secret.mix_key.secret_bytes().hex()
+        entries = [hashlib.sha256(b"secvm-v2-part-seed\n" + seed).digest() for seed in seeds]
+        assert case["part_entries"] == [entry.hex() for entry in entries]
+        assert case["parts_root"] == tree_root(entries).hex()
+        path, root = unhex(case["path"]), bytes.fromhex(case["parts_root"])
+        check_part(seeds[case["part"]], part=case["part"], parts=parts, path=path, root=root)
+        told = {"experiment": case["experiment"], "round_number": case["round"], "parts": parts}
+        assert mix_commitment(secret, **told).data.decode() == case["mix_commitment"]
+        assert entry_commitment(secret, **told).data.decode() == case["entry_commitment"]
+        assert json.loads(case["entry_commitment"])["nonce"] == hashlib.sha256(secret.nonce).hexdigest()
+        assert case["token_seed"] == derived(b"tokens") == secret.token_seed.hex()
+        assert entry_commitment(secret, tokens=True, **told).data.decode() == case["entry_commitment_with_tokens"]
+        key = derive_key_pair(secret.token_seed, b"secvm-v2-token-round").public.hex()
+        assert json.loads(case["entry_commitment_with_tokens"]) == json.loads(case["entry_commitment"]) | {
+            "tokens": key
+        }
+    for case in content["opened_parts"]:
+        nonce = bytes.fromhex(case["nonce"])
+        drawn = hashlib.sha256(nonce + bytes.fromhex(case["mix_count"])).hexdigest()
+        assert part_index(nonce, case["mix_count"], case["parts"]) == case["part"] == int(drawn, 16) % case["parts"]
+
+
+def check_statements(content: JSON) -> None:
+    assert {case["type"] for case in content["cases"]} == set(KINDS)
+    for case in content["cases"]:
+        envelope, kind = bytes.fromhex(case["envelope"]), KINDS[case["type"]]
+        found = kind.read(envelope, VerifyKey(bytes.fromhex(case["public_key"])))
+        assert found.data.decode() == case["payload"] == Envelope.from_bytes(envelope).payload.decode()
+        assert found.digest == case["digest"] == hashlib.sha256(case["payload"].encode()).hexdigest()
+    for case in content["receipts"]:
+        assert tree_root(unhex(case["digests"])).hex() == case["root"]
+
+
+def check_bad_statements(content: JSON) -> None:
+    assert {case["type"] for case in content["cases"]} == set(KINDS)
+    for case in content["cases"]:
+        with pytest.raises(FAULTS[case["fault"]]):
+            KINDS[case["type"]].read(bytes.fromhex(case["envelope"]), VerifyKey(bytes.fromhex(case["public_key"])))
+
+
+def check_manifest(content: JSON) -> None:
+    document, before = ExperimentDocument.from_bytes(content["document"].encode()), None
+    for case in content["cases"]:
+        before = read_manifest(bytes.fromhex(case["envelope"]), document, before)
+        assert before.data.decode() == case["payload"]
+        assert before.label.hex() == case["label"] == hashlib.sha256(case["payload"].encode()).hexdigest()
+        assert before.round_number == case["round"]
+
+
+def check_bad_manifests(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["document"].encode())
+    before = RelayedManifest.from_bytes(content["before"].encode())
+    for case in content["cases"]:
+        envelope = bytes.fromhex(case["envelope"])
+        with pytest.raises(FAULTS[case["fault"]]):
+            read_manifest(envelope, document, before)
+        if case["fault"] == "inconsistent":
+            found = manifest_faults(RelayedManifest.from_bytes(Envelope.from_bytes(envelope).payload), document, before)
+            assert [fault.name for fault in found] == case["faults"] != []
+
+
+def check_opening(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["document"].encode())
+    manifest = RelayedManifest.from_bytes(content["manifest"].encode())
+    for case in content["cases"]:
+        opening = read_opening(bytes.fromhex(case["envelope"]), document)
+        assert opening.data.decode() == case["payload"]
+        assert opening_faults(opening, manifest, document) == ()
+        assert [what.name.lower() for what in opening.missing] == case["missing"]
+        assert is_opened(opening, manifest, document) == (not case["missing"])
+
+
+def check_bad_openings(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["document"].encode())
+    manifest = RelayedManifest.from_bytes(content["manifest"].encode())
+    good = json.loads(content["good"])
+    assert is_opened(Opening.from_bytes(content["good"].encode()), manifest, document)
+    for case in content["cases"]:
+        opening = Opening.from_bytes(encode_document({**good, **case["changes"]}))
+        assert [fault.name for fault in opening_faults(opening, manifest, document)] == case["faults"] != []
+        assert not is_opened(opening, manifest, document)
+    for case in content["malformed"]:
+        with pytest.raises(MalformedMessageError):
+            Opening.from_bytes(bytes.fromhex(case["bytes"]))
+
+
+def check_ending(content: JSON) -> None:
+    key = VerifyKey(bytes.fromhex(content["public_key"]))
+    for case in content["cases"]:
+        payload = verify(bytes.fromhex(case["envelope"]), purpose="secvm-v2-ending", keys=[key])
+        assert RelayedEnding.from_bytes(payload).data.decode() == case["payload"]
+
+
+def check_shards(content: JSON) -> None:
+    for case in content["proofs"]:
+        digests, sub_tally = unhex(case["digests"]), bytes.fromhex(case["sub_tally"])
+        roots = {name: bytes.fromhex(case[name]) for name in ("shards", "mix_root")}
+        proof = ShardProof.from_bytes(case["proof"].encode())
+        assert proof.shard == case["shard"] == (case["capsules"] - 1) // 4096
+        proof.check(digests, sub_tally, capsules=case["capsules"], **roots)
+        entry = hashlib.sha256(b"".join(digests)).hexdigest() + hashlib.sha256(sub_tally).hexdigest()
+        assert shard_entry(digests, sub_tally).hex() == case["entry"] == entry
+    for case in content["sub_tallies"]:
+        counts = dict(case["counts"])
+        lines = b"".join(n.to_bytes(8, "little") for pair in case["counts"] for n in pair)
+        assert write_sub_tally(counts).hex() == case["bytes"] == lines.hex()
+        assert read_sub_tally(lines, cells=30, capsules=4096) == counts
+    for case in content["cells"]:
+        cells = Cells(case["models"], case["bins"], case["labels"], tested=True)
+        package = decode(bytes.fromhex(case["package"])).package
+        assert cells.cell_of(package) == case["cell"]
+        assert case["cell"] is None or cells.package_of(case["cell"]) == package
+
+
+def check_bad_shards(content: JSON) -> None:
+    roots = {name: bytes.fromhex(content[name]) for name in ("shards", "mix_root")}
+    for case in content["cases"]:
+        proof = ShardProof.from_bytes(case["proof"].encode())
+        with pytest.raises(BadProofError):
+            proof.check(unhex(case["digests"]), bytes.fromhex(case["sub_tally"]), capsules=case["capsules"], **roots)
+    for case in content["proofs"]:
+        with pytest.raises(MalformedMessageError):
+            ShardProof.from_bytes(bytes.fromhex(case["bytes"]))
+    for case in content["sub_tallies"]:
+        with pytest.raises(MalformedMessageError):
+            read_sub_tally(bytes.fromhex(case["bytes"]), cells=case["cells"], capsules=case["capsules"])
+
+
+def check_junk(content: JSON) -> None:
+    document = ExperimentDocument.from_bytes(content["document"].encode())
+    label, seed = bytes.fromhex(content["label"]), bytes.fromhex(content["count_seed"])
+    key = X25519PrivateKey.derive(seed)
+    reader = CapsuleReader(document, label, content["round"], key)
+    cells = Cells.of(document.experiment)
+    assert {case["junk"] for case in content["cases"]} == {False, True}
+    for case in content["cases"]:
+        capsule = bytes.fromhex(case["capsule"])
+        package = reader.package(capsule)
+        assert (package is None) == case["junk"]
+        assert (None if package is None else cells.cell_of(package)) == case["cell"]
+        try:
+            again = check_package(
+                decode(open_inner(key, label, capsule)),
+                experiment_id=document.experiment_id,
+                experiment=document.experiment,
+                round_number=content["round"],
+            )
+        except RemoteProtocolError:
+            again = None
+        assert again == package
+    assert reader.sub_tally(unhex([case["capsule"] for case in content["cases"]])).hex() == content["sub_tally"]
+
+
+def check_experiment_document(content: JSON) -> None:
+    for case in content["cases"]:
+        document = ExperimentDocument.from_bytes(case["text"].encode())
+        assert document.digest == case["digest"] == hashlib.sha256(case["text"].encode()).hexdigest()
+        assert read_published(bytes.fromhex(case["envelope"]), digest=case["digest"]) == document
+        cover = document.relay_cover
+        assert [noise.cells for noise in cover.kinds] == case["cells"]
+        assert (document.budget, cover.parts, cover.packages) == (case["budget"], case["parts"], case["packages"])
+
+
+def check_bad_experiment_documents(content: JSON) -> None:
+    assert ExperimentDocument.from_bytes(content["good"].encode()).relays
+    for case in content["cases"]:
+        with pytest.raises(MalformedMessageError):
+            ExperimentDocument.from_bytes(bytes.fromhex(case["bytes"]))
+
+
+CHECKS: dict[str, Callable[[JSON], None]] = {
+    name.removeprefix("check_"): check
+    for name, check in list(globals().items())
+    if name.startswith("check_") and name not in ("check_package", "check_part")
+}

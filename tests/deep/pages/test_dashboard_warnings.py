@@ -1,0 +1,147 @@
+"""What somebody should know who only looks: swings, standstills, abandoned rounds, nights, guarantees that are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from benchmarks._page_server import dashboard
+from secvm.testing.browser import Window
+from secvm.testing.long_history import LongHistory
+from tests.system.browser.facts import settle
+
+ROUNDS = 80
+SWING = "rounds {} to {} swing between two models: a larger lambda, a step cap or swift would help"
+
+
+class Told:
+    """A dashboard before a coordinator that tells what the test says."""
+
+    def __init__(self, history: LongHistory, url: str) -> None:
+        self.history, self.url = history, url
+        self._calm = history.files[history.status_path]
+
+    @property
+    def page(self) -> str:
+        return f"{self.url}/experiment/{self.history.document.digest}"
+
+    def calm(self) -> None:
+        self.history.files[self.history.status_path] = self._calm
+
+    def now(self, change: Callable[[dict[str, Any]], None]) -> None:
+        self.calm()
+        self.history.retell(change)
+
+
+@pytest.fixture(scope="module")
+def _told() -> Iterator[Told]:
+    history = LongHistory(rounds=ROUNDS)
+    with history.served() as (_, coordinator), dashboard(coordinator, history.now) as (url, _):
+        yield Told(history, url)
+
+
+@pytest.fixture
+def told(_told: Told) -> Iterator[Told]:
+    _told.calm()
+    yield _told
+    _told.calm()
+
+
+def until_said(window: Window, weight: str, words: str) -> str:
+    """The warning of this weight with these words in it, once it is there."""
+    kind = f".notice.{weight}" if weight else ".notice:not(.bad):not(.fair)"
+    found = window.page.locator(f"[data-fact=notes] {kind}", has_text=re.compile(words))
+    found.wait_for()
+    return " ".join(found.inner_text().split())
+
+
+def until_calm(window: Window) -> None:
+    """Nothing warns any more: what was told before is forgotten with the next look at the coordinator."""
+    window.page.locator("[data-fact=notes] .notice.bad").first.wait_for(state="hidden")
+
+
+def notes(*all_of_them: str) -> Callable[[dict[str, Any]], None]:
+    return lambda status: status.update(notes=list(all_of_them))
+
+
+def test_a_two_cycle_is_told_in_words_while_it_lasts_and_noted_when_it_is_over(window: Window, told: Told) -> None:
+    window.page.goto(told.page)
+    settle(window)
+    until_calm(window)
+    told.now(notes(SWING.format(5, 9), SWING.format(20, 31), SWING.format(60, ROUNDS)))
+    said = until_said(window, "bad", "swing")
+    assert said == (
+        "Warning: Rounds 60 to 80 swing between two models: a larger lambda, a step cap or swift would help."
+        " So it did 2 times before."
+    )
+    told.now(notes(SWING.format(5, 9)))
+    assert until_said(window, "fair", "swing").startswith("Note: Rounds 5 to 9 swing between two models")
+    until_calm(window)
+    assert window.accessibility() == []
+    assert window.faults() == []
+
+
+def test_rounds_abandoned_in_a_row_are_a_standstill(window: Window, told: Told) -> None:
+    def lose(status: dict[str, Any]) -> None:
+        for one in status["rounds"][ROUNDS - 4 : ROUNDS]:
+            for name in ("participants", "people", "accuracy", "recall", "precision", "baseline", "cells"):
+                one.pop(name, None)
+            one["state"] = "abandoned"
+
+    told.now(lose)
+    window.page.goto(told.page)
+    settle(window)
+    until_said(window, "bad", "stands still: the last 4\u00a0rounds were abandoned. Fewer than 30 trained in each.")
+    assert "77 to 80" in window.page.locator("[data-fact=abandoned]").inner_text()
+    # Whoever sees all experiments sees the most pressing thing about each.
+    window.page.goto(told.url)
+    settle(window)
+    warned = window.page.locator("[data-digest] [data-fact=warning][data-value=true]")
+    warned.wait_for()
+    assert warned.inner_text().startswith("It stands still")
+
+
+def test_a_round_that_is_not_counted_in_time_is_a_standstill(window: Window, told: Told) -> None:
+    def long_ago(status: dict[str, Any]) -> None:
+        for name in ("opens_at", "closes_at", "accept_until"):
+            status["rounds"][-1][name] -= 2 * 3_600_000
+
+    window.page.goto(told.page)
+    settle(window)
+    until_calm(window)
+    told.now(long_ago)
+    until_said(window, "bad", f"stands still: round {ROUNDS + 1} was to be counted at .*, and is not")
+
+
+def test_nights_are_shaded_in_every_plot_over_rounds(window: Window, told: Told) -> None:
+    window.page.goto(told.page)
+    settle(window)
+    for name in ("recall", "participants", "leakage"):
+        window.page.locator(f"[data-figure={name}] svg .shade").first.wait_for(state="attached")
+        assert "night" in window.page.locator(f"[data-figure={name}] svg").first.text_content()  # type: ignore[operator]
+
+
+_OVERTAKEN = """async () => {
+  const { History } = await import("/static/history.js");
+  const told = (number, state) => ({ number, state, opens_at: number, closes_at: number });
+  let answer = null;
+  const history = new History("d", () => new Promise((done) => { answer = done; }));
+  const asked = history.reach(1);
+  history.hear({ total: 2, columns: told([2], ["published"]) });
+  answer({ total: 2, columns: told([1, 2], ["published", "open"]) });
+  await asked;
+  const again = history.catchUp();
+  history.hear({ total: 3, columns: told([3], ["open"]) });
+  answer({ total: 2, columns: told([1, 2], ["published", "published"]) });
+  await again;
+  return history.columns.state;
+}"""
+
+
+def test_repro_an_event_that_overtakes_an_answer_is_not_lost(window: Window, told: Told) -> None:
+    """It was dropped, and a page opened in that moment stayed behind until the next round."""
+    window.page.goto(told.url)
+    assert window.page.evaluate(_OVERTAKEN) == ["published", "published", "open"]

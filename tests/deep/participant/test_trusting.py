@@ -1,0 +1,42 @@
+"""Longer cases of ``tests/unit/participant/test_trusting.py``."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.unit.participant.logged_world import LoggedWorld
+from tests.unit.participant.world import BUDGET, Crash
+
+
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_death_at_each_moment_of_an_asking_changes_nothing(tmp_path: Path, power_cut: bool) -> None:
+    at, moments = 0, 1
+    while at < moments:
+        world = LoggedWorld(tmp_path / f"{at}")
+        device = world.joined()
+        asyncio.run(world.play(device))
+        manifest = world.announce()
+        world.points.passed, world.points.left = 0, at
+
+        async def live(world: LoggedWorld = world, until: int = manifest.opens_at) -> None:
+            nonlocal device
+            try:
+                await world.drive(device, until=until)
+            except Crash:
+                if power_cut:
+                    world.cut_power(device)
+                else:
+                    device.state.close()
+                device = world.start()
+                await world.drive(device, until=until)
+
+        asyncio.run(live())
+        moments = max(moments, world.points.passed)
+        world.points.left = None
+        asyncio.run(world.drive(device, until=manifest.accept_until))
+        assert world.distinct(2) == BUDGET, at
+        device.close()
+        at += 1
+    # Manifest, tally and proof, two moments each; two commits or more.
+    assert moments >= 10

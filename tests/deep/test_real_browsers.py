@@ -1,0 +1,226 @@
+"""Histories made by the real Firefox and the real Chromium, read while they run and after.
+
+`./secvm test` installs both where it may (tests/system_packages.txt). Where one is missing its history is made by its
+schema instead; the test prints which it was. The browsers see pages of a server on this machine and nothing else.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from secvm.cli import system_packages
+from secvm.participant.sources.port import Options
+from secvm.participant.sources.registry import find_source
+from tests.unit.participant.histories import NOW, Visited, look, make
+
+ROOT = Path(__file__).resolve().parents[2]
+#: A browser on a busy machine may take its time; one that takes longer will not come.
+PATIENCE_S = 60
+
+CHROMIUM_FLAGS = [
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-quic", "--disable-default-apps", "--disable-extensions", "--no-proxy-server"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+# Every name but ours leads to a port where nobody listens.
+FIREFOX_PREFERENCES = """\
+user_pref("app.normandy.enabled", false);
+user_pref("app.update.enabled", false);
+user_pref("browser.aboutwelcome.enabled", false);
+user_pref("browser.newtabpage.enabled", false);
+user_pref("browser.safebrowsing.downloads.remote.enabled", false);
+user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("browser.startup.homepage_override.mstone", "ignore");
+user_pref("browser.startup.page", 0);
+user_pref("datareporting.policy.dataSubmissionEnabled", false);
+user_pref("extensions.update.enabled", false);
+user_pref("network.captive-portal-service.enabled", false);
+user_pref("network.connectivity-service.enabled", false);
+user_pref("network.dns.disablePrefetch", true);
+user_pref("network.proxy.type", 1);
+user_pref("network.proxy.http", "127.0.0.1");
+user_pref("network.proxy.http_port", 9);
+user_pref("network.proxy.ssl", "127.0.0.1");
+user_pref("network.proxy.ssl_port", 9);
+user_pref("network.proxy.no_proxies_on", "127.0.0.1");
+user_pref("services.settings.server", "http://127.0.0.1:9/");
+user_pref("toolkit.telemetry.enabled", false);
+"""
+
+PAGE = """<!doctype html><html><head><meta charset="utf-8"><title>{title}</title></head>
+<body onload="fetch('/loaded{path}')">A page.</body></html>"""
+TITLES = {"/one": "Quokka Straße one", "/two": "Quokka page two"}
+
+
+class Site:
+    """Pages with known titles, and which of them a browser has wholly loaded."""
+
+    def __init__(self) -> None:
+        self.loaded = {path: threading.Event() for path in TITLES}
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.removeprefix("/loaded")
+                found = path in TITLES
+                if found and path != self.path:
+                    site.loaded[path].set()
+                body = PAGE.format(title=TITLES[path], path=path).encode() if found else b""
+                self.send_response(200 if found else 404)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    thread = threading.Thread(target=site.server.serve_forever)
+    thread.start()
+    yield site
+    site.server.shutdown()
+    thread.join()
+    site.server.server_close()
+
+
+class Browser:
+    """One browser with a fresh profile."""
+
+    def __init__(self, name: str, program: str, folder: Path) -> None:
+        self.name = name
+        self.program = program
+        self.folder = folder
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.profile = folder / "profile"
+        self.profile.mkdir()
+        self.history = self.profile / "Default/History"
+        if name == "firefox":
+            self.history = self.profile / "places.sqlite"
+            (self.profile / "user.js").write_text(FIREFOX_PREFERENCES, encoding="utf-8")
+
+    def command(self, url: str, picture: Path | None = None) -> list[str]:
+        if self.name == "chromium":
+            shot = [] if picture is None else [f"--screenshot={picture}"]
+            return [self.program, *CHROMIUM_FLAGS, f"--user-data-dir={self.profile}", *shot, url]
+        shot = [] if picture is None else ["--screenshot", str(picture)]
+        return [self.program, "-headless", "-no-remote", "-profile", str(self.profile), *shot, url]
+
+    def start(self, command: list[str]) -> "subprocess.Popen[bytes]":
+        environment = {**os.environ, "HOME": str(self.home), "MOZ_CRASHREPORTER_DISABLE": "1"}
+        environment.pop("DISPLAY", None)
+        # A session of its own: its helper processes end with it.
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen(
+            command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment, start_new_session=True
+        )
+
+    def visit(self, url: str) -> None:
+        """Look at a page and quit, as a browser does that is asked for a picture of a page."""
+        picture = self.folder / "picture.png"
+        with self.running(self.command(url, picture)) as process:
+            assert process.wait(PATIENCE_S) == 0
+        assert picture.exists()
+
+    @contextmanager
+    def running(self, command: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
+        process = self.start(command)
+        try:
+            yield process
+        finally:
+            # The first process alone writes the history; once it is gone, its helpers have nothing left to do.
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(PATIENCE_S)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def installed(name: str) -> str | None:
+    """A program that is this browser and runs; a stub that asks for another package does not."""
+    package = {"firefox": "firefox-esr", "chromium": "chromium"}[name]
+    lists = [ROOT / "tests/system_packages.txt", ROOT / "tests/deep/system_packages.txt"]
+    packages = {name: programs for file in lists for name, programs in system_packages.wanted(file).items()}
+    for program in packages[package]:
+        found = shutil.which(program)
+        if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
+            return found
+    return None
+
+
+def read(name: str, path: Path, **given: str) -> dict[str, int]:
+    now = int(time.time() * 1000)
+    return find_source(name).read(Options(home=Path("/nowhere"), now=now, path=path, given={"local": "yes", **given}))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, "the browser did not do it in time"
+        pause.wait(0.02)
+
+
+def make_by_browser(browser: Browser, site: Site) -> None:
+    """Visit both pages, and read the history while the browser runs."""
+    browser.visit(site.url + "/one")
+    if browser.name == "chromium":  # it writes a visit down after ten seconds, or when it quits
+        browser.visit(site.url + "/two")
+    site.loaded["/two"].clear()
+    with browser.running(browser.command(site.url + "/two")) as process:
+        wait_for(site.loaded["/two"].is_set)
+        assert read(browser.name, browser.history)["one"] == 1
+        wait_for(lambda: "two" in read(browser.name, browser.history))
+        assert process.poll() is None, "the browser runs on"
+
+
+def make_by_schema(name: str, folder: Path, site: Site) -> Path:
+    now = int(time.time() * 1000)
+    return make(name, folder, [Visited(site.url + path, title, last=now) for path, title in TITLES.items()])
+
+
+@pytest.mark.parametrize("name", ["firefox", "chromium"])
+def test_history_of_a_real_browser_is_read_and_not_touched(name: str, tmp_path: Path, site: Site) -> None:
+    program = installed(name)
+    if program is None:
+        print(f"{name} is not installed: its history was made by its schema")
+        history = make_by_schema(name, tmp_path / "profile", site)
+    else:
+        print(f"the history was made by {program}")
+        browser = Browser(name, program, tmp_path)
+        make_by_browser(browser, site)
+        history = browser.history
+    folder = history.parent
+    folder.chmod(0o555)
+    before = look(folder)
+    try:
+        words = {"quokka": 2, "strasse": 1, "one": 1, "page": 1, "two": 1}
+        host = f"host:{site.url.removeprefix('http://')}"
+        assert read(name, history) == {**words, host: 2}
+        assert read(name, folder, days="1", hosts="no") == words
+        assert read(name, history, titles="no", **{"min-visits": "1"}) == {host: 2}
+        assert find_source(name).read(Options(home=Path("/nowhere"), now=NOW, path=history)) == {}, "a local site"
+    finally:
+        folder.chmod(0o755)
+    after = look(folder)
+    # The mode was changed by us, twice.
+    assert {file: told[1:] for file, told in after.items()} == {file: told[1:] for file, told in before.items()}

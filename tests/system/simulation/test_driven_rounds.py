@@ -1,0 +1,175 @@
+"""Whole rounds through the coordinator's own parts: sealed packages in, by every way; the estimator's bytes out.
+
+Routes, gateway, ingest, opener, store, count, driver and publisher are the real ones; only sockets are missing, and the
+clock goes from one instant to the next. Devices read nothing but public files.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Awaitable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secvm.coordinator.driver import Driver
+from secvm.coordinator.gateway import Gateway
+from secvm.coordinator.ingest import Ingest
+from secvm.coordinator.package_routes import PackageRoutes
+from secvm.coordinator.present import Present
+from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.crypto import capsules as packing
+from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, decode_key_configurations, seal_request
+from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import HashBinning, bin_features
+from secvm.learning.individual.cohort import draw_cohort
+from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.thinning import Thinning
+from secvm.protocol.blobs import decode_weights
+from secvm.protocol.codec import AddressedPackage, encode
+from secvm.protocol.ending import accept_ending
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Windows
+from secvm.protocol.manifest import AcceptedManifest, accept
+from secvm.protocol.sealed_requests import package_request
+from secvm.runtime.http_server import Request, Response, http_date
+from secvm.runtime.metrics import Metrics
+from secvm.testing.clock import ManualClock
+from tests.system.simulation.test_sealed_rounds import BINS, BUDGET, PEOPLE, ROUNDS, SALT, SEED, offline
+from tests.unit.coordinator.rounds import GRID, add
+from tests.unit.protocol.helpers import COORDINATOR, START, document
+
+TOKEN = "token"
+
+
+class Deployment:
+    """All of a coordinator but its sockets."""
+
+    def __init__(self, store: CoordinatorStore, clock: ManualClock) -> None:
+        self.clock = clock
+        self.publisher = Publisher(store)
+        self.ingest = Ingest(store, clock, metrics=Metrics("coordinator"))
+        gateway = Gateway(dice=os.urandom, public=self.publisher.public, date=http_date(clock))
+        tokens = [hashlib.sha256(TOKEN.encode()).digest()]
+        self.routes = PackageRoutes(gateway, self.ingest, clock, tokens=tokens, anybody=True, tests=True)
+        self.driver = Driver(
+            store=store,
+            ingest=self,
+            publisher=self.publisher,
+            clock=clock,
+            key=COORDINATOR,
+            grid=GRID,
+            dice=os.urandom,
+        )
+
+    def update(self, present: Present) -> None:
+        self.routes.update(present)
+
+    async def finish(self, epoch: int) -> None:
+        await self.ingest.finish(epoch)
+
+    def get(self, path: str) -> bytes:
+        found = self.publisher.public(path)
+        assert found is not None, path
+        return found[0]
+
+    async def post(self, path: str, body: bytes, media_type: str = REQUEST_MEDIA_TYPE) -> int:
+        headers = {"content-type": media_type, "authorization": f"Bearer {TOKEN}"}
+        answer = self.routes.routes[path](Request("POST", path, "", headers, body, "nobody"))
+        answer = await answer if isinstance(answer, Awaitable) else answer
+        assert isinstance(answer, Response)
+        return answer.status
+
+
+def sealed(deployment: Deployment, of: ExperimentDocument, accepted: AcceptedManifest, number: int) -> list[bytes]:
+    """Everything one device sends in one round."""
+    manifest = accepted.manifest
+    dice = UnsafeSeededDice(SEED, number)
+    features, label = PEOPLE[number]
+    person = Individual(
+        vector=bin_features(features, HashBinning(n_bins=BINS, salt=SALT)),
+        label=label,
+        cohort=draw_cohort(of.train_share, dice),
+    )
+    training, evaluation = (
+        decode_weights(deployment.get(f"/v1/blob/{digest}"), digest=digest, experiment=of.experiment)
+        for digest in (manifest.training_weights, manifest.evaluation_weights)
+    )
+    packages = contribute(
+        person,
+        experiment=of.experiment,
+        training=training,
+        evaluation=evaluation,
+        dice=dice,
+        round_number=manifest.round_number,
+    )
+    key = decode_key_configurations(manifest.gateway_keys)[0]
+    return [
+        seal_request(
+            key,
+            package_request(encode(AddressedPackage(of.experiment_id, manifest.round_number, package))),
+            os.urandom,
+        ).capsule
+        for package in packages
+    ]
+
+
+async def drive(store: CoordinatorStore, of: ExperimentDocument) -> bytes:
+    """All rounds; the last state's bytes."""
+    clock = ManualClock(START - 100_000)
+    deployment = Deployment(store, clock)
+    last: AcceptedManifest | None = None
+    deployment.ingest.start()
+    try:
+        at = await deployment.driver.step()
+        for _ in range(ROUNDS):
+            last = accept(deployment.get(f"/v1/experiment/{of.digest}/manifest/latest"), document=of, last=last)
+            assert at == last.manifest.opens_at
+            clock.advance(at - clock.now())
+            at = await deployment.driver.step()
+            capsules = [c for i in range(len(PEOPLE)) for c in sealed(deployment, of, last, i)]
+            assert len(capsules) == BUDGET * len(PEOPLE)
+            # A third each by the ways there are, and some a second time by another.
+            opened = await asyncio.gather(*(deployment.post("/v1/gateway", one) for one in capsules[0::3]))
+            assert set(opened) == {200}
+            singly = capsules[1::3] + capsules[:20]
+            assert set(await asyncio.gather(*(deployment.post("/v1/capsule", one) for one in singly))) == {202}
+            batch = packing.pack(capsules[2::3] + capsules[-20:])
+            assert await deployment.post("/v1/batch", batch, packing.MEDIA_TYPE) == 202
+            for _ in range(2):
+                assert at is not None
+                clock.advance(at - clock.now())
+                at = await deployment.driver.step()
+            assert await deployment.post("/v1/capsule", capsules[0]) in (400, 410)
+        end = accept_ending(deployment.get(f"/v1/experiment/{of.digest}/ending"), document=of, last=last)
+        return deployment.get(f"/v1/blob/{end.state}")
+    finally:
+        await deployment.ingest.close()
+
+
+@pytest.mark.parametrize("kept", ["memory", "sqlite"])
+@pytest.mark.parametrize(
+    "how",
+    [{"rule": Pegasos()}, {"rule": Swift(), "thinning": Thinning(rho=Fraction(2))}],
+    ids=["pegasos", "swift thinned"],
+)
+def test_driven_rounds_end_in_the_bytes_of_the_estimator(how: dict[str, Any], kept: str, tmp_path: Path) -> None:
+    of = document(
+        experiment=Experiment(n_bins=BINS, labels=("a", "b"), budget=BUDGET, **how),
+        binning=HashedBins(bins=BINS, salt=SALT),
+        windows=Windows(length_s=480, grace_s=60, first_opening=START),
+        floor=1,
+        rounds=ROUNDS,
+        test=True,
+    )
+    store: CoordinatorStore = MemoryStore() if kept == "memory" else SQLiteStore(tmp_path / "store")
+    add(store, of)
+    state = asyncio.run(drive(store, of))
+    store.close()
+    assert state == offline(of.experiment).state.to_bytes()

@@ -1,0 +1,138 @@
+"""``secvm simulate`` and ``secvm reproduce online`` as they are typed."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from secvm.cli.main import run
+from secvm.cli.time_left import EVERY_S, TimeLeft
+
+SMALL = ("--people", "300", "--words", "20", "--bins", "100", "--days", "1", "--hours", "8-12", "--floor", "5")
+
+
+def test_a_simulation_tells_rounds_means_and_what_it_took(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", *SMALL, "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["rounds"]) == 22
+    assert told["seconds"] > 0
+    assert told["peak_rss_mb"] > 0
+    assert told["means"]["night"] is None
+    assert "cost" not in told
+
+
+def test_with_an_attack_and_clipping_the_cost_is_told_and_files_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+    asked = ("--attack", "label flip", "--attackers", "0.1", "--robust", "auto", "--folder", str(folder))
+    assert run(["simulate", *SMALL, *asked]) == 0
+    said = capsys.readouterr()
+    assert "cost: recall lost" in said.out
+    assert "rounds" in said.err
+    assert {"report.html", "recall.csv", "precision.csv", "participants.csv", "beside.csv"} <= {
+        path.name for path in folder.iterdir()
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        (("--hours", "morning"), "--hours"),
+        (("--hours", "25-3"), "--hours"),
+        (("--hours", "8-25"), "--hours"),
+        (("--attack", "nothing"), "--attack"),
+        (("--attackers", "0.5"), "--attack"),
+        (("--descent", "swift", "--lambda", "1"), "--lambda"),
+        (("--descent", "newton"), "--descent"),
+        (("--zones", "Berlin"), "--zones"),
+        (("--zones", "Nowhere/Land=1"), "time zone"),
+        (("--epsilon", "1", "--descent", "swift"), "--epsilon"),
+        (("--class-weight", "0"), "--class-weight"),
+        (("--minority", "0.7"), "minority"),
+        (("--data", "nobody.jsonl"), "--words"),
+        (("--hours", "\N{SUPERSCRIPT TWO}-5"), "--hours"),
+        (("--averaging", "0"), "averaged"),
+        (("--signal", "inf"), "signal"),
+        (("--epsilon", "inf"), "--epsilon"),
+        (("--epsilon", "2", "--delta", "0"), "δ"),
+        (("--epsilon", "33"), "at most at 32"),
+        (("--epsilon", "2", "--averaging", "3"), "--epsilon"),
+        (("--delta", "0.1"), "--epsilon"),
+        (("--contribution", "300"), "--epsilon"),
+        (("--attackers", "0.01"), "--attack"),
+        (("--words", "70000"), "packages"),
+    ],
+)
+def test_bad_words_are_one_sentence(asked: tuple[str, ...], word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", *SMALL, *asked]) == 2
+    said = capsys.readouterr()
+    assert word in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_a_file_that_will_not_do_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "people.jsonl"
+    path.write_text("".join(json.dumps({"label": "abc"[i % 3], "features": ["w"]}) + "\n" for i in range(30)))
+    for data, words in ((path, "two labels"), (tmp_path / "nobody.jsonl", "no such file")):
+        assert run(["simulate", "--people", "20", "--bins", "20", "--data", str(data)]) == 2
+        assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [("simulate",), ("reproduce", "online"), ("reproduce", "beyond")])
+def test_repro_a_folder_that_cannot_be_written_is_refused_before_the_work(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert run([*command, "--folder", str(folder)]) == 2
+        said = capsys.readouterr()
+        assert said.err.count("\n") == 1
+        assert "cannot write into the folder" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_repro_a_report_names_the_command_that_makes_it_again(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "out"
+    asked = ("--attack", "label flip", "--robust", "2", "--seed", "3")
+    assert run(["simulate", *SMALL, *asked, "--folder", str(folder), "--format", "json"]) == 0
+    page = (folder / "report.html").read_text()
+    told = html.escape("./secvm simulate " + shlex.join([*SMALL, *asked]))
+    # Options come in the order of the help page.
+    shown = re.search(r"<code>([^<]*)</code>", page[page.index("<footer>") :])
+    assert shown is not None
+    assert sorted(shown.group(1).split()) == sorted(told.split())
+    assert str(folder) not in page
+
+
+def test_the_online_evaluation_has_the_keys_that_were_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "online", "--people", "300", "--words", "20", "--no-choose", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"continuous", "daytime", "seconds", "peak_rss_mb"} <= told.keys()
+    for run_told in (told["continuous"], told["daytime"]):
+        assert {"rounds", "night_drop", "night_drop_error"} <= run_told.keys()
+        for line in run_told["rounds"]:
+            assert {"round", "night", "participants", "recall", "precision", "baseline"} <= line.keys()
+    assert len(told["continuous"]["rounds"]) == 393
+    assert [line["round"] for line in told["daytime"]["rounds"]] == list(range(1, 133))
+
+
+def test_progress_tells_the_time_that_is_left() -> None:
+    said: list[str] = []
+    now = 0.0
+    left = TimeLeft(said.append, lambda: now)
+    left.watch("rounds", 1, 101)
+    now = EVERY_S - 1
+    left.watch("rounds", 2, 101)
+    now = 10.0
+    left.watch("rounds", 11, 101)
+    left.watch("another", 0, 0)
+    now = 20.0
+    left.watch("another", 3, 0)
+    assert said == ["rounds", "rounds: 11 of 101, 90 s left", "another", "another: 3"]

@@ -1,0 +1,65 @@
+"""The small world of devices around an experiment with two relays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from secvm.participant.device import Device
+from secvm.participant.relayed.membership import RelayedMembership
+from secvm.participant.surroundings import TrustedRelay, TrustPolicy
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.testing.relayed_history import PlayedRound, RelayedHistory, terms_of_relays
+from secvm.testing.relayed_rounds import relayed_document
+from tests.unit.participant.world import ANYTHING, MortalState, World
+
+
+def trusting(document: ExperimentDocument, **changes: Any) -> TrustPolicy:
+    """A person who has named both relays with their operators and keys."""
+    relays = tuple(TrustedRelay(url=one.url, key=one.key, operator=one.operator) for one in document.relays)
+    told: dict[str, Any] = {"relays": relays, "without_log": True, "coordinator": "Uni", **changes}
+    return TrustPolicy(**told)
+
+
+class RelayedWorld(World):
+    """One device, two relays and a coordinator."""
+
+    def __init__(self, folder: Path, of: ExperimentDocument | None = None) -> None:
+        document = of or relayed_document()
+        self.history = RelayedHistory(document)
+        super().__init__(folder, document)
+        self.net.files = self.history.files
+        self.net.entry = self.history.take
+        self.net.both_terms = terms_of_relays(document)
+
+    def serve(self, of: ExperimentDocument) -> bytes:
+        return self.history.files[f"/v1/experiment/{of.digest}"]
+
+    def start(self, **changes: Any) -> Device:
+        told: dict[str, Any] = {
+            "now": self.clock.now,
+            "random_bytes": os.urandom,
+            "policy": trusting(self.of),
+            "consent": ANYTHING,
+        }
+        return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
+
+    def membership(self, device: Device) -> RelayedMembership:
+        return device.relayed[self.of.digest]
+
+    def announce_relayed(self) -> RelayedManifest:
+        return self.history.announce()
+
+    async def play_round(self, device: Device, **ending: Any) -> PlayedRound:
+        """A round from its announcement until its opening is there and the device had time to look."""
+        manifest = self.history.announce()
+        await self.drive(device, until=manifest.instants.mix_by)
+        return await self.finish(device, manifest, **ending)
+
+    async def finish(self, device: Device, manifest: RelayedManifest, **ending: Any) -> PlayedRound:
+        played = self.history.conclude(**ending)
+        # The next manifest would open at open_by: what is looked for is looked for before.
+        await self.drive(device, until=manifest.instants.open_by - 10_000)
+        return played

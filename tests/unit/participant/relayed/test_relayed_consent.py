@@ -1,0 +1,225 @@
+"""Whether a device joins an experiment with two relays: who runs them, what they signed, what their noise is worth."""
+
+import asyncio
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secvm.errors import BadInputError, ConsentRefusedError, LocalProtocolError
+from secvm.learning.aggregate.descent import Swift
+from secvm.participant.consent import Accepted, Consent, check_kept, needed_for
+from secvm.participant.declining import bytes_of_a_round
+from secvm.participant.inspection import as_text, inspect, what_leaves
+from secvm.participant.ledger import spending
+from secvm.participant.relayed.agreeing import term_against
+from secvm.participant.settings import ParticipantSettings
+from secvm.participant.surroundings import TrustedRelay
+from secvm.privacy.accountant import Mechanism
+from secvm.privacy.guarantee import delta_at
+from secvm.privacy.relay_plan import plan_relays, question_for
+from secvm.privacy.target import PrivacyTarget
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.relayed_terms import RelayCoverTerms
+from secvm.testing.relayed_history import terms_of_relays
+from secvm.testing.relayed_rounds import relayed_document, relayed_experiment
+from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
+from tests.unit.participant.world import ANYTHING
+
+DOCUMENT = relayed_document()
+
+
+def relays(**changes: Any) -> tuple[TrustedRelay, ...]:
+    both = trusting(DOCUMENT).relays
+    assert both is not None
+    return tuple(replace(one, **changes) for one in both)
+
+
+def test_both_relays_must_be_named_with_operator_and_key() -> None:
+    trusting(DOCUMENT).check(DOCUMENT)
+    entry, mix = relays()
+    for named in ((entry,), (mix,), (entry, replace(mix, key=None)), (entry, replace(mix, operator=None))):
+        with pytest.raises(BadInputError):
+            trusting(DOCUMENT, relays=named).check(DOCUMENT)
+    with pytest.raises(BadInputError, match="another"):
+        trusting(DOCUMENT, relays=(entry, replace(mix, key=entry.key))).check(DOCUMENT)
+
+
+def test_one_hand_is_refused_whoever_names_it() -> None:
+    with pytest.raises(BadInputError, match="both relays are run by"):
+        trusting(DOCUMENT, relays=relays(operator="The same")).check(DOCUMENT)
+    both = tuple(replace(one, operator="The same") for one in DOCUMENT.relays)
+    of = replace(DOCUMENT, relays=both)
+    with pytest.raises(BadInputError, match="both relays are run by The same"):
+        trusting(DOCUMENT).check(of)
+
+
+def test_the_coordinators_operator_may_run_a_relay_only_where_the_person_says_so() -> None:
+    for operator in ("Mix Ltd.", " mix ltd. ", "Entry e.V."):
+        with pytest.raises(BadInputError, match="one relay"):
+            trusting(DOCUMENT, coordinator=operator).check(DOCUMENT)
+        trusting(DOCUMENT, coordinator=operator, one_relay=True).check(DOCUMENT)
+
+
+def test_settings_say_who_runs_what() -> None:
+    entry, mix = DOCUMENT.entry_relay, DOCUMENT.mix_relay
+    named = [{"operator": one.operator, "url": one.url, "key": one.key.data.hex()} for one in (entry, mix)]
+    told: dict[str, Any] = {
+        "device": {"folder": Path("x")},
+        "relay": {"urls": (entry.url,)},
+        "trust": {"relays": tuple(named), "coordinator": "Mix Ltd.", "profile": "one relay", "without_log": True},
+    }
+    settings = ParticipantSettings.model_validate(told)
+    settings.policy().check(DOCUMENT)
+    assert settings.agreed().one_relay
+    assert settings.agreed().coordinator == "Mix Ltd."
+    told["trust"]["profile"] = "two relays"
+    with pytest.raises(BadInputError, match="one relay"):
+        ParticipantSettings.model_validate(told).policy().check(DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"cells": 29}, "cells"),
+        ({"packages": 159}, "packages of cover"),
+        ({"capsules": 194}, "capsules"),
+        ({"seconds_per_million": 10**6}, "seconds"),
+        ({"url": "https://elsewhere.example/"}, "elsewhere"),
+        ({"operator": "Somebody else"}, "Somebody else"),
+    ],
+)
+def test_terms_must_be_large_enough_and_of_this_relay(changes: dict[str, Any], said: str) -> None:
+    for relay in DOCUMENT.relays:
+        assert term_against(DOCUMENT, relay, terms_of_relays(DOCUMENT)[relay.url]) is None
+        (other,) = {one for one in terms_of_relays(DOCUMENT, **changes).values() if one.role == relay.role}
+        assert said in (term_against(DOCUMENT, relay, other) or "")
+        assert "has not signed" in (term_against(DOCUMENT, relay, None) or "")
+
+
+def test_without_both_terms_no_round_is_joined(tmp_path: Path) -> None:
+    world = RelayedWorld(tmp_path)
+    world.net.both_terms.popitem()
+
+    async def live() -> None:
+        device = world.joined()
+        await world.play_round(device)
+        assert world.net.requests == []
+        assert device.state.ledger.rounds() == {}, "nothing is charged"
+        ((_, reason, sentence),) = device.state.abstentions(world.of.digest)
+        assert (reason, "has not signed" in sentence) == ("DECLINED", True)
+
+    asyncio.run(live())
+
+
+def test_a_test_experiment_is_refused_without_testing(tmp_path: Path) -> None:
+    world = RelayedWorld(tmp_path, relayed_document(test=True))
+    world.fill()
+    device = world.start()
+    with pytest.raises(LocalProtocolError, match="marked as a test"):
+        world.join(device)
+    world.join(world.start(only_tests=True))
+
+
+# ── what the noise is worth ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def planned(epsilon: Fraction = Fraction(2)) -> ExperimentDocument:
+    target = PrivacyTarget(epsilon, Fraction(1, 10**6))
+    question, _ = question_for(target=target, people=400, bins=10, features=4, rounds=2)
+    plan = plan_relays(question)
+    experiment = relayed_experiment(cover=plan.cover, thinning=question.thinning, rule=Swift())
+    return relayed_document(
+        experiment=experiment,
+        rounds=2,
+        floor=50,
+        privacy=RelayCoverTerms(epsilon=target.epsilon, delta=target.delta),
+    )
+
+
+PLANNED = planned()
+
+
+def planned_for(claimed: Fraction) -> ExperimentDocument:
+    """The same noise, of which the document claims another ε."""
+    return replace(PLANNED, privacy=RelayCoverTerms(epsilon=claimed, delta=Fraction(1, 10**6)))
+
+
+def test_a_document_that_claims_more_than_its_noise_gives_is_refused() -> None:
+    consent = Consent(coordinator="Uni")
+    check_kept(consent.relayed_statement(PLANNED))
+    with pytest.raises(ConsentRefusedError, match="worth less"):
+        check_kept(consent.relayed_statement(planned_for(Fraction(1, 2))))
+    # As does what the small world of these tests claims of itself.
+    with pytest.raises(ConsentRefusedError, match="worth less"):
+        consent.check(DOCUMENT)
+
+
+def test_repro_what_noise_is_worth_is_computed_once_for_all_devices_and_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took a host 130 ms for each device in each round."""
+    asked: list[float] = []
+    compute = Mechanism.delta
+
+    def delta(self: Mechanism, epsilon: float, **more: Any) -> float:
+        asked.append(epsilon)
+        return compute(self, epsilon, **more)
+
+    delta_at.cache_clear()
+    monkeypatch.setattr(Mechanism, "delta", delta)
+    for _ in range(3):
+        Consent(coordinator="Uni").check(PLANNED)
+    assert asked == [2.0]
+    # Another claim of the same noise is another question.
+    with pytest.raises(ConsentRefusedError, match="worth less"):
+        Consent(coordinator="Uni").check(planned_for(Fraction(1)))
+    assert asked == [2.0, 1.0]
+
+
+def test_the_ledger_is_charged_with_the_labels_figure() -> None:
+    consent = Consent(coordinator="Uni")
+    statement = consent.relayed_statement(PLANNED)
+    assert statement.own is not None
+    charged = spending(PLANNED, PLANNED.rounds, consent, Accepted()).charged
+    assert charged == pytest.approx(statement.own.charged)
+    assert charged is not None
+    assert charged > statement.own.epsilon
+    one = spending(PLANNED, 1, consent, Accepted()).charged
+    assert one is not None
+    assert 0 < one < charged
+    needed = needed_for(statement)
+    assert needed is not None
+    assert needed.epsilon is not None
+    assert charged <= needed.epsilon < charged + 0.011
+    # Nobody honest is left: nothing is small enough.
+    assert spending(PLANNED, 1, Consent(coordinator="Mix Ltd."), Accepted()).charged == math.inf
+
+
+def test_who_breaks_it_and_what_it_costs_is_said() -> None:
+    told = " ".join(what_leaves(PLANNED, Consent(coordinator="Uni").statement(PLANNED), trusting(PLANNED)))
+    assert "Entry e.V. (the entry relay) and Mix Ltd. (the mixing relay) together" in told
+    assert f"exactly {PLANNED.budget} sealed packages" in told
+    assert "run by Entry e.V." in told
+    assert "claims a formal guarantee" in told
+    assert bytes_of_a_round(PLANNED) == 128 * PLANNED.budget + 400
+
+
+def test_inspect_tells_of_rounds_and_canaries(tmp_path: Path) -> None:
+    world = RelayedWorld(tmp_path)
+
+    async def live() -> str:
+        device = world.joined()
+        await world.play_round(device)
+        manifest = world.history.announce()
+        await world.drive(device, until=manifest.instants.opens_at - 1)
+        policy = trusting(world.of)
+        found = inspect(device.state, now=world.clock.now(), consent=ANYTHING, policy=policy)
+        assert found[world.of.digest]["waiting"] == world.of.budget
+        assert found[world.of.digest]["trust"]["checks"]["seen"] == 1
+        return as_text(found)
+
+    told = asyncio.run(live())
+    assert "It found 1 of its canaries among what was handed on" in told
+    assert "The newest round it knows is 2" in told

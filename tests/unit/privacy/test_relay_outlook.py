@@ -1,0 +1,84 @@
+"""How long a round of two relays takes, and whether its noise leaves a model."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from secvm.errors import BadExperimentError
+from secvm.learning.cover_law import Noise, RelayCover
+from secvm.learning.thinning import Thinning
+from secvm.privacy.relay_plan import RelayPlan, RelayQuestion
+from secvm.privacy.relay_remarks import Outlook, usefulness
+from secvm.privacy.relay_times import LEAST_S, Paces, round_times
+from secvm.privacy.target import PrivacyTarget
+
+
+def plan(people: int, bins: int = 1000, packages: int = 394_749) -> RelayPlan:
+    """The usual plan, as ``plan_relays`` finds it for 1,000 bins."""
+    question = RelayQuestion(
+        target=PrivacyTarget(Fraction(1)),
+        people=people,
+        bins=bins,
+        features=min(100, bins),
+        rounds=2,
+        thinning=Thinning(rho=Fraction("5.9")),
+    )
+    shape = Fraction(15)
+    cover = RelayCover(
+        train=Noise(cells=question.train_cells, shape=shape, odds=Fraction(675, 64)),
+        participation=Noise(cells=4, shape=shape, odds=Fraction(13)),
+        test=Noise(cells=4, shape=shape, odds=Fraction(3)),
+        parts=9,
+        packages=packages,
+    )
+    return RelayPlan(
+        question=question, cover=cover, achieved=1.0, delta_noise=9e-7, delta_overflow=1e-7, delta_sampler=0.0
+    )
+
+
+def test_times_follow_from_packages_and_paces() -> None:
+    times = round_times(plan(10_000))
+    first = 103 * 10_000 + 394_749
+    assert times.sealing_s == pytest.approx(394_749 * 125e-6)
+    assert times.batch_s == pytest.approx(3 * (394_749 * 125e-6 + first * 128 / 1e7), abs=1)
+    assert times.mix_s == pytest.approx(3 * ((first + 394_749) * 65e-6 + (first + 394_749) * 80 / 1e7), abs=1)
+    assert times.open_s == times.mix_s
+    assert times.reveal_s == LEAST_S
+
+
+def test_a_quick_relay_still_has_time_to_begin_again() -> None:
+    quick = Paces(seal_twice_s=1e-3, seal_s=1e-3, open_s=1e-3, count_s=1e-3, bytes_per_s=1e12)
+    times = round_times(plan(100), quick)
+    assert {times.batch_s, times.mix_s, times.reveal_s, times.open_s} == {LEAST_S}
+
+
+def test_a_step_of_more_than_a_week_is_refused_by_its_name() -> None:
+    with pytest.raises(BadExperimentError, match=r"batch_s would be .* quicker relays"):
+        round_times(plan(100), Paces(seal_twice_s=1e7))
+    with pytest.raises(BadExperimentError, match="seal_s"):
+        Paces(seal_s=0)
+
+
+def test_a_hundred_people_in_a_thousand_bins_are_private_and_no_model() -> None:
+    found = usefulness(plan(100))
+    assert found.outlook is Outlook.NONE
+    assert found.people_per_cell == pytest.approx(70 * 59.3 / 2002, rel=0.01)
+    assert found.noise_per_cell == pytest.approx(60.4, rel=0.01)
+    assert "no usable model" in found.sentence
+    assert f"{found.people_needed:,} people or more" in found.sentence
+
+
+def test_a_thousand_people_and_forty_words_are_usable() -> None:
+    found = usefulness(plan(1000, bins=40, packages=24_507))
+    assert found.outlook is Outlook.USABLE
+    assert "Private, and usable" in found.sentence
+
+
+def test_what_is_asked_for_would_do() -> None:
+    found = usefulness(plan(4000))
+    assert found.outlook is Outlook.POOR
+    assert usefulness(plan(found.people_needed)).outlook is Outlook.USABLE
+    assert usefulness(plan(found.people_needed - 10)).outlook is not Outlook.USABLE
+    fewer = replace(plan(4000, bins=found.bins_possible))
+    assert usefulness(fewer).outlook is Outlook.USABLE

@@ -1,0 +1,66 @@
+"""When a round is over: a clock that is wrong for a moment ends nothing."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from secvm.relay.batches.metering import Meter
+from secvm.relay.batches.running import SURE_MS, RunningRounds
+from secvm.relay.entry.rounds import EntryRound
+from secvm.runtime.http_messages import Response
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+from tests.unit.relay.relayed import ENTRY_KEY, TIMES, Machine, plan
+
+
+@dataclass
+class Hands:
+    """A clock whose hands are put anywhere, also back."""
+
+    at: int
+
+    def now(self) -> int:
+        return self.at
+
+    async def sleep_until(self, at: int) -> None:
+        raise NotImplementedError
+
+
+async def nobody(*_arguments: object) -> Response:
+    return Response(502)
+
+
+def test_a_clock_that_leaps_ahead_for_a_moment_ends_no_round(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, "entry")
+    machine.start()
+    assert machine.keeping is not None
+    clock, steady = Hands(1600), Hands(0)
+    running: RunningRounds[EntryRound] = RunningRounds(
+        machine.keeping,
+        ENTRY_KEY,
+        make=lambda _plan: machine.start(),
+        next_url=lambda _plan: "http://mix.invalid",
+        other_url=lambda _plan: "http://mix.invalid",
+        tells=lambda _one, _now: (),
+        put=nobody,
+        clock=clock,
+        steady=steady,
+        log=Log(io.StringIO(), clock),
+        meter=Meter(Metrics("relay")),
+        first_pause_s=0.001,
+    )
+    assert running._now(plan()) == 1600
+    clock.at = TIMES.open_by + 10**9
+    assert running._now(plan()) == TIMES.open_by - 1
+    steady.at = SURE_MS - 1
+    assert running._now(plan()) == TIMES.open_by - 1
+    # Put right again: what it said before does not count.
+    clock.at = TIMES.batch_by
+    assert running._now(plan()) == TIMES.batch_by
+    clock.at, steady.at = TIMES.open_by, SURE_MS
+    assert running._now(plan()) == TIMES.open_by - 1
+    steady.at = 2 * SURE_MS
+    assert running._now(plan()) == TIMES.open_by
+    machine.die()

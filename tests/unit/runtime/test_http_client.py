@@ -1,0 +1,169 @@
+"""The blocking client over real sockets: deadlines, limits, proxies, TLS."""
+
+import datetime as dt
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from secvm.auditor.web import Limits, WebFiles
+from secvm.errors import BadInputError, BeaconUnavailableError, UnreachableError
+from secvm.runtime.beacons import WebBeacons
+from secvm.runtime.clock import SteadyClock
+from secvm.runtime.http_client import HttpClient
+from tests.unit.crypto.recorded_beacons import DRAND
+
+#: Bytes come well before a socket's own time limit; after two seconds no more come, so that a wrong client ends too.
+_DRIP_S, _DRIPS = 0.02, 100
+HALVES = {
+    "head": b"HTTP/1.1 200 OK\r\nx: ",
+    "length of a chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+    "body": b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n",
+}
+
+
+@contextmanager
+def dripping(beginning: bytes) -> Iterator[str]:
+    """A server that answers so, and then byte by byte."""
+    over = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(2**16)
+            try:
+                connection.sendall(beginning)
+                for _ in range(_DRIPS):
+                    if over.wait(_DRIP_S):
+                        return
+                    connection.sendall(b"0")
+            except OSError:
+                return
+
+    def serve(door: socket.socket) -> None:
+        while True:
+            connection, _ = door.accept()
+            if over.is_set():
+                connection.close()
+                return
+            answer(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+        thread = threading.Thread(target=serve, args=(door,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            over.set()
+            socket.create_connection(("127.0.0.1", port)).close()
+            thread.join()
+
+
+def audit_asks(url: str) -> None:
+    WebFiles(url, SteadyClock(), limits=Limits(answer_s=0.1)).get("/v1/experiments", most=2000)
+
+
+def beacon_asks(url: str) -> None:
+    WebBeacons(SteadyClock(), drand_urls=[url], timeout_s=0.3).fetch(DRAND, 7)
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("ask", [audit_asks, beacon_asks])
+def test_repro_answer_that_drips_anywhere_is_given_up_in_time(ask: Callable[[str], None], half: str) -> None:
+    with dripping(HALVES[half]) as url, pytest.raises((BadInputError, BeaconUnavailableError), match="too slowly"):
+        ask(url)
+
+
+def handler(seen: list[str], content: bytes = b"hello") -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+@contextmanager
+def serving(seen: list[str], context: ssl.SSLContext | None = None) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(seen))
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def client() -> HttpClient:
+    return HttpClient(SteadyClock(), answer_s=10.0)
+
+
+def test_longer_answer_is_cut_one_byte_after_what_it_may_have() -> None:
+    with serving([]) as url:
+        assert client().ask(url, most=5).content == b"hello"
+        assert client().ask(url, most=4).content == b"hello"
+        assert client().ask(url, most=1).content == b"he"
+
+
+def test_proxy_of_the_environment_is_asked_for_other_machines_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    here: list[str] = []
+    proxied: list[str] = []
+    with serving(here) as url, serving(proxied) as proxy:
+        monkeypatch.setenv("http_proxy", proxy)
+        client().ask(url + "/here", most=10)
+        client().ask("http://127.example/there", most=10)
+    assert here == ["/here"]
+    assert proxied == ["http://127.example/there"]
+
+
+def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = own_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with serving([], context) as url:
+        with pytest.raises(UnreachableError):
+            client().ask(url, most=10)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert client().ask(url, most=10).content == b"hello"
+
+
+def own_certificate(folder: Path) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "here")])
+    day = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(day - dt.timedelta(days=1))
+        .not_valid_after(day + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "own.pem"
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path.write_bytes(secret + certificate.public_bytes(pem))
+    return path

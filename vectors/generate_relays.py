@@ -1,0 +1,348 @@
+"""The vectors of rounds with two relays: what must be taken. Written by generate.py into vectors/v2."""
+# ruff: noqa: INP001  (beside the package, not a part of it)
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import generate_relays_bad  # type: ignore[import-not-found]  # beside this program, not in a package
+
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.layers import seal_inner, seal_outer
+from secvm.learning.cover_law import Noise, RelayCover, relay_budget
+from secvm.learning.losses import Loss
+from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
+from secvm.protocol.codec import AddressedPackage, encode
+from secvm.protocol.documents import digest_of
+from secvm.protocol.experiment_document import HashedBins, VocabularyBins, publish
+from secvm.protocol.relays.capsule_tree import CapsuleTree, capsule_root
+from secvm.protocol.relays.cells import Cells
+from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment, part_entry, part_path
+from secvm.protocol.relays.ending import RelayedEnding
+from secvm.protocol.relays.judging import opening_faults
+from secvm.protocol.relays.junk import CapsuleReader
+from secvm.protocol.relays.label import capsule_digest, label_of
+from secvm.protocol.relays.reveals import part_index
+from secvm.protocol.relays.shards import SHARD, ShardTree, shard_entry, write_sub_tally
+from secvm.testing.relayed_rounds import (
+    COORDINATOR,
+    ENTRY,
+    MIX,
+    RelayedRound,
+    known_bytes,
+    relayed_document,
+    relayed_experiment,
+)
+
+JSON = dict[str, Any]
+FIRST = RelayedRound()
+SECOND = FIRST.following()
+PACKAGES: tuple[Package, ...] = (
+    TrainPackage(model=0, bin_index=3, sign=1),
+    TrainPackage(model=0, bin_index=10, sign=-1),
+    ParticipationPackage(cohort=Cohort.TRAIN, class_index=1),
+    ParticipationPackage(cohort=Cohort.TEST, class_index=0),
+    TestPackage(true_class=1, predicted_class=0),
+    NullPackage(),
+)
+
+
+def hexadecimal(data: list[bytes] | tuple[bytes, ...]) -> list[str]:
+    """Several bytes, each as text."""
+    return [one.hex() for one in data]
+
+
+def digests(count: int) -> list[bytes]:
+    """So many digests of capsules, ascending."""
+    return sorted(capsule_digest(b"capsule %d" % i) for i in range(count))
+
+
+def label() -> JSON:
+    """Labels, and the tree over capsules."""
+    shown = []
+    for count, digest in ((0, bytes(32)), (1, b"\xff" * 32), (7, bytes(32)), (7, b"\x80" * 32), (7, b"\xff" * 32)):
+        tree = CapsuleTree(b"".join(digests(count)))
+        absence = tree.absence(digest).to_content()
+        shown.append({"size": count, "root": tree.root.hex(), "digest": digest.hex(), **absence})
+    tree = CapsuleTree(b"".join(digests(7)))
+    return {
+        "description": "Labels of rounds; roots over capsules, that a digest is under a root, and that one is not.",
+        "labels": [{"payload": data.hex(), "label": label_of(data).hex()} for data in (b"", FIRST.manifest.data)],
+        "roots": [
+            {"digests": hexadecimal(digests(n)), "root": capsule_root(digests(n)).hex()} for n in (0, 1, 2, 3, 7, 8)
+        ],
+        "places": [{"size": 7, "root": tree.root.hex(), **tree.place(i).to_content()} for i in (0, 3, 6)],
+        "absences": shown,
+    }
+
+
+def layers() -> JSON:
+    """Both seals of packages, with given ephemeral secrets."""
+    cases = []
+    for number, package in enumerate(PACKAGES):
+        count_seed, mix_secret = known_bytes(f"count seed {number}"), known_bytes(f"mix key {number}")
+        count_key, mix_key = X25519PrivateKey.derive(count_seed), X25519PrivateKey.derive(mix_secret)
+        name = known_bytes(f"label {number}")
+        ephemerals = [known_bytes(f"{layer} ephemeral {number}") for layer in ("inner", "outer")]
+        data = encode(AddressedPackage(FIRST.document.experiment_id, 1, package))
+        inner = seal_inner(count_key.public_key, name, ephemerals[0], data)
+        cases.append(
+            {
+                "count_seed": count_seed.hex(),
+                "count_private_key": count_key.secret_bytes().hex(),
+                "count_key": count_key.public_key.to_bytes().hex(),
+                "count_seed_hash": hashlib.sha256(count_seed).hexdigest(),
+                "mix_seed": mix_secret.hex(),
+                "mix_private_key": mix_key.secret_bytes().hex(),
+                "mix_key": mix_key.public_key.to_bytes().hex(),
+                "label": name.hex(),
+                "package": data.hex(),
+                "inner_ephemeral": ephemerals[0].hex(),
+                "inner": inner.hex(),
+                "inner_digest": capsule_digest(inner).hex(),
+                "outer_ephemeral": ephemerals[1].hex(),
+                "outer": seal_outer(mix_key.public_key, name, ephemerals[1], inner).hex(),
+            }
+        )
+    return {"description": "A package sealed for the coordinator, and that for the mixing relay.", "cases": cases}
+
+
+def commitments() -> JSON:
+    """All that follows from a relay's secret of a round."""
+    cases = []
+    for parts in (4, 9, 64):
+        secret = RoundSecret(known_bytes(f"secret of {parts} parts"))
+        seeds = secret.part_seeds(parts)
+        told: JSON = {"experiment": FIRST.document.digest, "round_number": parts, "parts": parts}
+        part = parts - 2
+        cases.append(
+            {
+                "secret": secret.secret.hex(),
+                "parts": parts,
+                "part_seeds": hexadecimal(seeds),
+                "part_entries": [part_entry(seed).hex() for seed in seeds],
+                "parts_root": mix_commitment(secret, **told).parts.hex(),
+                "part": part,
+                "path": hexadecimal(part_path(seeds, part)),
+                "nonce": secret.nonce.hex(),
+                "mix_private_key": secret.mix_key.secret_bytes().hex(),
+                "experiment": FIRST.document.digest,
+                "round": parts,
+                "mix_commitment": mix_commitment(secret, **told).data.decode(),
+                "entry_commitment": entry_commitment(secret, **told).data.decode(),
+                "token_seed": secret.token_seed.hex(),
+                "entry_commitment_with_tokens": entry_commitment(secret, tokens=True, **told).data.decode(),
+            }
+        )
+    drawn = []
+    for number, parts in enumerate((4, 9, 9, 64)):
+        nonce, count = known_bytes(f"nonce {number}"), digest_of(b"count %d" % number)
+        told = {"nonce": nonce.hex(), "mix_count": count, "parts": parts}
+        drawn.append({**told, "part": part_index(nonce, count, parts)})
+    return {
+        "description": "What a relay derives from its secret of a round, and which part is opened.",
+        "cases": cases,
+        "opened_parts": drawn,
+    }
+
+
+def statements() -> JSON:
+    """Every statement of an honest round, in its envelope."""
+    made = [
+        (FIRST.manifest.mix_commitment, MIX),
+        (FIRST.manifest.entry_commitment, ENTRY),
+        (FIRST.receipt, ENTRY),
+        (FIRST.entry_count, ENTRY),
+        (FIRST.mix_count, MIX),
+        (FIRST.entry_reveal, ENTRY),
+        (FIRST.mix_reveal, MIX),
+    ]
+    cases = [
+        {
+            "type": one.kind,
+            "public_key": key.public.data.hex(),
+            "envelope": one.signed(key).hex(),
+            "payload": one.data.decode(),
+            "digest": one.digest,
+        }
+        for one, key in made
+    ]
+    receipt = {"digests": hexadecimal(FIRST.submission), "root": FIRST.receipt.root.hex()}
+    return {"description": "What the two relays sign in one round.", "cases": cases, "receipts": [receipt]}
+
+
+def manifest() -> JSON:
+    """Two rounds of one experiment."""
+    cases = [
+        {
+            "envelope": one.manifest.signed([COORDINATOR]).hex(),
+            "payload": one.manifest.data.decode(),
+            "label": one.label.hex(),
+            "round": one.round_number,
+        }
+        for one in (FIRST, SECOND)
+    ]
+    return {
+        "description": "Manifests that must be accepted, the second after the first.",
+        "document": FIRST.document.data.decode(),
+        "cases": cases,
+    }
+
+
+def opening() -> JSON:
+    """An opened round, and ones of which something is missing."""
+    without: JSON = {"count_seed": None, "tally": None, "shards": None}
+    names = ("mix_reveal", "entry_reveal", "mix_count", "entry_count")
+    made = [FIRST.opening, replace(FIRST.opening, **without)]
+    for number in range(1, len(names) + 1):
+        fewer: JSON = {**without, **dict.fromkeys(names[:number])}
+        made.append(replace(FIRST.opening, **fewer))
+    cases = []
+    for one in made:
+        if opening_faults(one, FIRST.manifest, FIRST.document):
+            raise AssertionError("an opening that is good has faults")
+        told = {"envelope": one.signed([COORDINATOR]).hex(), "payload": one.data.decode()}
+        cases.append({**told, "missing": [what.name.lower() for what in one.missing]})
+    return {
+        "description": "Openings in which nothing is false. The first is opened; of the others something is missing.",
+        "document": FIRST.document.data.decode(),
+        "manifest": FIRST.manifest.data.decode(),
+        "cases": cases,
+    }
+
+
+def ending() -> JSON:
+    """How experiments end."""
+    told: JSON = {"experiment": FIRST.document.digest}
+    told |= dict(zip(("state", "training_weights", "evaluation_weights"), FIRST.manifest.model, strict=True))
+    named = {"manifest": FIRST.manifest.digest, "opening": FIRST.opening.digest}
+    made = [
+        RelayedEnding(round_number=1, **named, why="finished", **told),
+        RelayedEnding(round_number=0, manifest=None, opening=None, why="stopped", **told),
+    ]
+    cases = [{"envelope": one.signed([COORDINATOR]).hex(), "payload": one.data.decode()} for one in made]
+    return {
+        "description": "Endings, signed by the coordinator.",
+        "public_key": COORDINATOR.public.data.hex(),
+        "cases": cases,
+    }
+
+
+def shards() -> JSON:
+    """Shards under both roots, sub-tallies, and the numbers of cells."""
+    experiment = FIRST.document.experiment
+    cells = Cells.of(experiment)
+    counts = {0: 3, cells.train: 2, cells.count - 1: 1}
+    proofs = []
+    for count in (5, SHARD + 2):
+        tree, every = ShardTree(FIRST.label), digests(count)
+        split = [every[at : at + SHARD] for at in range(0, count, SHARD)]
+        for run in split:
+            tree.append(run, write_sub_tally(counts))
+        proofs.append(
+            {
+                "capsules": count,
+                "shard": len(split) - 1,
+                "digests": hexadecimal(split[-1]),
+                "sub_tally": write_sub_tally(counts).hex(),
+                "entry": shard_entry(split[-1], write_sub_tally(counts)).hex(),
+                "shards": tree.root.hex(),
+                "mix_root": tree.mix_root.hex(),
+                "proof": tree.proof(len(split) - 1).data.decode(),
+            }
+        )
+    return {
+        "description": "Shards and their proofs; sub-tallies; numbers of cells.",
+        "proofs": proofs,
+        "sub_tallies": [
+            {"counts": sorted([cell, n] for cell, n in told.items()), "bytes": write_sub_tally(told).hex()}
+            for told in ({}, {0: 1}, counts)
+        ],
+        "cells": [
+            {
+                "models": 1,
+                "bins": 10,
+                "labels": 2,
+                "package": encode(AddressedPackage(FIRST.document.experiment_id, 1, package)).hex(),
+                "cell": cells.cell_of(package),
+            }
+            for package in PACKAGES
+        ],
+    }
+
+
+def junk() -> JSON:
+    """Capsules that count, and capsules that are junk."""
+    key = FIRST.count_key.public_key
+    reader = CapsuleReader.of(FIRST.document, FIRST.manifest, FIRST.count_seed)
+    cells = Cells.of(FIRST.document.experiment)
+    cases: list[JSON] = []
+    for number, package in enumerate(PACKAGES):
+        data = encode(AddressedPackage(FIRST.document.experiment_id, 1, package))
+        capsule = seal_inner(key, FIRST.label, known_bytes(f"good {number}"), data)
+        cases.append({"why": "counts", "capsule": capsule.hex(), "junk": False, "cell": cells.cell_of(package)})
+    for why, capsule in generate_relays_bad.junk_capsules(FIRST).items():
+        cases.append({"why": why, "capsule": capsule.hex(), "junk": True, "cell": None})
+    every = [bytes.fromhex(case["capsule"]) for case in cases]
+    return {
+        "description": "Inner capsules, with the cell for which each counts; junk counts for none, and so do nulls.",
+        "document": FIRST.document.data.decode(),
+        "label": FIRST.label.hex(),
+        "round": 1,
+        "count_seed": FIRST.count_seed.hex(),
+        "sub_tally": reader.sub_tally(every).hex(),
+        "cases": cases,
+    }
+
+
+def experiment_document() -> JSON:
+    """Documents with two relays, of several kinds."""
+    number = Noise(cells=22, shape=Fraction(3), odds=Fraction(1, 2))
+    numbers = RelayCover(
+        train=number,
+        participation=Noise(cells=2, shape=Fraction(15), odds=Fraction(1, 7)),
+        test=None,
+        parts=9,
+        packages=360,
+        train_share=Fraction(7, 10),
+    )
+    made = [
+        relayed_document(),
+        relayed_document(log=generate_relays_bad.LOG, tokens=True),
+        relayed_document(
+            binning=HashedBins(bins=10, salt=bytes(16), hashes=3),
+            experiment=relayed_experiment(budget=relay_budget(violable=1, features=4, hashes=3)),
+        ),
+        relayed_document(
+            binning=VocabularyBins(bins=10, digest="0" * 64),
+            experiment=relayed_experiment(labels=("y",), loss=Loss("epsilon-insensitive", Fraction(1)), cover=numbers),
+        ),
+    ]
+    cases = []
+    for one in made:
+        cover = one.relay_cover
+        cases.append(
+            {
+                "text": one.data.decode(),
+                "digest": one.digest,
+                "envelope": publish(one, keys=(COORDINATOR,)).hex(),
+                "budget": one.budget,
+                "parts": cover.parts,
+                "packages": cover.packages,
+                "cells": [noise.cells for noise in cover.kinds],
+            }
+        )
+    return {"description": "Documents of experiments with two relays.", "cases": cases}
+
+
+FILES: dict[str, Callable[[], JSON]] = {
+    maker.__name__: maker
+    for maker in (
+        *(label, layers, commitments, statements, manifest, opening, ending),
+        *(shards, junk, experiment_document),
+    )
+} | generate_relays_bad.FILES
