@@ -5,6 +5,7 @@
 
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import coverage
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests import connections
 from tests.effort import DEEP
 from tests.seeds import RUN_SEED, seed_for
 from tests.slicing import Slice
@@ -27,6 +29,7 @@ settings.load_profile("drawn" if DEEP else "fixed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    connections.watch()
     minutes = os.environ.get("SECVM_TEST_MINUTES")
     if minutes:
         config.pluginmanager.register(Slice(float(minutes), RUN_SEED), "slice")
@@ -56,6 +59,14 @@ def repository() -> Path:
 def _own_dice(request: pytest.FixtureRequest) -> None:
     """Dice that a test did not ask for, numpy's shared ones, are thrown anew in each: no test hangs on another."""
     np.random.seed(seed_for(request.node.nodeid) % 2**32)  # noqa: NPY002  (that these are shared is the point)
+
+
+@pytest.fixture(autouse=True)
+def _every_connection_is_closed() -> Iterator[None]:
+    """A test closes what it opens; else a later one would hear of it."""
+    connections.left_open()
+    yield
+    assert connections.left_open() == []
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from secvm.runtime.waits import stop_listening
+from secvm.testing.conversations import Conversations
+
 _NOW = dt.datetime.now(dt.UTC)
 _NUMBERS = itertools.count()
 
@@ -99,7 +102,7 @@ class TlsProxy:
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
         self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._conversations = Conversations()
         #: Where requests go.
         self.behind = 0
         self.port = 0
@@ -126,20 +129,18 @@ class TlsProxy:
     async def _start(self) -> asyncio.Server:
         # A failed handshake is the other side's to tell.
         self._loop.set_exception_handler(lambda _loop, _context: None)
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._context)
+        server = await asyncio.start_server(self._taken, "127.0.0.1", 0, ssl=self._context)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
     async def _stop(self, server: asyncio.Server) -> None:
-        server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await stop_listening(server)
+        await self._conversations.end()
+
+    def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._conversations.begin(self._connected(reader, writer), writer)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         self.versions.append(writer.get_extra_info("ssl_object").version())
         inner_writer = None
         try:
@@ -148,7 +149,6 @@ class TlsProxy:
         except OSError:
             pass
         finally:
-            self._tasks.discard(task)
             for one in (writer, inner_writer):
                 if one is not None:
                     one.close()

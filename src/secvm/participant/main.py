@@ -43,6 +43,7 @@ from secvm.runtime.passphrases import Passphrase
 from secvm.runtime.secret_files import read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
+from secvm.runtime.waits import stop_listening
 
 #: Connections of one process; a person's device needs one or two.
 _CONNECTIONS = 64
@@ -93,7 +94,7 @@ async def _serve(settings: ParticipantSettings, stop: asyncio.Event, passphrase:
             await host.run(stop)
         finally:
             if page is not None:
-                page.close()
+                await stop_listening(page)
     finally:
         await transport.close()
 

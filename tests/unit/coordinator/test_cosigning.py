@@ -20,7 +20,9 @@ from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.log_proofs import CosigningRequest, write_cosignatures, write_size
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
+from secvm.runtime.waits import stop_listening
 from secvm.testing.clock import ManualClock
+from secvm.testing.conversations import Conversations
 from tests.unit.coordinator.rounds import add, until
 from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, TinyWitness, logged, serving
 from tests.unit.protocol.helpers import LOG, START, STRANGER, WITNESSES
@@ -281,15 +283,21 @@ def test_a_witness_that_hangs_is_given_up_and_holds_nobody_up() -> None:
     scene = Scene()
 
     async def hanging(cosigner: Cosigner) -> None:
+        conversations = Conversations()
+
         async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
             writer.close()
 
-        server = await asyncio.start_server(never, "127.0.0.1", 0)
+        def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            conversations.begin(never(reader, writer), writer)
+
+        server = await asyncio.start_server(taken, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         cosigner._witnesses = (WitnessAddress(KEYS[0], url), *cosigner._witnesses[1:])
         await cosigner.ask_all()
-        server.close()
+        await stop_listening(server)
+        await conversations.end()
 
     scene.play(hanging, timeout_s=0.05)
     assert scene.logbook.cosigned() == 1
