@@ -31,6 +31,7 @@ import orjson
 from benchmarks import _device_host
 from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.layers import PACKAGE_BYTES, seal_both
+from secvm.errors import BadInputError
 from secvm.protocol.relayed_terms import RelayTimes
 from secvm.runtime.lanes import find_lanes
 from secvm.testing.federation import Federation, HostOf, Pace
@@ -85,7 +86,12 @@ class _Metered(Federation):
 
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     """Play the rounds, and compare both hosts."""
-    sizes = [arguments.devices, max(1, arguments.devices // _PART)]
+    if arguments.devices < _PART or arguments.rounds < 2:
+        raise BadInputError(
+            f"--devices is {arguments.devices} and must be at least {_PART}; --rounds is {arguments.rounds} and must be"
+            " at least 2, because the first is not counted"
+        )
+    sizes = [arguments.devices, arguments.devices // _PART]
     with tempfile.TemporaryDirectory(prefix="secvm-device-", dir=_memory()) as name:
         folder = Path(name)
         people = folder / "people.jsonl"
