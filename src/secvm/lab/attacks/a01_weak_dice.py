@@ -175,8 +175,8 @@ ATTACK = Attack(
     number=1,
     title="weak dice",
     slug="weak-dice",
-    needs="The coordinator, behind a relay that forwards each capsule when it comes, and devices that draw with a"
-    " browser's generator of 2018.",
+    needs="The coordinator, behind a relay that hands on each capsule when it comes (none of ours does: the lab stands"
+    " in for one), and devices that draw with a browser's generator of 2018.",
     steps=(
         "From a package's number and delay compute the upper bits of the next number of the same device.",
         "Take those that fit, and keep rows of three that satisfy all 40 sums of the generator.",

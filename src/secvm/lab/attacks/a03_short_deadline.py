@@ -53,7 +53,8 @@ ATTACK = Attack(
     number=3,
     title="short deadline for one device",
     slug="short-deadline",
-    needs="The coordinator, behind a relay that forwards at once, and a way to tell one device another window.",
+    needs="The coordinator, behind a relay that hands on at once (none of ours does: the lab stands in for one), and a"
+    " way to tell one device another window.",
     steps=("Tell the target that the window ends soon.", "What comes early is the target's."),
     metric="AUC of early = victim",
     chance=0.5,

@@ -67,14 +67,15 @@ ATTACK = Attack(
     number=4,
     title="timing clusters",
     slug="timing-clusters",
-    needs="The coordinator, behind a relay that forwards each capsule when it comes; the number of devices, which is"
-    " public.",
+    needs="The coordinator, behind a relay that hands on each capsule when it comes (none of ours does: the lab stands"
+    " in for one); the number of devices, which is public.",
     steps=("Sort packages by their arrival.", "Cut at the longest pauses, as often as there are devices."),
     metric="adjusted Rand index of the groups",
     chance=0.0,
-    defence="Every package of every kind draws its own time over the whole window; relays in mode round hand on a whole"
-    " epoch at once.",
-    remains="In mode forward a device that sleeps and wakes draws the rest of its times over less of the window.",
+    defence="Every package of every kind draws its own time over the whole window; and relays hold packages and hand on"
+    " a whole epoch at once, which is not played here.",
+    remains="The relay itself sees times: a device that sleeps and wakes draws the rest of its own over less of the"
+    " window.",
     goal=goal(defended_at_most=0.01),
     trials=200,
     quick_trials=20,

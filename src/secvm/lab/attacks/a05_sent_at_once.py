@@ -72,8 +72,8 @@ ATTACK = Attack(
     number=5,
     title="participation or test package sent at once",
     slug="sent-at-once",
-    needs="The coordinator, behind a relay that forwards at once, and the moment at which the target fetched the"
-    " weights.",
+    needs="The coordinator, behind a relay that hands on at once (none of ours does: the lab stands in for one), and"
+    " the moment at which the target fetched the weights.",
     steps=("Note when the target fetched.", "Take the participation or test package that came next."),
     metric="AUC of linking a fetch to a package",
     chance=0.5,
