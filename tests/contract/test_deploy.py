@@ -38,6 +38,7 @@ from secvm.relay.settings import RelaySettings, Rounds
 from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.passphrases import CREDENTIAL
+from secvm.runtime.secret_files import make_secret
 from secvm.runtime.settings import Settings, read_settings
 from secvm.witness.server import SEEN_PATH, SUBMIT_PATH
 from secvm.witness.settings import WitnessSettings
@@ -158,8 +159,7 @@ def test_the_proxy_leads_to_the_port_and_the_paths_of_the_settings(party: str) -
         assert f"client_max_body_size {settings.limits.deposit_bytes // 2**20}m;" in proxy
         assert "$remote_addr" not in proxy
         # The relay of the example deposits: nobody goes round it.
-        assert read_settings(DEPLOY / "relay.toml", RelaySettings).relay.mode == "round"
-        assert not settings.gateway.anybody
+        assert read_settings(DEPLOY / "relay.toml", RelaySettings).role == "plain"
 
 
 @pytest.mark.parametrize("name", ["nginx-coordinator.conf", "nginx-nodes.conf"])
@@ -194,7 +194,7 @@ def test_repro_the_relay_proxy_hands_on_every_door_below_the_relays_url_and_no_o
         settings.relay.path,
         *(nothing, nothing, FetchKeys(nothing, nothing, nothing, Metrics("relay"))),
         **dict.fromkeys(
-            ("admission", "identify", "clock", "package_bytes", "capsule_bytes", "retry_after_s", "kind"), nothing
+            ("admission", "identify", "clock", "package_bytes", "capsule_bytes", "retry_after_s", "role"), nothing
         ),
         metrics=Metrics("relay"),
     )
@@ -483,9 +483,10 @@ def test_the_service_runs_without_memory_that_is_written_and_run(party: str, tmp
     """On a kernel before 6.3, which cannot be asked for it, it is only seen that the service runs."""
     settings = tmp_path / "settings.toml"
     if party == "relay":
+        make_secret(tmp_path / "token", b"a-token-of-the-relay")
         settings.write_text(
-            '[listen]\nport = 0\n[gateway]\nurl = "http://127.0.0.1:9"\n'
-            '[relay]\nmode = "forward"\n[epochs]\nperiod_s = 9\n'
+            f'[listen]\nport = 0\n[gateway]\nurl = "http://127.0.0.1:9"\ntoken_file = "{tmp_path}/token"\n'
+            "[epochs]\nperiod_s = 9\n"
         )
     else:
         log = f'[[logs]]\nname = "log.example"\nkey = "{SigningKey(bytes(32)).public.data.hex()}"\n'

@@ -150,7 +150,7 @@ class ToldRun(Federation):
     def strangers(self, number: int) -> None:
         """Requests that are wrong in many ways, full of what must not be told."""
         bodies = {"words": b"zirkuszelt paukenschlag " * 20, "capsule": bytes(133), "long": bytes(100_000)}
-        paths = ("/relay", "/relay/fetch", "/relay/tokens", "/v1/gateway", "/v1/batch", "/v1/deposit")
+        paths = ("/relay", "/relay/fetch", "/relay/tokens", "/v1/fetch", "/v1/batch", "/v1/deposit")
         for name in (RELAY, COORDINATOR, *self.witness_names):
             for path in (*paths, "/admin/experiments", "/add-checkpoint", "/nordmeerkueste?zirkuszelt=1"):
                 for what, body in bodies.items():
@@ -281,7 +281,7 @@ def test_all_that_could_tell_was_searched(run: ToldRun) -> None:
         "coordinator/signing.key",
     ):
         assert texts[file], file
-    # Each stranger was answered, and refused but for the relay, which cannot know in mode round.
+    # Each stranger was answered, and refused but for the relay, which cannot know.
     said = [text for where, text in texts.items() if where.startswith(("1 ", "2 "))]
     assert len(said) == ROUNDS * 3 * 9 * 3
     assert {text[:1] for text in said} <= {b"2", b"4", b"5", b"h"}

@@ -129,14 +129,13 @@ class Place:
             self.url = f"http://127.0.0.1:{running.told('listening')['port']}"
             yield running
 
-    def relay_settings(self, more: str = "", *, mode: str = "forward", clients: str = "", epochs: str = "") -> Path:
-        """A settings file of a relay before this coordinator."""
+    def relay_settings(self, more: str = "", *, clients: str = "", epochs: str = "") -> Path:
+        """A settings file of a relay before this coordinator; without ``more`` it carries fetches alone."""
         self.secret("relay.token", self.token)
         path = self.folder / "relay.toml"
         path.write_text(
             "[listen]\nport = 0\n"
             f'[gateway]\nurl = "{self.url}"\ntoken_file = "{self.folder}/relay.token"\n'
-            f'[relay]\nmode = "{mode}"\nurl = "https://relay.example/relay"\n'
             f"[epochs]\nperiod_s = {self.period_s}\n{epochs}\n"
             f"[clients]\n{clients}\n"
             f'[testing]\nclock = "{self.clock}"\n' + more,

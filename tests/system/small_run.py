@@ -83,7 +83,6 @@ class SmallRun:
             self.begun()
             settings = place.relay_settings(
                 f'[store]\npath = "{folder}/relay.db"\n[signing]\nkey_file = "{folder}/relay.key"\n',
-                mode="round",
                 epochs=f"deposit_after_s = {DEPOSIT_AFTER_S}",
             )
             with party("relay", "serve", "--config", str(settings)) as relay:
@@ -153,7 +152,7 @@ class SmallRun:
             for path in (
                 "/relay",
                 "/relay/fetch",
-                "/v1/gateway",
+                "/v1/capsule",
                 "/v1/batch",
                 "/admin/experiments",
                 "/nordmeer?zirkuszelt",
@@ -162,7 +161,7 @@ class SmallRun:
                     with connected(port_of(url)) as client:
                         client.request("POST", path, body, headers)
                         answer = client.getresponse()
-                        # In mode round a relay cannot know that bytes are no capsule.
+                        # A relay cannot know that bytes are no capsule.
                         assert answer.status >= 400 or (path, len(body)) == ("/relay", len(CAPSULE))
                         said.append(f"{answer.read().decode()} {answer.headers}")
         wrong = self.place.secret("wrong.key", "admin-key-of-a-stranger")

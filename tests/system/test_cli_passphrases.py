@@ -43,8 +43,7 @@ def relay(folder: Path) -> tuple[Path, list[Path]]:
     settings = folder / "relay.toml"
     settings.write_text(
         "[listen]\nport = 0\n"
-        f'[gateway]\nurl = "http://127.0.0.1:9"\ntoken_file = "{token}"\n[relay]\nmode = "round"\n'
-        'url = "https://relay.example/relay"\n'
+        f'[gateway]\nurl = "http://127.0.0.1:9"\ntoken_file = "{token}"\n'
         f'[epochs]\nperiod_s = 60\n[store]\npath = "{folder}/relay.db"\n[signing]\nkey_file = "{folder}/relay.key"\n',
         encoding="utf-8",
     )

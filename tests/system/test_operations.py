@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from secvm.runtime.secret_files import make_secret
 from tests.system.parties import PATIENCE_S, Place, get, party, relay_url
 from tests.system.small_run import BUDGET, CAPSULE, PEOPLE, SEALED, SEED, SmallRun, connected, port_of
 
 COORDINATOR = '[state]\nfolder = "{folder}"\n[epochs]\nperiod_s = 60\nlead_s = 5\n'
-RELAY = '[gateway]\nurl = "http://127.0.0.1:9"\n[relay]\nmode = "forward"\n[epochs]\nperiod_s = 60\n'
+RELAY = '[gateway]\nurl = "http://127.0.0.1:9"\ntoken_file = "{folder}/token"\n[epochs]\nperiod_s = 60\n'
 DEVICE = '[device]\nfolder = "{folder}"\n[relay]\nurls = ["http://127.0.0.1:9/relay"]\n'
 
 
@@ -102,6 +103,12 @@ class Slow:
             self._server.server_close()
 
 
+def relay_settings(folder: Path, gateway: str = "http://127.0.0.1:9") -> str:
+    """Of a relay that carries fetches alone, whose token lies in the folder."""
+    make_secret(folder / "token", b"a-token-of-the-relay")
+    return RELAY.format(folder=folder).replace("http://127.0.0.1:9", gateway)
+
+
 def begin(connection: http.client.HTTPConnection, path: str, body: bytes) -> None:
     """A request of which a byte is still to come."""
     connection.putrequest("POST", path, skip_accept_encoding=True)
@@ -126,9 +133,9 @@ def test_a_coordinator_that_shall_stop_answers_what_is_under_way(tmp_path: Path)
 def test_a_relay_that_shall_stop_brings_back_the_answer_that_is_under_way(tmp_path: Path) -> None:
     path = tmp_path / "relay.toml"
     with Slow().running() as gateway:
-        path.write_text("[listen]\nport = 0\n" + RELAY.replace("http://127.0.0.1:9", gateway.url), encoding="utf-8")
+        path.write_text("[listen]\nport = 0\n" + relay_settings(tmp_path, gateway.url), encoding="utf-8")
         with party("relay", "serve", "--config", str(path)) as relay, connected(port_of(relay_url(relay))) as client:
-            client.request("POST", "/relay", CAPSULE, SEALED)
+            client.request("POST", "/relay/fetch", CAPSULE, SEALED)
             assert gateway.asked.wait(PATIENCE_S)
             relay.process.send_signal(signal.SIGTERM)
             assert relay.told("draining")["connections"] == 1
@@ -169,7 +176,7 @@ def test_a_device_that_shall_stop_waits_for_the_answer_that_is_under_way(tmp_pat
 def test_two_cannot_listen_at_one_place_and_say_so_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "relay.toml"
     with Slow().running() as taken:
-        path.write_text(f"[listen]\nport = {port_of(taken.url)}\n" + RELAY, encoding="utf-8")
+        path.write_text(f"[listen]\nport = {port_of(taken.url)}\n" + relay_settings(tmp_path), encoding="utf-8")
         with party("relay", "serve", "--config", str(path)) as relay:
             assert relay.end() == 2
     assert re.fullmatch(r"secvm: cannot listen on 127\.0\.0\.1 port \d+: [^\n]+\n", relay.said), relay.said
@@ -188,9 +195,7 @@ def test_behind_a_proxy_a_client_is_whom_the_proxy_names_and_nobody_it_names_its
     with Slow().running() as gateway:
         gateway.go_on.set()
         path.write_text(
-            "[listen]\nport = 0\n"
-            + RELAY.replace("http://127.0.0.1:9", gateway.url)
-            + f"[clients]\nquota = 1\n{header}",
+            "[listen]\nport = 0\n" + relay_settings(tmp_path, gateway.url) + f"[clients]\nfetches = 1\n{header}",
             encoding="utf-8",
         )
         with party("relay", "serve", "--config", str(path)) as relay:
@@ -199,7 +204,7 @@ def test_behind_a_proxy_a_client_is_whom_the_proxy_names_and_nobody_it_names_its
             def send(forwarded: str) -> int:
                 with connected(port_of(relay_url(relay))) as client:
                     body = CAPSULE[:-1] + bytes([next(sent)])
-                    client.request("POST", "/relay", body, {**SEALED, "x-forwarded-for": forwarded})
+                    client.request("POST", "/relay/fetch", body, {**SEALED, "x-forwarded-for": forwarded})
                     return client.getresponse().status
 
             assert send("192.0.2.1") == 200

@@ -12,13 +12,11 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
-
 from secvm.crypto.signing import verify
 from secvm.protocol.manifest import RelayCount
 from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.testing.gateway import FakeGateway, Reply
-from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, send, taken_apart, traces
+from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, fetch, send, taken_apart, traces
 
 ROOT = Path(__file__).resolve().parents[2]
 DUE = 10 * PERIOD_MS + DEPOSIT_MS
@@ -96,7 +94,7 @@ def test_kill_loses_nothing_acknowledged_and_changes_no_deposit(tmp_path: Path) 
         place = Place(tmp_path)
         acknowledged: set[int] = set()
         async with FakeGateway() as gateway:
-            settings = place.settings_file(gateway.url, "round", clients={"known_by": "address"})
+            settings = place.settings_file(gateway.url, clients={"known_by": "address"})
             for number, kill_after in enumerate(KILLS):
                 async with life(settings, signal.SIGKILL) as (process, port):
                     numbers = list(range(1000 * number, 1000 * number + 1000))
@@ -132,17 +130,15 @@ def test_kill_loses_nothing_acknowledged_and_changes_no_deposit(tmp_path: Path) 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("mode", ["forward", "round"])
-def test_sigterm_ends_the_process_in_good_order(tmp_path: Path, mode: str) -> None:
+def test_sigterm_ends_the_process_in_good_order(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
         async with FakeGateway(lambda _seen: Reply(202)) as gateway:
-            settings = place.settings_file(gateway.url, mode)
+            settings = place.settings_file(gateway.url)
             async with life(settings, signal.SIGTERM) as (_process, port):
                 assert (await send(port, capsule(1))).status == 202
-            if mode == "round":
-                assert traces(1, place.files())
-            else:
-                assert len(gateway.seen) == 1
+                assert (await fetch(port, capsule(2))).status == 202
+            assert traces(1, place.files())
+            assert len(gateway.at("/v1/fetch")) == 1
 
     asyncio.run(main())

@@ -121,8 +121,8 @@ class World:
     def settings(self, role: str, **testing: Any) -> Path:
         tables: dict[str, dict[str, Any]] = {
             "listen": {"port": self.ports[role]},
-            "gateway": {"url": self.url},
-            "relay": {"mode": "forward", "url": self.relay_url(role)},
+            "gateway": {"url": self.url, "token_file": self.folder / "token"},
+            "relay": {"url": self.relay_url(role)},
             "epochs": {"period_s": 3600},
             "clients": self.clients,
             "signing": {"key_file": self.folder / f"{role}.key"},
@@ -387,7 +387,7 @@ async def check_metrics(made: World) -> None:
     assert 'secvm_relay_role_refused_total{door="batch",status="403"} 1.0' in pages["mix"]
     assert 'secvm_relay_round_steps_total{stage="opened"} 1.0' in pages["mix"]
     health = json.loads((await ask(made.ports["mix"], "GET", "/health")).body)
-    assert health == {"ok": True, "mode": "mix"}
+    assert health == {"ok": True, "role": "mix"}
 
 
 async def strangers(made: World) -> None:

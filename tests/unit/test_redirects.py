@@ -101,7 +101,7 @@ def relay_forwards(url: str, _folder: Path) -> None:
     async def ask() -> None:
         async with GatewayClient(url, token="secret") as client:
             assert (await client.post("/v1/capsule", b"capsule", "message/ohttp-req")).status == 302
-            assert await client.hand_on("/v1/deposit", b"capsules", "application/octet-stream") == 302
+            assert (await client.post("/v1/deposit", b"capsules", "application/octet-stream")).status == 302
             assert (await client.get("/v1/keys")).status == 302
 
     asyncio.run(ask())

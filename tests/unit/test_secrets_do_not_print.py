@@ -45,8 +45,7 @@ def relay_settings(folder: Path) -> RelaySettings:
     (folder / "relay.token").write_text(TEXT)
     path = folder / "relay.toml"
     path.write_text(
-        f'[gateway]\nurl = "https://c.example"\ntoken_file = "{folder}/relay.token"\n'
-        '[relay]\nmode = "forward"\n[epochs]\nperiod_s = 60\n'
+        f'[gateway]\nurl = "https://c.example"\ntoken_file = "{folder}/relay.token"\n[epochs]\nperiod_s = 60\n'
     )
     return read_settings(path, RelaySettings)
 

@@ -2,9 +2,9 @@
 
 A gateway that could hand out a key of its own to each device would know every fetch of that device again by the key it
 is sealed to. So the relay asks once a slot, and keeps the first answer that is this slot's key, by its id, until the
-slot ends; nothing else is ever asked for or handed out in that time. In mode round, and with a role in rounds of two
-relays, the answer is on the disk before anybody sees it, so that a restart gives the gateway no second try. A relay
-that has no disk forgets it with its process.
+slot ends; nothing else is ever asked for or handed out in that time. Where the relay holds packages, or has a role in
+rounds of two relays, the answer is on the disk before anybody sees it, so that a restart gives the gateway no second
+try. A relay that has no disk forgets it with its process.
 
 Clocks differ, and a coordinator may be busy when a slot begins: until it has the new key, the one of the slot before,
 which it still opens, is handed out.
@@ -18,8 +18,7 @@ from typing import Protocol
 from secvm.crypto.oblivious import KEYS_MEDIA_TYPE, decode_key_configurations, encode_key_configurations
 from secvm.errors import MalformedMessageError
 from secvm.relay.epochs import Epochs
-from secvm.relay.forwarding import GatewayClient
-from secvm.relay.modes import KEYS_PATH, Answer
+from secvm.relay.forwarding import KEYS_PATH, Answer, GatewayClient
 from secvm.relay.refusals import plain
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_server import Response

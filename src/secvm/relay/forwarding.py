@@ -2,26 +2,32 @@
 
 All requests share one pool of connections, whoever's they are: a connection says nothing about a client. No header
 field is made from anything a client sent; what goes out is host, content-type, content-length, and the relay's own
-token where the relay speaks for itself. No cookies, no redirects, no proxies from the environment. What fails on this
+token. No cookies, no redirects, no proxies from the environment. What fails on this
 hop is an answer too: 502 and 504, as HTTP has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 
+from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.refusals import plain
 from secvm.runtime.http_server import Response
 
+FETCH_PATH, KEYS_PATH, DEPOSIT_PATH = "/v1/fetch", "/v1/keys", "/v1/deposit"
 #: aiohttp would add these; versions and preferences of ours are nobody's business.
 _UNSAID = ("Accept", "Accept-Encoding", "User-Agent")
 _MOST_CONNECTIONS = 256
 #: Longer media types are nobody's.
 _MOST_MEDIA_TYPE = 100
+
+Answer = Response | Awaitable[Response]
 
 
 class GatewayClient:
@@ -55,17 +61,10 @@ class GatewayClient:
         assert self._session is not None
         await self._session.close()
 
-    async def post(self, path: str, body: bytes, media_type: str) -> Response:
-        """For a client; the relay says who itself is, and not more."""
-        headers = {"content-type": media_type}
-        if self._token is not None:
-            headers["authorization"] = f"Bearer {self._token}"
-        return await self.ask("POST", path, body, headers, self._timeout_s)
-
-    async def hand_on(self, path: str, body: bytes, media_type: str, *, timeout_s: float | None = None) -> int:
-        """For the relay itself, with its token; the status."""
+    async def post(self, path: str, body: bytes, media_type: str, *, timeout_s: float | None = None) -> Response:
+        """Hand something on; the relay says by its token who itself is, and not more."""
         headers = {"content-type": media_type, "authorization": f"Bearer {self._token}"}
-        return (await self.ask("POST", path, body, headers, timeout_s or self._timeout_s)).status
+        return await self.ask("POST", path, body, headers, timeout_s or self._timeout_s)
 
     async def get(self, path: str) -> Response:
         """What is public."""
@@ -100,3 +99,30 @@ class GatewayClient:
                 return None
             parts.append(part)
         return b"".join(parts)
+
+
+class Turnstile:
+    """So many fetches at a time; of one client, never more than are left for all others."""
+
+    def __init__(self, gateway: GatewayClient, limit: int, later: Callable[[], Response]) -> None:
+        self._gateway = gateway
+        self._left = limit
+        self._later = later
+        #: Under way for each client, by its name.
+        self._clients: Counter[bytes] = Counter()
+
+    def fetch(self, client: bytes, capsule: bytes) -> Answer:
+        """Hand a client's fetch on and bring the answer back, or say at once that there is no room."""
+        if self._clients[client] >= self._left:
+            return self._later()
+        # Taken here and not in the coroutine: many may be made before the first runs.
+        self._left -= 1
+        self._clients[client] += 1
+        task = asyncio.get_running_loop().create_task(self._gateway.post(FETCH_PATH, capsule, REQUEST_MEDIA_TYPE))
+        task.add_done_callback(lambda _task: self._returned(client))
+        return task
+
+    def _returned(self, client: bytes) -> None:
+        self._left += 1
+        # This subtraction also drops who has none left.
+        self._clients -= Counter((client,))

@@ -1,7 +1,7 @@
 """The relay as a process: here real dice, a real clock, keys and the store are picked, and put together.
 
-On SIGTERM: no new connections; what is held is handed on at once, what is under way is answered; in mode round
-everything that was answered is on the disk, and a deposit that was not acknowledged is sent again after the next start.
+On SIGTERM: no new connections; what is under way is answered. Every package that was answered is on the disk, and a
+deposit that was not acknowledged is sent again after the next start.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from secvm.relay.batches.worth import check_worth
 from secvm.relay.deposits import MOST_BESIDE, Depositor
 from secvm.relay.epochs import Epochs
 from secvm.relay.fetch_keys import FetchKeys
-from secvm.relay.forwarding import GatewayClient
+from secvm.relay.forwarding import DEPOSIT_PATH, GatewayClient, Turnstile
+from secvm.relay.holding import Holding
 from secvm.relay.identity import Identify, by_address, by_credential
-from secvm.relay.modes import DEPOSIT_PATH, Forward, Mode, Round, Turnstile
 from secvm.relay.refusals import too_large, try_later
 from secvm.relay.roles import Role, make_own_folder
 from secvm.relay.server import Doors
@@ -66,9 +66,8 @@ def read_key(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
 
 def secret_files(settings: RelaySettings) -> list[Path]:
     """What a passphrase can be put on."""
-    key = None if settings.signing is None else settings.signing.key_file
-    coordinators = [one.token_file for one in settings.coordinators]
-    return [path for path in (key, settings.gateway.token_file, *coordinators) if path is not None]
+    keys = [] if settings.signing is None else [settings.signing.key_file]
+    return [*keys, settings.gateway.token_file, *(one.token_file for one in settings.coordinators)]
 
 
 def serve(path: Path, passphrase: Passphrase | None = None) -> None:
@@ -82,7 +81,7 @@ def serve(path: Path, passphrase: Passphrase | None = None) -> None:
         except (OSError, ValueError):
             raise BadInputError("testing.clock names no file that steers a clock") from None
     with contextlib.ExitStack() as held:
-        if settings.relay.mode == "round" and settings.store is not None:
+        if settings.store is not None:
             store = settings.store.path
             held.enter_context(only_one(store.with_name(f"{store.name}.lock"), "relay"))
         if settings.rounds is not None:
@@ -115,18 +114,16 @@ class Relay:
         self._metrics = Metrics("relay")
         self._epochs = Epochs.of(settings.epochs)
         clients, limits = settings.clients, settings.limits
-        # In mode round all of it is handed on at once.
-        room = limits.deposit_bytes - MOST_BESIDE if settings.relay.mode == "round" else 2**62
-        self._allowance = Allowance(
+        # All of it is handed on at once.
+        room = limits.deposit_bytes - MOST_BESIDE
+        allowance = Allowance(
             clients.quota, clients.fetches, limits.clients, limits.capsules, room, clients.network_quota
         )
         self._identify = _identify(settings)
-        token_file = settings.gateway.token_file
-        self._token = None if token_file is None else _read_token(token_file, passphrase)
+        self._token = _read_token(settings.gateway.token_file, passphrase)
         self._key: SigningKey | None = None
         self._store: RoundStore | None = None
-        if settings.relay.mode == "round":
-            assert settings.store is not None
+        if settings.store is not None:
             assert settings.signing is not None
             self._key = read_key(settings.signing.key_file, passphrase)
             self._store = RoundStore(settings.store.path, dice)
@@ -155,7 +152,7 @@ class Relay:
             )
         # Quotas and clients of the epoch that a restart fell into are as they were.
         begun = (lambda _epoch: None) if self._store is None else self._store.read
-        self._admission = Admission(self._epochs, self._allowance, dice, begun)
+        self._admission = Admission(self._epochs, allowance, dice, begun)
         self._admission.lowest = 0 if self._store is None else self._store.sealed() + 1
 
     async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
@@ -178,11 +175,12 @@ class Relay:
 
     async def _serve(self, gateway: GatewayClient, stop: asyncio.Event, listening: Callable[[int], None]) -> None:
         settings, limits = self._settings, self._settings.limits
-        mode, turnstile = self._mode(gateway)
+        later_s = limits.retry_after_s
+        holding = None if self._store is None else Holding(self._store, waiting=limits.waiting, retry_after_s=later_s)
         doors = Doors(
             settings.relay.path,
-            mode,
-            turnstile,
+            holding,
+            Turnstile(gateway, limits.forwards, lambda: try_later(later_s)),
             FetchKeys(
                 gateway,
                 self._epochs,
@@ -196,8 +194,8 @@ class Relay:
             metrics=self._metrics,
             package_bytes=limits.package_bytes,
             capsule_bytes=limits.capsule_bytes,
-            retry_after_s=limits.retry_after_s,
-            kind=settings.relay.mode if settings.rounds is None else settings.rounds.role,
+            retry_after_s=later_s,
+            role=settings.role,
         )
         body_limits = {settings.relay.path: limits.package_bytes}
         async with contextlib.AsyncExitStack() as held:
@@ -216,39 +214,33 @@ class Relay:
                 limits=limits.server_limits(body_bytes=body_bytes, also_exempt=settings.clients.proxies),
                 refusals={413: too_large()},
             )
-            await held.enter_async_context(self._depositing(gateway, mode, stop))
+            if holding is not None:
+                await held.enter_async_context(self._depositing(gateway, holding, stop))
             # Before anybody waits: an epoch that had begun is read from the disk.
             self._admission.table(self._clock.now())
             port = await server.start(settings.listen.host, settings.listen.port)
-            self.log.tell("listening", port=port, mode=settings.relay.mode)
+            self.log.tell("listening", port=port, kind=settings.role)
             listening(port)
             await stop.wait()
             self.log.tell("draining", connections=len(server.connections))
             doors.draining = True
-            await asyncio.gather(server.drain(), mode.flush())
-            await mode.close()
-
-    def _mode(self, gateway: GatewayClient) -> tuple[Mode, Turnstile]:
-        limits, later_s = self._settings.limits, self._settings.limits.retry_after_s
-        turnstile = Turnstile(gateway, limits.forwards, lambda: try_later(later_s))
-        if self._store is not None:
-            return Round(self._store, waiting=limits.waiting, retry_after_s=later_s), turnstile
-        return Forward(turnstile, retry_after_s=later_s), turnstile
+            await asyncio.gather(server.drain(), *([] if holding is None else [holding.flush()]))
+            if holding is not None:
+                await holding.close()
 
     @contextlib.asynccontextmanager
-    async def _depositing(self, gateway: GatewayClient, mode: Mode, stop: asyncio.Event) -> AsyncIterator[None]:
-        """Mode round: deposit on time, while the block runs. Should that fail, nothing more is taken either."""
-        if self._store is None or self._key is None:
-            yield
-            return
+    async def _depositing(self, gateway: GatewayClient, holding: Holding, stop: asyncio.Event) -> AsyncIterator[None]:
+        """Deposit on time, while the block runs. Should that fail, nothing more is taken either."""
+        assert self._store is not None
+        assert self._key is not None
 
         async def close(epoch: int) -> None:
             self._admission.lowest = max(self._admission.lowest, epoch)
-            await mode.flush()
+            await holding.flush()
 
         async def send(body: bytes) -> int:
             timeout_s = self._settings.gateway.deposit_timeout_s
-            return await gateway.hand_on(DEPOSIT_PATH, body, MEDIA_TYPE, timeout_s=timeout_s)
+            return (await gateway.post(DEPOSIT_PATH, body, MEDIA_TYPE, timeout_s=timeout_s)).status
 
         depositor = Depositor(
             self._store,

@@ -25,6 +25,8 @@ TRY_LATER = (
     b'"type":"urn:secvm:problem:v1:try-later"}'
 )
 
+NO_PACKAGES = b'{"status":404,"title":"This relay takes no single packages.","type":"urn:secvm:problem:v1:no-packages"}'
+
 _PLAIN = {
     401: "Unauthorized",
     404: "Not Found",
@@ -49,6 +51,11 @@ def garbage() -> Response:
 def too_large() -> Response:
     """More bytes than a capsule has."""
     return Response(413, TOO_LARGE, MEDIA_TYPE)
+
+
+def no_packages() -> Response:
+    """Packages go to another relay: here are fetches alone, or a role to which devices send whole submissions."""
+    return Response(404, NO_PACKAGES, MEDIA_TYPE)
 
 
 def over_quota() -> Response:

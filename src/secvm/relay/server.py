@@ -1,8 +1,8 @@
 """The relay's doors: ``POST R``, ``POST R/fetch``, ``GET R/keys``, ``GET /health``, ``GET /metrics``.
 
 A request is looked at in this order: is there such a door; is this the media type of a capsule; could it be one, by its
-length; whose is it; may that client still send. What passes goes to the mode. Nothing of a request but its content is
-handed to anybody.
+length; whose is it; may that client still send. A package is held, where this relay holds packages, and a fetch is
+handed on. Nothing of a request but its content is handed to anybody.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Callable
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Admission, Verdict
 from secvm.relay.fetch_keys import FetchKeys
+from secvm.relay.forwarding import Answer, Turnstile
+from secvm.relay.holding import Holding
 from secvm.relay.identity import Identify, Identity
-from secvm.relay.modes import FETCH_PATH, Answer, Mode, Turnstile
-from secvm.relay.refusals import garbage, over_quota, plain, too_large, try_later
+from secvm.relay.refusals import garbage, no_packages, over_quota, plain, too_large, try_later
 from secvm.runtime.clock import Clock
 from secvm.runtime.http_names import refuse_names
 from secvm.runtime.http_server import Request, Response
@@ -33,7 +34,7 @@ class Doors:
     def __init__(
         self,
         path: str,
-        mode: Mode,
+        holding: Holding | None,
         turnstile: Turnstile,
         keys: FetchKeys,
         *,
@@ -44,14 +45,14 @@ class Doors:
         package_bytes: int,
         capsule_bytes: int,
         retry_after_s: int,
-        kind: str,
+        role: str,
     ) -> None:
         """``package_bytes``, ``capsule_bytes``: of a capsule with a package, and of one with a fetch, at most.
 
-        ``kind``: what the mode is called in experiments.
+        ``role``: what the relay does besides carrying fetches. ``holding``: None where it takes no packages.
         """
-        self._mode = mode
-        self._kind = kind
+        self._holding = holding
+        self._role = role
         self._turnstile = turnstile
         self._admission = admission
         self._identify = identify
@@ -71,7 +72,7 @@ class Doors:
         self._arrived = metrics.counter(
             "requests", "Capsules by the door they came to.", {"door": ("capsule", "fetch")}
         )
-        statuses = {"status": ("400", "401", "410", "413", "415", "429", "503")}
+        statuses = {"status": ("400", "401", "404", "410", "413", "415", "429", "503")}
         self._refused = metrics.counter("refused", "Capsules that were refused at once, by status.", statuses)
         self.draining = False
 
@@ -107,8 +108,10 @@ class Doors:
 
     def _capsule(self, identity: Identity, capsule: bytes) -> Answer:
         self._arrived.add(door="capsule")
+        if self._holding is None:
+            return no_packages()
         table = self._admission.table(self._clock.now())
-        return self._mode.take(table, table.name(identity), capsule)
+        return self._holding.take(table, table.name(identity), capsule)
 
     def _fetch(self, identity: Identity, capsule: bytes) -> Answer:
         self._arrived.add(door="fetch")
@@ -119,10 +122,10 @@ class Doors:
                 return over_quota()
             case Verdict.FULL:
                 return try_later(self._retry_after_s)
-        return self._turnstile.post(client, FETCH_PATH, capsule)
+        return self._turnstile.fetch(client, capsule)
 
     def _health(self) -> Response:
-        told = {"ok": not self.draining, "mode": self._kind}
+        told = {"ok": not self.draining, "role": self._role}
         return Response(503 if self.draining else 200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
 
     def _page(self) -> Response:

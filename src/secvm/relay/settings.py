@@ -29,8 +29,8 @@ class Gateway(Settings):
 
     #: Such as ``https://coordinator.example``; ``/v1/…`` is added.
     url: str = Field(pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*[^/?#\s])?$")
-    #: A file with the token that the coordinator knows this relay by. Needed for mode round.
-    token_file: Path | None = None
+    #: A file with the token that the coordinator knows this relay by.
+    token_file: Path
     #: For one request to the gateway, seconds.
     timeout_s: Seconds = 30.0
     #: For one deposit of a whole epoch, seconds.
@@ -39,10 +39,9 @@ class Gateway(Settings):
     retry_ms: Count = 500
 
 
-class Mode(Settings):
-    """``[relay]``: what is done with capsules."""
+class Door(Settings):
+    """``[relay]``: where this relay is."""
 
-    mode: Literal["forward", "round"]
     #: The path of this relay's URL R: ``POST R``, ``POST R/fetch``, ``GET R/keys``.
     path: str = Field(default="/relay", pattern=r"^(/[A-Za-z0-9._~-]+)+$")
     #: R itself, as experiments name it, for a relay with a role: devices hold its terms against it.
@@ -87,14 +86,14 @@ class Clients(Settings):
 
 
 class Store(Settings):
-    """``[store]``: mode round keeps capsules until their epoch is deposited."""
+    """``[store]``: this relay holds packages of plain experiments until their epoch is deposited."""
 
     #: A SQLite database of the relay's own; made when it is not there.
     path: Path
 
 
 class Signing(Settings):
-    """``[signing]``: mode round signs what it saw."""
+    """``[signing]``: what a relay with a store or a role signs its counts with."""
 
     #: Made by ``secvm relay key``.
     key_file: Path
@@ -107,7 +106,7 @@ class Limits(HttpLimits):
     clients: Count = 100_000
     #: Distinct capsules of one epoch; about 100 bytes of memory each, beside what the store has on disk.
     capsules: Count = 4_000_000
-    #: Bytes of all capsules of one epoch, mode round: no more than the coordinator takes as one deposit (its
+    #: Bytes of all capsules of one epoch, in the store: no more than the coordinator takes as one deposit (its
     #: ``limits.deposit_bytes``). What would not fit is not accepted, because it would be lost with all the others.
     #: Quotas shrink when half of it is taken: 2^30 bytes are whole quotas for 4,000,000 packages.
     deposit_bytes: int = Field(default=2**30, ge=2**16)
@@ -118,7 +117,7 @@ class Limits(HttpLimits):
     capsule_bytes: int = Field(default=4096, ge=64, le=MAX_CAPSULE_BYTES - 1)
     #: Capsules that wait for a commit.
     waiting: Count = 20_000
-    #: Requests to the gateway at a time; of one client, never more than are left for the others: at most half.
+    #: Fetches under way at a time; of one client, never more than are left for the others: at most half.
     forwards: Count = 128
     #: Bytes of one of its answers.
     answer_bytes: Count = 2**23
@@ -188,7 +187,7 @@ class RelaySettings(Settings):
 
     listen: Listen = Listen()
     gateway: Gateway
-    relay: Mode
+    relay: Door = Door()
     epochs: Grid
     clients: Clients = Clients()
     store: Store | None = None
@@ -198,15 +197,21 @@ class RelaySettings(Settings):
     limits: Limits = Limits()
     testing: Testing = Testing()
 
+    @property
+    def role(self) -> str:
+        """What this relay does besides carrying fetches; ``fetches``: nothing."""
+        if self.rounds is not None:
+            return self.rounds.role
+        return "fetches" if self.store is None else "plain"
+
     @model_validator(mode="after")
     def _whole(self) -> RelaySettings:
-        mode = self.relay.mode
-        if mode == "round" and self.gateway.token_file is None:
-            raise ValueError("mode round needs gateway.token_file")
-        if mode == "round" and (self.store is None or self.signing is None):
-            raise ValueError("mode round needs store.path and signing.key_file")
-        if self.rounds is not None and (mode != "forward" or self.signing is None or self.relay.url is None):
-            raise ValueError("a role in rounds needs relay.mode forward, for fetches, signing.key_file and relay.url")
+        if self.store is not None and self.rounds is not None:
+            raise ValueError("a relay holds packages (store) or has a role (rounds), not both: leave one out")
+        if self.store is not None and self.signing is None:
+            raise ValueError("a relay that holds packages (store) needs signing.key_file")
+        if self.rounds is not None and (self.signing is None or self.relay.url is None):
+            raise ValueError("a role in rounds needs signing.key_file and relay.url")
         if self.rounds is not None and not self.coordinators:
             raise ValueError("a role in rounds needs coordinators, whose experiments are served")
         if len({one.url for one in self.coordinators}) != len(self.coordinators):

@@ -1,4 +1,4 @@
-"""The store of mode round: what was answered 202 survives whatever happens to the process or the machine.
+"""What a relay holds of plain experiments: what was answered 202 survives whatever happens to process or machine.
 
 SQLite in WAL mode, synchronous=FULL: a commit is on the disk when it returns. The life of an epoch in it:
 

@@ -24,7 +24,6 @@ DATABASE_FILE = "database.url"
 #: Of a federation's nodes: short, so that a test need not wait.
 LEASE_S, POLL_S, CLAIM_S = 2.0, 0.2, 3.0
 RELAY_PATH = "/relay"
-RELAY_MODE = "round"
 #: Where the grid begins: an instant of a quiet day.
 ORIGIN_MS = 1_893_456_000_000
 #: When the federation begins: long enough before that for the longest lead, so that an experiment is made, logged and
@@ -220,7 +219,7 @@ class FederationSettings:
         state = self._state(relay.role)
         return {
             "listen": {"host": "127.0.0.1", "port": self._ports[relay.role]},
-            "relay": {"mode": "forward", "path": RELAY_PATH, "url": relay.url},
+            "relay": {"path": RELAY_PATH, "url": relay.url},
             "epochs": {"origin_ms": ORIGIN_MS, "period_s": self._pace.period_s},
             **relay_tables(self._folder, state, relay, seed=self._seed, coordinator=self._gateway_url),
         }
@@ -236,7 +235,7 @@ class FederationSettings:
                     "token_file": str(self._folder / "relay.token"),
                     "retry_ms": 100,
                 },
-                "relay": {"mode": RELAY_MODE, "path": RELAY_PATH, "url": self.relay_url},
+                "relay": {"path": RELAY_PATH},
                 "epochs": {
                     "origin_ms": ORIGIN_MS,
                     "period_s": self._pace.period_s,

@@ -100,7 +100,7 @@ MUTATIONS: Mapping[str, Mutation] = {
                 "        return early\n",
             ),
             Edit(
-                "src/secvm/relay/modes.py",
+                "src/secvm/relay/holding.py",
                 "        self._under_way[table.epoch, digest] = future\n        return asyncio.shield(future)\n",
                 "        self._under_way[table.epoch, digest] = future\n        return accepted()\n",
             ),

@@ -184,7 +184,7 @@ def before_a_relay(nginx: Nginx, folder: Path, without: Sequence[str] = ()) -> I
     make_key(folder / "relay.key")
     settings.write_text(
         f'[listen]\nport = 0\n[gateway]\nurl = "http://127.0.0.1:9"\ntoken_file = "{folder}/token"\n'
-        '[relay]\nmode = "round"\n[epochs]\nperiod_s = 60\n'
+        "[epochs]\nperiod_s = 60\n"
         f'[store]\npath = "{folder}/relay.db"\n[signing]\nkey_file = "{folder}/relay.key"\n',
         encoding="utf-8",
     )

@@ -1,9 +1,9 @@
 """A curious gateway: which requests come from one device? It tries headers, connections, keys, bytes and order.
 
-Over real sockets: clients that differ in all they can (address, user agent, cookies, languages, credential) send sealed
-packages of every kind through the real relay, in each of its modes, and the gateway keeps every byte. Each attack must
-fail against the relay, and succeed where the defence is missing: a plain proxy in its place, a sealer that keeps its
-ephemeral key, a relay that does not sort.
+Over real sockets: clients that differ in all they can (address, user agent, cookies, languages, credential) send
+capsules through the real relay, to be handed on at once or in a deposit, and the gateway keeps every byte. Each attack
+must fail against the relay, and succeed where the defence is missing: a plain proxy in its place, a sealer that keeps
+its ephemeral key, a relay that does not sort.
 
 Attacks with statistics compare what was found with shuffled names of clients, or have a limit; each test says how often
 it fails by chance. Dice have the run's seed; which connection a request takes is the machine's timing.
@@ -125,23 +125,21 @@ def answer(seen: Seen) -> Reply:
 
 
 def forwarded(folder: Path, *, relay: bool) -> list[tuple[int, Seen]]:
-    """All packages in random order, through the relay in mode forward or a plain proxy; and whose each request was."""
+    """All capsules in random order, as fetches through the relay or a plain proxy; and whose each request was."""
     capsules = sealed(lambda client: dice(1, client))
     order = np.random.default_rng(seed_for("order of sending")).permutation(len(capsules))
 
     async def main() -> list[Seen]:
         async with FakeGateway(answer) as gateway, contextlib.AsyncExitStack() as stack:
             if relay:
-                served = await stack.enter_async_context(running(Place(folder), gateway.url, "forward"))
+                served = await stack.enter_async_context(running(Place(folder), gateway.url))
                 url = f"http://127.0.0.1:{served.port}/relay"
             else:
                 url = await stack.enter_async_context(plain_proxy(gateway))
             senders = await stack.enter_async_context(clients(url))
-            for one in senders:
-                # A fetch each, so that keys were asked for and these requests are seen too; there is nothing to get.
-                assert await one.fetch("/v1/experiments") is None
-            path = "/v1/gateway" if relay else "/relay"
-            way, listed = Relay(url=url, key=RELAY.public), list(capsules)
+            path = "/v1/fetch" if relay else "/relay/fetch"
+            # The relay cannot see what is in a capsule: only its door makes it a fetch.
+            way, listed = Relay(url=f"{url}/fetch", key=RELAY.public), list(capsules)
             for begin in range(0, len(order), WAVE):
                 gateway.open.clear()
                 wave = [listed[i] for i in order[begin : begin + WAVE]]
@@ -197,7 +195,7 @@ def neighbours(whose: np.ndarray) -> float:
     return float((whose[1:] == whose[:-1]).sum())
 
 
-# ── mode forward ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is handed on at once ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_heads_are_the_same_for_everybody_behind_a_relay(tmp_path: Path) -> None:
@@ -217,7 +215,7 @@ def test_heads_name_the_client_behind_a_plain_proxy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("relay", [True, False], ids=["relay", "plain proxy"])
 def test_connections_say_who_sent_only_without_a_relay(tmp_path: Path, relay: bool) -> None:
-    """Fails by chance with probability at most 1e-7: packages of one client share no connection more often."""
+    """Fails by chance with probability at most 1e-7: capsules of one client share no connection more often."""
     requests = forwarded(tmp_path, relay=relay)
     whose = np.array([client for client, _ in requests])
     _, connection = np.unique([seen.connection for _, seen in requests], return_inverse=True)
@@ -229,7 +227,7 @@ def test_fetches_are_the_same_for_everybody_too(tmp_path: Path) -> None:
     """Certain, no statistics."""
 
     async def main() -> list[Seen]:
-        async with FakeGateway(answer) as gateway, running(Place(tmp_path), gateway.url, "forward") as relay:
+        async with FakeGateway(answer) as gateway, running(Place(tmp_path), gateway.url) as relay:
             async with clients(f"http://127.0.0.1:{relay.port}/relay") as senders:
                 for one in senders * 2:
                     assert await one.fetch("/v1/experiments") is None
@@ -262,7 +260,7 @@ def test_a_sealer_that_keeps_its_ephemeral_key_names_its_client() -> None:
     assert {part[:8] for part in shared_parts(kept)} >= {capsule[7:15] for capsule in kept}
 
 
-# ── order, in the modes that mix ─────────────────────────────────────────────────────────────────────────────────────
+# ── order, in a deposit ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def counting() -> Iterator[bytes]:
@@ -283,7 +281,7 @@ def handed_on(folder: Path, *, mixes: bool) -> tuple[list[int], list[int]]:
         place = Place(folder)
         async with (
             FakeGateway(answer) as gateway,
-            running(place, gateway.url, "round", dice=dice(5)) as relay,
+            running(place, gateway.url, dice=dice(5)) as relay,
             clients(f"http://127.0.0.1:{relay.port}/relay") as senders,
         ):
             if not mixes:

@@ -24,7 +24,7 @@ from secvm.participant.ledger import enter
 from secvm.participant.plain import preparing
 from secvm.participant.plain.turns import Turns
 from secvm.participant.state import DeviceState
-from secvm.relay.modes import accepted
+from secvm.relay.holding import accepted
 from secvm.relay.store import RoundStore
 from secvm.runtime.group_commit import GroupCommit
 from secvm.testing.simulation import WEIGHTS, Simulation, SimulationError, draw
@@ -41,7 +41,7 @@ MOST = 300
 def found(
     what: str,
     *,
-    ways: tuple[str, ...] = ("direct", "forward", "round"),
+    ways: tuple[str, ...] = ("direct", "round"),
     weights: Mapping[str, int] = WEIGHTS,
     lists: int = MOST,
 ) -> bool:

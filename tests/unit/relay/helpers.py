@@ -73,18 +73,18 @@ class Place:
         """Let it be that time."""
         self.steering.steer(limit=now)
 
-    def settings_file(self, url: str, mode: str, **changes: Mapping[str, Any]) -> Path:
+    def settings_file(self, url: str, *, holds: bool = True, **changes: Mapping[str, Any]) -> Path:
+        """``holds``: packages of plain experiments, and not fetches alone."""
         tables: dict[str, dict[str, Any]] = {
             "listen": {"port": 0},
             "gateway": {"url": url, "token_file": self.folder / "token", "retry_ms": 1},
-            "relay": {"mode": mode, "url": URL},
             "epochs": {"period_s": PERIOD_MS // 1000, "deposit_after_s": DEPOSIT_MS // 1000},
             "clients": {"known_by": "address"},
-            "store": {"path": self.folder / "store.db"},
-            "signing": {"key_file": self.folder / "key"},
             "limits": {},
             "testing": {"clock": self.folder / "clock"},
         }
+        if holds:
+            tables |= {"store": {"path": self.folder / "store.db"}, "signing": {"key_file": self.folder / "key"}}
         for name, table in changes.items():
             tables[name] = {**tables.get(name, {}), **table}
         path = self.folder / "relay.toml"
@@ -98,6 +98,18 @@ class Place:
     @staticmethod
     def files_in(folder: Path) -> bytes:
         return b"".join(file.read_bytes() for file in sorted(folder.glob("store.db*")))
+
+
+class RolePlace(Place):
+    """A relay with a role in rounds of two relays."""
+
+    def settings_file(self, url: str, *, holds: bool = False, **changes: Mapping[str, Any]) -> Path:
+        rounds = {"role": "entry", "operator": "Us", "folder": self.folder / "r", "secrets": self.folder / "memory"}
+        more: dict[str, Any] = {"signing": {"key_file": self.folder / "key"}, "relay": {"url": URL}, "rounds": rounds}
+        path = super().settings_file(url, holds=holds, **more, **changes)
+        told = f'[[coordinators]]\nurl = "{url}"\ntoken_file = "{self.folder / "token"}"\n'
+        path.write_text(path.read_text(encoding="utf-8") + told, encoding="utf-8")
+        return path
 
 
 class Heard(io.StringIO):
@@ -129,11 +141,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(
-    place: Place, url: str, mode: str, *, dice: RandomBytes = os.urandom, **changes: Any
-) -> AsyncIterator[Running]:
+async def running(place: Place, url: str, *, dice: RandomBytes = os.urandom, **changes: Any) -> AsyncIterator[Running]:
     """A relay, until the block ends; then it has drained."""
-    settings = read_settings(place.settings_file(url, mode, **changes), RelaySettings)
+    settings = read_settings(place.settings_file(url, **changes), RelaySettings)
     log = Heard()
     clock = SteeredClock(place.folder / "clock")
     relay = Relay(settings, clock=clock, steady=clock, dice=dice, log_to=log)
@@ -189,6 +199,11 @@ async def send(
 ) -> Answered:
     """A capsule to the relay."""
     return await ask(port, "POST", f"/relay{path}", content, {**CAPSULE_TYPE, **(headers or {})}, source=source)
+
+
+async def fetch(port: int, content: bytes, **told: Any) -> Answered:
+    """A capsule with a fetch to the relay; ``told``: as ``send`` takes it."""
+    return await send(port, content, path="/fetch", **told)
 
 
 def taken_apart(deposit: bytes) -> tuple[bytes, list[bytes]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configura
 from secvm.participant.transport import RelayTransport, http_session
 from secvm.protocol.sealed_requests import fetch_answer
 from secvm.testing.gateway import FakeGateway, Reply, Seen
-from tests.unit.relay.helpers import PERIOD_MS, Answered, Place, ask, running
+from tests.unit.relay.helpers import PERIOD_MS, Answered, Place, RolePlace, ask, running
 
 #: Of the slot after the one in which a ``Place`` begins.
 KEY_ID = 11
@@ -52,16 +51,20 @@ class Rotating:
         return Reply(400)
 
 
-@pytest.mark.parametrize("mode", ["forward", "round"])
+@pytest.mark.parametrize("holds", [True, False])
 @pytest.mark.parametrize("next_id", [lambda _n: KEY_ID, lambda n: KEY_ID + n], ids=["one id", "other ids"])
 def test_repro_a_gateway_that_rotates_its_keys_cannot_tell_devices_apart(
-    tmp_path: Path, mode: str, next_id: Callable[[int], int]
+    tmp_path: Path, holds: bool, next_id: Callable[[int], int]
 ) -> None:
     rotating = Rotating(next_id)
 
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway(rotating) as gateway, running(place, gateway.url, mode) as relay, http_session(4) as way:
+        async with (
+            FakeGateway(rotating) as gateway,
+            running(place, gateway.url, holds=holds) as relay,
+            http_session(4) as way,
+        ):
             url = f"http://127.0.0.1:{relay.port}/relay"
             devices = [RelayTransport(way, [url], os.urandom) for _ in range(5)]
             for _ in range(4):
@@ -76,31 +79,20 @@ def test_repro_a_gateway_that_rotates_its_keys_cannot_tell_devices_apart(
     assert rotating.sealed_to == [0] * 20
 
 
-@pytest.mark.parametrize("mode", ["forward", "round"])
-def test_a_restart_within_the_slot_forgets_the_key_only_where_there_is_no_store(tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_restart_within_the_slot_forgets_the_key_only_where_there_is_no_store(tmp_path: Path, holds: bool) -> None:
     rotating = Rotating(lambda _n: KEY_ID)
 
     async def main() -> list[bytes]:
         place, told = Place(tmp_path), []
         async with FakeGateway(rotating) as gateway:
             for _ in range(2):
-                async with running(place, gateway.url, mode) as relay:
+                async with running(place, gateway.url, holds=holds) as relay:
                     told.append((await ask(relay.port, "GET", "/relay/keys")).body)
         return told
 
     first, second = asyncio.run(main())
-    assert (first == second) is (mode == "round")
-
-
-class RolePlace(Place):
-    """A relay with a role in rounds of two relays."""
-
-    def settings_file(self, url: str, mode: str, **changes: Mapping[str, Any]) -> Path:
-        rounds = {"role": "entry", "operator": "Us", "folder": self.folder / "r", "secrets": self.folder / "memory"}
-        path = super().settings_file(url, mode, rounds=rounds, **changes)
-        told = f'[[coordinators]]\nurl = "{url}"\ntoken_file = "{self.folder / "token"}"\n'
-        path.write_text(path.read_text(encoding="utf-8") + told, encoding="utf-8")
-        return path
+    assert (first == second) is holds
 
 
 def test_repro_a_relay_with_a_role_gives_the_gateway_no_second_try_after_a_restart(tmp_path: Path) -> None:
@@ -110,7 +102,7 @@ def test_repro_a_relay_with_a_role_gives_the_gateway_no_second_try_after_a_resta
         place, told = RolePlace(tmp_path), []
         async with FakeGateway(rotating) as gateway:
             for _ in range(2):
-                async with running(place, gateway.url, "forward") as relay:
+                async with running(place, gateway.url) as relay:
                     told.append((await ask(relay.port, "GET", "/relay/keys")).body)
         return told
 
@@ -126,7 +118,7 @@ def test_everybody_has_the_key_of_the_slot_and_until_the_gateway_has_the_next_on
 
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway(lambda _seen: Reply(503)) as gateway, running(place, gateway.url, "forward") as relay:
+        async with FakeGateway(lambda _seen: Reply(503)) as gateway, running(place, gateway.url) as relay:
 
             async def told(n: int = 1) -> Answered:
                 return await ask(relay.port, "GET", "/relay/keys", source=f"127.0.0.{n}")
@@ -153,7 +145,7 @@ def test_what_is_not_one_key_of_the_slot_is_not_handed_out(tmp_path: Path) -> No
     async def main() -> None:
         async with (
             FakeGateway() as gateway,
-            running(Place(tmp_path), gateway.url, "forward") as relay,
+            running(Place(tmp_path), gateway.url) as relay,
         ):
             faulty = (
                 keys_reply(key(KEY_ID - 1)),

@@ -42,7 +42,7 @@ COUNTED = {
 HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-relay.md"
 
 
-#: Tables of a role in rounds: shown in a file of their own, since no relay has those and mode round.
+#: Tables of a role in rounds: shown in a file of their own, since no relay has those and a store.
 OF_ROUNDS = {"rounds", "coordinators"}
 
 
@@ -84,7 +84,8 @@ def test_the_file_of_a_role_in_rounds_shows_every_setting_of_it_with_its_default
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('mode = "forward"', 'mode = "round"', "mode round needs"),
+        ("[rounds]", '[store]\npath = "relay.db"\n[rounds]', "holds packages (store) or has a role (rounds), not both"),
+        ('[signing]\nkey_file = "/etc/secvm/relay.key"', "", "a role in rounds needs signing.key_file"),
         ('url = "https://entry.example/relay"', "", "relay.url"),
         ('role = "entry"', 'role = "both"', "rounds.role should be 'entry' or 'mix'"),
         ("[[coordinators]]", "[[coordinator]]", "coordinator"),
@@ -108,7 +109,7 @@ def test_every_number_has_its_unit_or_counts_things() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"relay": {"mode": "mix"}}, "relay.mode should be 'forward' or 'round'"),
+        ({"relay": {"mode": "round"}}, "relay.mode is not a setting"),
         ({"relay": {"path": "/relay/"}}, "relay.path"),
         ({"relay": {"quato": 3}}, "relay.quato is not a setting"),
         ({"gateway": {"url": "coordinator.example"}}, "gateway.url"),
@@ -120,7 +121,7 @@ def test_every_number_has_its_unit_or_counts_things() -> None:
     ],
 )
 def test_a_wrong_setting_is_one_sentence(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
-    path = Place(tmp_path).settings_file("http://127.0.0.1:1", "forward", **changes)
+    path = Place(tmp_path).settings_file("http://127.0.0.1:1", **changes)
     with pytest.raises(BadInputError) as raised:
         read_settings(path, RelaySettings)
     assert sentence in str(raised.value)
@@ -128,18 +129,24 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, changes: dict[str, Any]
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("mode", "missing"), [("round", "token_file"), ("round", "store"), ("round", "signing")])
-def test_a_mode_asks_for_what_it_needs(tmp_path: Path, mode: str, missing: str) -> None:
-    path = Place(tmp_path).settings_file("http://127.0.0.1:1", mode)
+@pytest.mark.parametrize("missing", ["token_file", "signing"])
+def test_a_relay_that_holds_packages_asks_for_what_it_needs(tmp_path: Path, missing: str) -> None:
+    path = Place(tmp_path).settings_file("http://127.0.0.1:1")
     text = path.read_text(encoding="utf-8")
     text = re.sub(rf"^{missing} = .*$|^\[{missing}\]\n.*$", "", text, flags=re.MULTILINE)
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadInputError, match=f"mode {mode} needs .*{missing}"):
+    with pytest.raises(BadInputError, match=missing):
         read_settings(path, RelaySettings)
 
 
-def relay_of(place: Place, **changes: dict[str, Any]) -> Relay:
-    settings = read_settings(place.settings_file("http://127.0.0.1:1", "round", **changes), RelaySettings)
+@pytest.mark.parametrize(("holds", "role"), [(True, "plain"), (False, "fetches")])
+def test_a_store_decides_whether_packages_are_held(tmp_path: Path, holds: bool, role: str) -> None:
+    path = Place(tmp_path).settings_file("http://127.0.0.1:1", holds=holds)
+    assert read_settings(path, RelaySettings).role == role
+
+
+def relay_of(place: Place, **changes: Any) -> Relay:
+    settings = read_settings(place.settings_file("http://127.0.0.1:1", **changes), RelaySettings)
     clock = SteeredClock(place.folder / "clock")
     return Relay(settings, clock=clock, steady=clock, dice=os.urandom, log_to=io.StringIO())
 
@@ -167,7 +174,7 @@ def test_files_that_are_wrong_are_told_of_before_anything_runs(tmp_path: Path) -
 
 def test_settings_do_not_show_a_token(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    settings = read_settings(place.settings_file("http://127.0.0.1:1", "round"), RelaySettings)
+    settings = read_settings(place.settings_file("http://127.0.0.1:1"), RelaySettings)
     assert isinstance(settings, pydantic.BaseModel)
     assert "a-token-of-the-relay" not in repr(settings)
 
@@ -192,5 +199,5 @@ def test_serve_says_in_one_sentence_what_is_wrong(tmp_path: Path, capsys: pytest
         assert capsys.readouterr().err.startswith("secvm: ")
     place = Place(tmp_path)
     (tmp_path / "clock").unlink()
-    assert run(["relay", "serve", "--config", str(place.settings_file("http://127.0.0.1:1", "forward"))]) == 2
+    assert run(["relay", "serve", "--config", str(place.settings_file("http://127.0.0.1:1"))]) == 2
     assert "clock" in capsys.readouterr().err

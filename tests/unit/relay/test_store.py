@@ -1,4 +1,4 @@
-"""The store of mode round: nothing acknowledged is lost, nothing destroyed is left."""
+"""What a relay holds: nothing acknowledged is lost, nothing destroyed is left."""
 
 from __future__ import annotations
 

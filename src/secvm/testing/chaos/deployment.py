@@ -25,7 +25,7 @@ from secvm.testing.chaos.accounting import Acknowledged
 from secvm.testing.chaos.network import HUB_ADDRESS, Network, enter
 from secvm.testing.chaos.parts import PlainParts, RelayedParts
 from secvm.testing.chaos.passage import FAIR, Answer, Instead, Passage, Request
-from secvm.testing.chaos.settings import FORWARD, ChaosSettings, door_of
+from secvm.testing.chaos.settings import SECOND, ChaosSettings, door_of
 from secvm.testing.federation import Door, Federation, HostOf
 from secvm.testing.federation_relays import memory_of
 from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings, Pace
@@ -130,7 +130,7 @@ class Deployment(Federation):
 
     @property
     def relay_names(self) -> list[str]:
-        return super().relay_names if self.covered else [RELAY, FORWARD]
+        return super().relay_names if self.covered else [RELAY, SECOND]
 
     @property
     def door_names(self) -> list[str]:
@@ -154,10 +154,7 @@ class Deployment(Federation):
         assert isinstance(settings, ChaosSettings)
         if self.covered:
             return super()._relays_told()
-        return [
-            {"url": self.relay_url, "key": settings.relay_key, "mode": "round"},
-            {"url": settings.role_url(FORWARD), "key": settings.forward_key, "mode": "forward"},
-        ]
+        return [{"url": settings.role_url(name), "key": key} for name, key in settings.relay_keys.items()]
 
     # ── its life ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,8 +1,8 @@
 """The settings files of a deployment that is made to be disturbed: nodes or one coordinator, and relays behind doors.
 
-With a guarantee there are an entry relay and a mixing relay. Else half of the packages take a relay that keeps them for
-its deposit (mode round), half one that hands each of them on at once (mode forward): so both a relay's disk and the
-nodes' commits stand between a package and its acknowledgement.
+With a guarantee there are an entry relay and a mixing relay. Else two relays hold half of the packages each until they
+deposit them: a relay's disk stands between a package and its acknowledgement, and the nodes' commits between a deposit
+and its own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from secvm.testing.federation_settings import (
     HostOf,
 )
 
-#: The relay that keeps nothing.
-FORWARD = "forward"
+#: The second of two relays that hold packages.
+SECOND = "second"
 #: Seconds of the machine that a relay waits for a node.
 _GATEWAY_TIMEOUT_S = 6.0
 #: In the federation's seconds, of which a window has a minute.
@@ -42,6 +42,8 @@ class ChaosSettings(FederationSettings):
     hosts: Mapping[str, str] = {}
     #: Where everybody reaches the relays' doors.
     doors: str = "127.0.0.1"
+    #: Of each relay that holds packages.
+    relay_keys: dict[str, str]
     #: Folders on disks of their own, for the state of a relay or of "coordinator".
     disks: Mapping[str, Path] = {}
 
@@ -52,9 +54,6 @@ class ChaosSettings(FederationSettings):
         return self.disks.get(name, self._folder) / name
 
     def _relay(self) -> None:
-        self.relay_key = make_key(self._folder / "relay.key").data.hex()
-        self.forward_key = make_key(self._folder / "forward.key").data.hex()
-        (self._state(RELAY)).mkdir(mode=0o700)
         shared: dict[str, Any] = {
             "gateway": {
                 "url": f"http://127.0.0.1:{self._ports[COORDINATOR]}",
@@ -72,24 +71,20 @@ class ChaosSettings(FederationSettings):
             "limits": _LIMITS,
             "testing": {"clock": str(self._folder / "clock"), "any_credential": True},
         }
-        self._write(
-            RELAY,
-            {
-                **shared,
-                "listen": {"host": "127.0.0.1", "port": self._ports[RELAY]},
-                "relay": {"mode": "round", "path": RELAY_PATH, "url": self.relay_url},
-                "store": {"path": str(self._state(RELAY) / "relay.sqlite")},
-                "signing": {"key_file": str(self._folder / "relay.key")},
-            },
-        )
-        self._write(
-            FORWARD,
-            {
-                **shared,
-                "listen": {"host": "127.0.0.1", "port": self._ports[FORWARD]},
-                "relay": {"mode": "forward", "path": RELAY_PATH},
-            },
-        )
+        self.relay_keys = {}
+        for name in (RELAY, SECOND):
+            self.relay_keys[name] = make_key(self._folder / f"{name}.key").data.hex()
+            self._state(name).mkdir(mode=0o700)
+            self._write(
+                name,
+                {
+                    **shared,
+                    "listen": {"host": "127.0.0.1", "port": self._ports[name]},
+                    "relay": {"path": RELAY_PATH},
+                    "store": {"path": str(self._state(name) / "relay.sqlite")},
+                    "signing": {"key_file": str(self._folder / f"{name}.key")},
+                },
+            )
 
     def _role_relay(self, relay: RoleRelay) -> dict[str, Any]:
         tables = super()._role_relay(relay)
@@ -109,8 +104,8 @@ class ChaosSettings(FederationSettings):
         if self.role_relays:
             return
         path = self._folder / f"{name}.toml"
-        other = self.role_url(FORWARD)
+        other = self.role_url(SECOND)
         path.write_text(path.read_text().replace(f'["{self.relay_url}"]', f'["{self.relay_url}", "{other}"]'))
 
 
-__all__ = ["FORWARD", "ChaosSettings", "door_of"]
+__all__ = ["SECOND", "ChaosSettings", "door_of"]

@@ -160,7 +160,6 @@ _RELAY = """[gateway]
 url = "https://coordinator.example"
 token_file = "token"
 [relay]
-mode = "forward"
 path = "/r"
 [epochs]
 period_s = 3600

@@ -36,8 +36,8 @@ WITNESSES = 3
 LEASE_S = 45.0
 RELAY_TOKEN, ADMIN_KEY = "relay-token-0123456789", "admin-key"
 RELAY_URL, COORDINATOR_URL = "http://relay/r", "http://coordinator"
-#: How packages travel: straight to the coordinator, or by a relay in one of its modes.
-WAYS = ("direct", "forward", "round")
+#: How packages travel: straight to the coordinator, or by a relay that holds them until the window's end.
+WAYS = ("direct", "round")
 
 
 @lru_cache(maxsize=1)

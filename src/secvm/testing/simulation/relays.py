@@ -1,4 +1,4 @@
-"""A simulated relay: its real doors, admission, mode, store and depositor, on a simulated disk."""
+"""A simulated relay: its real doors, admission, store and depositor, on a simulated disk."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from secvm.relay.admission import Admission, Allowance
 from secvm.relay.deposits import Depositor
 from secvm.relay.epochs import Epochs
 from secvm.relay.fetch_keys import FetchKeys
-from secvm.relay.forwarding import GatewayClient
+from secvm.relay.forwarding import DEPOSIT_PATH, GatewayClient, Turnstile
+from secvm.relay.holding import Holding
 from secvm.relay.identity import by_credential
-from secvm.relay.modes import DEPOSIT_PATH, Forward, Mode, Round, Turnstile
 from secvm.relay.refusals import try_later
 from secvm.relay.server import Doors
 from secvm.relay.store import RoundStore
@@ -57,28 +57,27 @@ class SimulatedRelay(Process):
 
     store_class = RoundStore
 
-    def __init__(self, way: str, clock: SimulatedClock, network: Network, dice: random.Random) -> None:
+    def __init__(self, clock: SimulatedClock, network: Network, dice: random.Random) -> None:
         super().__init__("relay")
-        self.way, self.clock = way, clock
+        self.clock = clock
         self._network, self._dice = network, dice
         self.disk = Disk()
         self.store: RoundStore | None = None
 
     def begin(self) -> None:
         gateway = _Client(self._network)
-        if self.way == "round":
-            # SQLite's name of the file is for messages alone.
-            self.store = self.store_class(Path("relay"), self._dice.randbytes, database=self.disk.connect(self.life))
-        begun = (lambda _epoch: None) if self.store is None else self.store.read
-        self._admission = Admission(EPOCHS, Allowance(2 * BUDGET, 10_000, 100, 10_000), self._dice.randbytes, begun)
-        self._admission.lowest = 0 if self.store is None else self.store.sealed() + 1
-        turnstile = Turnstile(gateway, 100, lambda: try_later(_RETRY_S))
-        self._mode = self._make_mode(turnstile)
+        # SQLite's name of the file is for messages alone.
+        store = self.store_class(Path("relay"), self._dice.randbytes, database=self.disk.connect(self.life))
+        self.store = store
+        allowance = Allowance(2 * BUDGET, 10_000, 100, 10_000)
+        self._admission = Admission(EPOCHS, allowance, self._dice.randbytes, store.read)
+        self._admission.lowest = store.sealed() + 1
+        self._holding = self.make_holding(store)
         self._doors = Doors(
             "/r",
-            self._mode,
-            turnstile,
-            FetchKeys(gateway, EPOCHS, self.clock, NoMetrics(), self.store),
+            self._holding,
+            Turnstile(gateway, 100, lambda: try_later(_RETRY_S)),
+            FetchKeys(gateway, EPOCHS, self.clock, NoMetrics(), store),
             admission=self._admission,
             identify=by_credential(None),
             clock=self.clock,
@@ -86,9 +85,9 @@ class SimulatedRelay(Process):
             package_bytes=256,
             capsule_bytes=4096,
             retry_after_s=_RETRY_S,
-            kind=self.way,
+            role="plain",
         )
-        self.life.main(self._run(gateway))
+        self.life.main(self._run(gateway, store))
 
     def end(self) -> None:
         self.disk.crash(power_cut=True)
@@ -96,23 +95,21 @@ class SimulatedRelay(Process):
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         return self._doors.handle(request)
 
-    def _make_mode(self, turnstile: Turnstile) -> Mode:
-        if self.store is not None:
-            return Round(self.store, waiting=1000, retry_after_s=_RETRY_S)
-        return Forward(turnstile, retry_after_s=_RETRY_S)
+    def make_holding(self, store: RoundStore) -> Holding:
+        """What keeps capsules; a broken relay has another."""
+        return Holding(store, waiting=1000, retry_after_s=_RETRY_S)
 
-    async def _run(self, gateway: GatewayClient) -> None:
+    async def _run(self, gateway: GatewayClient, store: RoundStore) -> None:
         await gateway.__aenter__()
-        if self.store is not None:
-            await self._depositor(gateway, self.store).run()
+        await self._depositor(gateway, store).run()
 
     def _depositor(self, gateway: GatewayClient, store: RoundStore) -> Depositor:
         async def close(epoch: int) -> None:
             self._admission.lowest = max(self._admission.lowest, epoch)
-            await self._mode.flush()
+            await self._holding.flush()
 
         async def send(body: bytes) -> int:
-            return await gateway.hand_on(DEPOSIT_PATH, body, MEDIA_TYPE, timeout_s=10.0)
+            return (await gateway.post(DEPOSIT_PATH, body, MEDIA_TYPE, timeout_s=10.0)).status
 
         return Depositor(
             store,

@@ -60,7 +60,7 @@ class World:
         dice = random.Random(f"{seed} {way} {rounds}")  # noqa: S311  (a repro must throw the same)
         self.document: ExperimentDocument = question(way, rounds)
         self.envelope = envelope(self.document)
-        self.way, self.dice = way, dice
+        self.dice = dice
         self.wrong: list[str] = []
         self.done: Counter[str] = Counter()
         self._context = contextvars.copy_context()
@@ -73,18 +73,9 @@ class World:
         self.network.watchers.append(self._watch)
         self.witnesses = [parts.witness(i, self.clocks[name]) for i, name in enumerate(WITNESSES)]
         self.nodes = [
-            parts.node(
-                i,
-                self.clocks[name],
-                self.database,
-                self.network,
-                dice,
-                steady,
-                self.truth.sealed_answers.__setitem__,
-            )
-            for i, name in enumerate(NODES)
+            parts.node(i, self.clocks[name], self.database, self.network, dice, steady) for i, name in enumerate(NODES)
         ]
-        self.relay = None if way == "direct" else parts.relay(way, self.clocks["relay"], self.network, dice)
+        self.relay = None if way == "direct" else parts.relay(self.clocks["relay"], self.network, dice)
         checks = SharedChecks()
         self.devices = [
             parts.device(
@@ -184,7 +175,7 @@ class World:
             self._watch_relay(request, answer)
 
     def _watch_relay(self, request: Request, answer: Response | None) -> None:
-        if answer is not None and answer.status == 202 and self.way == "round":
+        if answer is not None and answer.status == 202:
             epoch = self.truth.epoch_of(request.body)
             self.truth.kept[-1 if epoch is None else epoch][request.body] = request.headers["secvm-credential"]
             self.done["kept"] += 1

@@ -1,4 +1,4 @@
-"""Mode forward, and what all modes share: doors, limits, fetches, keys, and what the gateway sees."""
+"""What all relays share: doors, limits, fetches, keys, what the gateway sees; and a relay that takes no packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,19 @@ from secvm.crypto.oblivious import (
 )
 from secvm.protocol.problems import PROBLEMS
 from secvm.testing.gateway import FakeGateway, Reply, Seen
-from tests.unit.relay.helpers import CAPSULE_TYPE, PERIOD_MS, TOKEN, Place, ask, capsule, read_answer, running, send
+from tests.unit.relay.helpers import (
+    CAPSULE_TYPE,
+    PERIOD_MS,
+    TOKEN,
+    Place,
+    RolePlace,
+    ask,
+    capsule,
+    fetch,
+    read_answer,
+    running,
+    send,
+)
 
 SEALED = Reply(200, b"a sealed answer", "message/ohttp-res")
 #: What browsers and programs say about themselves, and what people put between us and them.
@@ -44,12 +56,11 @@ TELLTALE = {
 def test_the_gateway_sees_media_type_and_content_and_nothing_else(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway(lambda _seen: SEALED) as gateway, running(place, gateway.url, "forward") as relay:
-            for path in ("", "/fetch"):
-                told = await send(relay.port, capsule(1), headers=TELLTALE, path=path)
-                assert (told.status, told.body) == (200, b"a sealed answer")
-                assert told.fields["content-type"] == "message/ohttp-res"
-                await send(relay.port, capsule(2), source="127.0.0.2", path=path)
+        async with FakeGateway(lambda _seen: SEALED) as gateway, running(place, gateway.url) as relay:
+            told = await fetch(relay.port, capsule(1), headers=TELLTALE)
+            assert (told.status, told.body) == (200, b"a sealed answer")
+            assert told.fields["content-type"] == "message/ohttp-res"
+            await fetch(relay.port, capsule(2), source="127.0.0.2")
             host = gateway.url.removeprefix("http://")
             for seen in gateway.seen:
                 assert seen.fields == {
@@ -60,9 +71,8 @@ def test_the_gateway_sees_media_type_and_content_and_nothing_else(tmp_path: Path
                     "content-length": "120",
                 }
             # Two clients cannot be told apart: but for the capsule, their requests are the same bytes ...
-            heads = {path: [seen.head for seen in gateway.at(path)] for path in ("/v1/gateway", "/v1/fetch")}
-            assert [len(heads[path]) for path in heads] == [2, 2]
-            assert all(len(set(same)) == 1 for same in heads.values())
+            heads = [seen.head for seen in gateway.at("/v1/fetch")]
+            assert (len(heads), len(set(heads))) == (2, 1)
             # ... on one connection.
             assert {seen.connection for seen in gateway.seen} == {0}
 
@@ -73,9 +83,9 @@ def test_a_media_type_with_a_tail_is_handed_on_without_it(tmp_path: Path) -> Non
     async def main() -> None:
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward") as relay,
+            running(Place(tmp_path), gateway.url) as relay,
         ):
-            told = await send(relay.port, capsule(1), headers={"content-type": "Message/OHTTP-Req; whose=anns"})
+            told = await fetch(relay.port, capsule(1), headers={"content-type": "Message/OHTTP-Req; whose=anns"})
             assert told.status == 200
             assert gateway.seen[0].fields["content-type"] == "message/ohttp-req"
 
@@ -89,9 +99,9 @@ def test_the_gateways_refusals_come_back_as_they_are(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             FakeGateway(lambda _seen: reply) as gateway,
-            running(Place(tmp_path), gateway.url, "forward") as relay,
+            running(Place(tmp_path), gateway.url) as relay,
         ):
-            told = await send(relay.port, capsule(1))
+            told = await fetch(relay.port, capsule(1))
             assert (told.status, told.body) == (400, problem.to_bytes())
             assert told.fields["content-type"] == "application/problem+json"
 
@@ -102,16 +112,16 @@ def test_a_gateway_that_fails_is_502_and_one_that_is_slow_504(tmp_path: Path) ->
     async def main() -> None:
         place = Place(tmp_path)
         async with FakeGateway(lambda _seen: Reply(0, hang_up=True)) as gateway:
-            async with running(place, gateway.url, "forward") as relay:
-                assert (await send(relay.port, capsule(1))).status == 502
-            async with running(place, gateway.url, "forward", limits={"answer_bytes": 10}) as relay:
+            async with running(place, gateway.url) as relay:
+                assert (await fetch(relay.port, capsule(1))).status == 502
+            async with running(place, gateway.url, limits={"answer_bytes": 10}) as relay:
                 gateway.answer = lambda _seen: SEALED
-                assert (await send(relay.port, capsule(1))).status == 502
-            async with running(place, gateway.url, "forward", gateway={"timeout_s": 0.01}) as relay:
+                assert (await fetch(relay.port, capsule(1))).status == 502
+            async with running(place, gateway.url, gateway={"timeout_s": 0.01}) as relay:
                 gateway.open.clear()
-                assert (await send(relay.port, capsule(1))).status == 504
-        async with running(place, gateway.url, "forward") as relay:  # nobody listens there any more
-            told = await send(relay.port, capsule(1))
+                assert (await fetch(relay.port, capsule(1))).status == 504
+        async with running(place, gateway.url) as relay:  # nobody listens there any more
+            told = await fetch(relay.port, capsule(1))
             assert json.loads(told.body) == {"status": 502, "title": "Bad Gateway", "type": "about:blank"}
 
     asyncio.run(main())
@@ -122,17 +132,37 @@ def test_quota_counts_distinct_capsules_of_a_client_in_an_epoch(tmp_path: Path) 
         place = Place(tmp_path)
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(place, gateway.url, "forward", clients={"quota": 2, "fetches": 1}) as relay,
+            running(place, gateway.url, clients={"quota": 2, "fetches": 1}) as relay,
         ):
             told = [(await send(relay.port, capsule(number))) for number in (1, 1, 2, 2, 3, 1)]
-            assert [one.status for one in told] == [200, 200, 200, 200, 429, 200]
+            assert [one.status for one in told] == [202, 202, 202, 202, 429, 202]
             assert told[4].body == PROBLEMS["over-quota"].to_bytes()
             # Fetches have their own limit, and somebody else has his own quota.
-            assert [(await send(relay.port, capsule(9), path="/fetch")).status for _ in range(2)] == [200, 429]
-            assert (await send(relay.port, capsule(3), source="127.0.0.2")).status == 200
+            assert [(await fetch(relay.port, capsule(9))).status for _ in range(2)] == [200, 429]
+            assert (await send(relay.port, capsule(3), source="127.0.0.2")).status == 202
             place.go_to(place.now + PERIOD_MS)
-            assert (await send(relay.port, capsule(4))).status == 200
-            assert (await send(relay.port, capsule(9), path="/fetch")).status == 200
+            assert (await send(relay.port, capsule(4, epoch=11))).status == 202
+            assert (await fetch(relay.port, capsule(9))).status == 200
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("place_of", [Place, RolePlace])
+def test_a_relay_that_holds_no_packages_says_so_and_hands_none_on(tmp_path: Path, place_of: type[Place]) -> None:
+    async def main() -> None:
+        place = place_of(tmp_path)
+        async with (
+            FakeGateway(lambda _seen: SEALED) as gateway,
+            running(place, gateway.url, holds=False) as relay,
+        ):
+            told = await send(relay.port, capsule(1))
+            assert (told.status, told.body) == (404, PROBLEMS["no-packages"].to_bytes())
+            assert told.fields["content-type"] == "application/problem+json"
+            assert not any(capsule(1) in seen.body for seen in gateway.seen)
+            # Fetches are carried all the same.
+            assert (await fetch(relay.port, capsule(1))).status == 200
+            page = (await ask(relay.port, "GET", "/metrics")).body
+            assert b'secvm_relay_refused_total{status="404"} 1.0' in page
 
     asyncio.run(main())
 
@@ -142,23 +172,25 @@ def test_clients_known_by_credential_share_an_address_and_strangers_are_refused(
         clients, testing = {"known_by": "credential", "quota": 1}, {"any_credential": True}
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward", clients=clients, testing=testing) as relay,
+            running(Place(tmp_path), gateway.url, clients=clients, testing=testing) as relay,
         ):
             for number, name in enumerate(("ann", "ben")):
                 credential = {"secvm-credential": name}
-                assert (await send(relay.port, capsule(number), headers=credential)).status == 200
+                assert (await send(relay.port, capsule(number), headers=credential)).status == 202
                 assert (await send(relay.port, capsule(number + 10), headers=credential)).status == 429
             assert (await send(relay.port, capsule(20))).status == 401
+            assert (await fetch(relay.port, capsule(21), headers={"secvm-credential": "ann"})).status == 200
+            assert gateway.at("/v1/fetch")
             assert not any(b"credential" in seen.head for seen in gateway.seen)
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("mode", ["forward", "round"])
-def test_what_is_no_capsule_is_refused_with_its_problem_and_goes_nowhere(tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_is_no_capsule_is_refused_with_its_problem_and_goes_nowhere(tmp_path: Path, holds: bool) -> None:
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url, mode) as relay:
+        async with FakeGateway() as gateway, running(place, gateway.url, holds=holds) as relay:
             cases = [
                 ("POST", "/relay", b"short", CAPSULE_TYPE, 400),
                 ("POST", "/relay", b"", CAPSULE_TYPE, 400),
@@ -188,20 +220,20 @@ def test_more_requests_than_the_gateway_is_asked_at_a_time_are_told_to_come_late
     async def main() -> None:
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward", limits={"forwards": 2, "retry_after_s": 9}) as relay,
+            running(Place(tmp_path), gateway.url, limits={"forwards": 2, "retry_after_s": 9}) as relay,
         ):
             gateway.open.clear()
             under_way = [
-                asyncio.ensure_future(send(relay.port, capsule(number), source=f"127.0.0.{number + 1}"))
+                asyncio.ensure_future(fetch(relay.port, capsule(number), source=f"127.0.0.{number + 1}"))
                 for number in range(2)
             ]
-            await gateway.wait_for("/v1/gateway", 2)
-            told = await send(relay.port, capsule(3), source="127.0.0.3")
+            await gateway.wait_for("/v1/fetch", 2)
+            told = await fetch(relay.port, capsule(3), source="127.0.0.3")
             assert (told.status, told.fields["retry-after"]) == (503, "9")
             assert told.body == PROBLEMS["try-later"].to_bytes()
             gateway.open.set()
             assert [one.status for one in await asyncio.gather(*under_way)] == [200, 200]
-            assert (await send(relay.port, capsule(3))).status == 200
+            assert (await fetch(relay.port, capsule(3))).status == 200
 
     asyncio.run(main())
 
@@ -210,18 +242,18 @@ def test_repro_one_client_leaves_ways_to_the_gateway_for_others(tmp_path: Path) 
     async def main() -> None:
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward", limits={"forwards": 8}) as relay,
+            running(Place(tmp_path), gateway.url, limits={"forwards": 8}) as relay,
         ):
             gateway.open.clear()
-            greedy = [asyncio.ensure_future(send(relay.port, capsule(number), path="/fetch")) for number in range(4)]
+            greedy = [asyncio.ensure_future(fetch(relay.port, capsule(number))) for number in range(4)]
             await gateway.wait_for("/v1/fetch", 4)
-            assert (await send(relay.port, capsule(4), path="/fetch")).status == 503
-            honest = asyncio.ensure_future(send(relay.port, capsule(5), path="/fetch", source="127.0.0.2"))
+            assert (await fetch(relay.port, capsule(4))).status == 503
+            honest = asyncio.ensure_future(fetch(relay.port, capsule(5), source="127.0.0.2"))
             await gateway.wait_for("/v1/fetch", 5)
             gateway.open.set()
             assert {one.status for one in await asyncio.gather(*greedy, honest)} == {200}
             # What is done counts no more.
-            assert (await send(relay.port, capsule(4), path="/fetch")).status == 200
+            assert (await fetch(relay.port, capsule(4))).status == 200
 
     asyncio.run(main())
 
@@ -230,14 +262,14 @@ def test_who_hangs_up_gives_his_place_back(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward", limits={"forwards": 1}) as relay,
+            running(Place(tmp_path), gateway.url, limits={"forwards": 1}) as relay,
         ):
             gateway.open.clear()
-            impatient = asyncio.ensure_future(send(relay.port, capsule(1)))
-            await gateway.wait_for("/v1/gateway")
+            impatient = asyncio.ensure_future(fetch(relay.port, capsule(1)))
+            await gateway.wait_for("/v1/fetch")
             impatient.cancel()
             gateway.open.set()
-            while (await send(relay.port, capsule(2))).status != 200:
+            while (await fetch(relay.port, capsule(2))).status != 200:
                 pass
 
     asyncio.run(main())
@@ -247,7 +279,7 @@ def test_repro_health_and_metrics_are_not_answered_under_a_strangers_name(tmp_pa
     async def main() -> None:
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward") as relay,
+            running(Place(tmp_path), gateway.url) as relay,
         ):
             for path, status in (("/health", 421), ("/metrics", 421), ("/relay/keys", 502)):  # this gateway has no key
                 assert (await ask(relay.port, "GET", path, headers={"host": "evil.example"})).status == status
@@ -259,12 +291,12 @@ def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             FakeGateway(lambda _seen: SEALED) as gateway,
-            running(Place(tmp_path), gateway.url, "forward") as relay,
+            running(Place(tmp_path), gateway.url) as relay,
         ):
             # Nothing rests on what it would promise.
             assert (await ask(relay.port, "GET", "/relay/terms")).status == 404
             health = await ask(relay.port, "GET", "/health")
-            assert (health.status, health.body) == (200, b'{"ok":true,"mode":"forward"}')
+            assert (health.status, health.body) == (200, b'{"ok":true,"role":"plain"}')
             await send(relay.port, capsule(1), headers=TELLTALE)
             await send(relay.port, b"short")
             page = (await ask(relay.port, "GET", "/metrics")).body
@@ -278,10 +310,10 @@ def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
 def test_stop_answers_what_is_under_way(tmp_path: Path) -> None:
     async def main() -> None:
         async with FakeGateway(lambda _seen: SEALED) as gateway:
-            async with running(Place(tmp_path), gateway.url, "forward") as relay:
+            async with running(Place(tmp_path), gateway.url) as relay:
                 gateway.open.clear()
-                under_way = asyncio.ensure_future(send(relay.port, capsule(1)))
-                await gateway.wait_for("/v1/gateway")
+                under_way = asyncio.ensure_future(fetch(relay.port, capsule(1)))
+                await gateway.wait_for("/v1/fetch")
                 relay.stop.set()
                 asyncio.get_running_loop().call_soon(gateway.open.set)
             assert (await under_way).status == 200
@@ -293,7 +325,7 @@ def test_stop_answers_what_is_under_way(tmp_path: Path) -> None:
 
 def test_a_body_that_grows_without_end_is_cut_off_with_its_problem(tmp_path: Path) -> None:
     async def main() -> None:
-        async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url, "forward") as relay:
+        async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url) as relay:
             reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
             writer.write(b"POST /relay HTTP/1.1\r\nhost: r\r\ncontent-type: message/ohttp-req\r\n")
             writer.write(b"transfer-encoding: chunked\r\n\r\n" + (b"1000\r\n" + bytes(4096) + b"\r\n") * 50)
@@ -315,11 +347,10 @@ def test_a_sealed_request_reaches_the_gateway_and_only_its_sender_can_read_the_a
         return Reply(200, opened.seal_response(b"you said: " + opened.request, os.urandom), "message/ohttp-res")
 
     async def main() -> None:
-        async with FakeGateway(answer) as gateway, running(Place(tmp_path), gateway.url, "forward") as relay:
+        async with FakeGateway(answer) as gateway, running(Place(tmp_path), gateway.url) as relay:
             configurations = decode_key_configurations((await ask(relay.port, "GET", "/relay/keys")).body)
             sealed = seal_request(configurations[0], b"a request", os.urandom)
-            for path in ("", "/fetch"):
-                told = await send(relay.port, sealed.capsule, path=path)
-                assert sealed.open_response(told.body) == b"you said: a request"
+            told = await fetch(relay.port, sealed.capsule)
+            assert sealed.open_response(told.body) == b"you said: a request"
 
     asyncio.run(main())

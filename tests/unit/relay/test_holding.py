@@ -1,4 +1,4 @@
-"""Mode round: kept on the relay's disk, deposited once, sorted, with a signed count; or destroyed."""
+"""A relay that holds packages: kept on the relay's disk, deposited once, sorted, with a signed count; or destroyed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def told(relay: Running, state: str, epoch: int = EPOCH) -> None:
 def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+        async with FakeGateway() as gateway, running(place, gateway.url) as relay:
             sources = [f"127.0.0.{number % 3 + 1}" for number in range(90)]
             answers = await asyncio.gather(
                 *(send(relay.port, capsule(number), source=source) for number, source in enumerate(sources))
@@ -86,13 +86,13 @@ def test_a_deposit_is_sent_again_with_the_same_bytes_until_it_is_taken_over_rest
     async def main() -> None:
         place = Place(tmp_path)
         async with FakeGateway(lambda _seen: Reply(503)) as gateway:
-            async with running(place, gateway.url, "round") as relay:
+            async with running(place, gateway.url) as relay:
                 await asyncio.gather(*(send(relay.port, capsule(number)) for number in range(50)))
                 place.go_to(DUE)
                 await gateway.wait_for("/v1/deposit", 2)
             gateway.answer = lambda _seen: Reply(0, hang_up=True)
             before = len(gateway.seen)
-            async with running(place, gateway.url, "round") as relay:
+            async with running(place, gateway.url) as relay:
                 await gateway.wait_for("/v1/deposit", before + 2)
                 gateway.answer = lambda _seen: Reply(202)
                 await told(relay, "accepted")
@@ -108,7 +108,7 @@ def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
         stale = PROBLEMS["stale"]
         async with (
             FakeGateway(lambda _seen: Reply(stale.status, stale.to_bytes())) as gateway,
-            running(place, gateway.url, "round") as relay,
+            running(place, gateway.url) as relay,
         ):
             await send(relay.port, capsule(1))
             place.go_to(DUE)
@@ -135,7 +135,7 @@ def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
 def test_repro_a_clock_that_is_ahead_destroys_no_deposit_that_the_coordinator_takes(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+        async with FakeGateway() as gateway, running(place, gateway.url) as relay:
             assert (await send(relay.port, capsule(1))).status == 202
             place.go_to(DUE + 60 * PERIOD_MS)
             await told(relay, "accepted")
@@ -191,10 +191,10 @@ def test_quota_and_clients_survive_a_restart(tmp_path: Path) -> None:
         place = Place(tmp_path)
         changes: dict[str, Any] = {"clients": {"quota": 2}}
         async with FakeGateway() as gateway:
-            async with running(place, gateway.url, "round", **changes) as relay:
+            async with running(place, gateway.url, **changes) as relay:
                 assert [(await send(relay.port, capsule(number))).status for number in (1, 2)] == [202, 202]
                 assert (await send(relay.port, capsule(3), source="127.0.0.2")).status == 202
-            async with running(place, gateway.url, "round", **changes) as relay:
+            async with running(place, gateway.url, **changes) as relay:
                 over = await send(relay.port, capsule(4))
                 assert (over.status, over.body) == (429, PROBLEMS["over-quota"].to_bytes())
                 assert (await send(relay.port, capsule(1))).status == 202
@@ -212,10 +212,10 @@ def test_an_epoch_that_became_due_while_the_relay_was_down_is_deposited_at_its_s
     async def main() -> None:
         place = Place(tmp_path)
         async with FakeGateway() as gateway:
-            async with running(place, gateway.url, "round") as relay:
+            async with running(place, gateway.url) as relay:
                 await send(relay.port, capsule(1))
             place.go_to(DUE + 5)
-            async with running(place, gateway.url, "round") as relay:
+            async with running(place, gateway.url) as relay:
                 await told(relay, "accepted")
             assert taken_apart(gateway.seen[0].body)[1] == [capsule(1)]
 
@@ -234,7 +234,7 @@ def test_no_file_of_the_store_ever_has_an_address(tmp_path: Path) -> None:
             assert not any(spelling in found for spelling in spellings)
 
         async with FakeGateway(lambda _seen: Reply(503)) as gateway:
-            async with running(place, gateway.url, "round") as relay:
+            async with running(place, gateway.url) as relay:
                 for number in range(40):
                     assert (await send(relay.port, capsule(number), source=sources[number % 2])).status == 202
                     check()
@@ -255,7 +255,7 @@ def test_a_store_that_cannot_write_is_503_and_costs_no_quota(tmp_path: Path) -> 
         place = Place(tmp_path)
         async with (
             FakeGateway() as gateway,
-            running(place, gateway.url, "round", clients={"quota": 1}) as relay,
+            running(place, gateway.url, clients={"quota": 1}) as relay,
         ):
             store = relay.relay._store
             assert store is not None
@@ -273,7 +273,7 @@ def test_a_full_table_is_503_and_who_is_in_it_goes_on(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             FakeGateway() as gateway,
-            running(Place(tmp_path), gateway.url, "round", limits={"clients": 2}) as relay,
+            running(Place(tmp_path), gateway.url, limits={"clients": 2}) as relay,
         ):
             statuses = [(await send(relay.port, capsule(n), source=f"127.0.0.{n}")).status for n in (1, 2, 3)]
             assert statuses == [202, 202, 503]
@@ -282,11 +282,11 @@ def test_a_full_table_is_503_and_who_is_in_it_goes_on(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_fetches_are_forwarded_in_mode_round_too(tmp_path: Path) -> None:
+def test_fetches_are_forwarded_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             FakeGateway(lambda _seen: Reply(200, b"sealed", "message/ohttp-res")) as gateway,
-            running(Place(tmp_path), gateway.url, "round") as relay,
+            running(Place(tmp_path), gateway.url) as relay,
         ):
             answer = await send(relay.port, capsule(1), path="/fetch")
             assert (answer.status, answer.body) == (200, b"sealed")
@@ -303,7 +303,7 @@ def test_a_relay_that_cannot_deposit_any_more_stops_taking_capsules(
 
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+        async with FakeGateway() as gateway, running(place, gateway.url) as relay:
             assert (await send(relay.port, capsule(1))).status == 202
             monkeypatch.setattr(RoundStore, "begun", broken)
             place.go_to(DUE)
@@ -317,7 +317,7 @@ def test_a_relay_that_cannot_deposit_any_more_stops_taking_capsules(
 def test_a_disk_that_is_full_at_the_deposit_moment_only_delays_it(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url, "round") as relay:
+        async with FakeGateway() as gateway, running(place, gateway.url) as relay:
             assert (await send(relay.port, capsule(1))).status == 202
             store = relay.relay._store
             assert store is not None
