@@ -113,7 +113,6 @@ class Doors:
             self.ingest,
             held.clock,
             tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
-            anybody=settings.gateway.anybody,
             tests=settings.testing is not None,
             refresh=refresh,
             metrics=held.metrics,

@@ -1,19 +1,11 @@
-"""The gateway: capsules are opened here, in blocks or one at a time, and nowhere else.
+"""The gateway: capsules are opened here, and nowhere else.
 
-**In blocks** (``open_block``) is the way of relays that collect: the capsules are durable already, nobody waits for an
-answer, and each becomes a record or is dropped under the name of its problem. Of a package only the form is looked at;
-whether it fits its round is asked when the round is counted.
+**Packages** (``open_block``) in blocks: the capsules are durable already, nobody waits for an answer, and each becomes
+a record or is dropped under the name of its problem. Of a package only the form is looked at; whether it fits its round
+is asked when the round is counted.
 
-**One at a time** (``Gateway``) is RFC 9458 as any stranger's client speaks it: the sender waits for an answer under its
-own seal. So everything that can be wrong with a package is found before anything is stored. The checks, in order:
-
- 1. the capsule opens, by the key of an epoch that takes capsules now (else the problem is answered in clear),
- 2. it holds the request of a package, and the package has its form,
- 3. its experiment runs, its round is open now and belongs to the epoch of the key,
- 4. it names only what the experiment has.
-
-From 2 on every answer has one length. Fetches are opened with fetch keys, which open no packages, and with these keys
-too, and answered from the public files; a package is refused there, and a fetch here.
+**Fetches** (``Gateway``) one at a time: opened with fetch keys, which open no packages, or with gateway keys, and
+answered from the public files under their own seal. A package is refused there, and a fetch here.
 """
 
 from __future__ import annotations
@@ -26,21 +18,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from secvm.coordinator.forms import right_form
-from secvm.coordinator.present import OpenRound, Present
-from secvm.coordinator.records import DIGEST_BYTES, make_record
+from secvm.coordinator.present import Present
+from secvm.coordinator.records import DIGEST_BYTES
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.oblivious import GatewayKeys
-from secvm.errors import MalformedMessageError, RefusedPackageError, RemoteProtocolError
+from secvm.errors import MalformedMessageError, RemoteProtocolError
 from secvm.protocol import codec
 from secvm.protocol.codec import PACKAGE_BYTES
-from secvm.protocol.problems import PROBLEMS, Problem, problem_of
+from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.sealed_requests import (
     REQUEST_BYTES,
     REQUEST_PREFIX,
     REQUEST_SUFFIX,
     FetchRequest,
     fetch_answer,
-    package_answer,
     package_in,
     read_request,
 )
@@ -102,25 +93,8 @@ def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolErr
     return OpenedBlock(b"".join(parts), refused)
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """A package that may be stored, and the way to answer whoever sent it."""
-
-    epoch: int
-    record: bytes = field(repr=False)
-    answer: Callable[[Problem | None], bytes] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A capsule that was opened, and the sealed answer that says what is wrong with it."""
-
-    problem: Problem
-    answer: bytes = field(repr=False)
-
-
 class Gateway:
-    """Opens single capsules and says what is to be done with them. It stores nothing."""
+    """Opens single capsules with fetches, and answers them."""
 
     def __init__(self, *, dice: RandomBytes, public: Public, date: Callable[[], str]) -> None:
         """``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``)."""
@@ -132,38 +106,6 @@ class Gateway:
     def update(self, present: Present) -> None:
         """From now on this is what runs."""
         self._present = present
-
-    def package(self, capsule: bytes, now: int) -> Admitted | Refused:
-        """One capsule with a package. Raises ``RemoteProtocolError`` where it cannot be opened now, or not at all."""
-        epoch = self._epoch(capsule)
-        self._present.check_epoch(epoch, now)
-        opened = self._present.keys_of(epoch).open(capsule)
-
-        def answer(problem: Problem | None) -> bytes:
-            return opened.seal_response(package_answer(problem), self._dice)
-
-        try:
-            package = package_in(opened.request)
-            self._check(package, epoch, now)
-            record = make_record(capsule, package)
-        except RemoteProtocolError as error:
-            problem = problem_of(error)
-            return Refused(problem, answer(problem))
-        return Admitted(epoch, record, answer)
-
-    def _check(self, plaintext: bytes, epoch: int, now: int) -> None:
-        addressed = codec.decode(plaintext)
-        found = _round_of(addressed, self._present)
-        if now >= found.accept_until:
-            raise RefusedPackageError("a package that is late", problem="stale")
-        if now < found.opens_at or found.epoch != epoch:
-            raise RefusedPackageError("a package of a round that is not open", problem="wrong-round")
-        codec.check_package(
-            addressed,
-            experiment_id=found.document.experiment_id,
-            experiment=found.document.experiment,
-            round_number=found.number,
-        )
 
     def fetch(self, capsule: bytes) -> bytes:
         """The sealed answer to a sealed fetch, at any time while its key is here. Raises ``RemoteProtocolError`` where
@@ -183,20 +125,3 @@ class Gateway:
             return fetch_answer(problem.status, problem.to_bytes(), date)
         found = self._public(wanted.path)
         return fetch_answer(404, b"", date) if found is None else fetch_answer(200, found[0], date)
-
-    def _epoch(self, capsule: bytes) -> int:
-        if not capsule:
-            raise MalformedMessageError("too short for a capsule")
-        return self._present.epoch_of(capsule[0])
-
-
-def _round_of(addressed: codec.AddressedPackage, present: Present) -> OpenRound:
-    """The round that a package is for, if it runs."""
-    rounds = present.by_experiment.get(addressed.experiment_id)
-    if rounds is None:
-        raise RefusedPackageError("a package of another experiment", problem="unknown-experiment")
-    for one in rounds:
-        if one.number == addressed.round_number:
-            return one
-    gone = addressed.round_number < rounds[0].number
-    raise RefusedPackageError("a package of another round", problem="stale" if gone else "wrong-round")

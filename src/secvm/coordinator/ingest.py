@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from secvm.coordinator.answers import problem_response
 from secvm.coordinator.opener import Opener
 from secvm.coordinator.present import Present
-from secvm.coordinator.records import DIGEST_BYTES
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
 from secvm.crypto.lanes import Lanes
@@ -48,19 +47,16 @@ class Limits:
     tick_ms: float = 1.0
     requests: int = 20_000
     content_bytes: int = 2**28
-    #: Records that are remembered: sent again, they are not stored again. About 150 bytes of memory each.
-    remembered: int = 2**16
 
 
 @dataclass(slots=True)
 class _Item:
-    """What one request brought, and how to answer it. One of the three is not empty, or it is a deposit."""
+    """What one request brought, and how to answer it. A capsule, groups, or a deposit of groups."""
 
     reply: Reply
     size: int
     epoch: int
     capsule: bytes = b""
-    record: bytes = b""
     #: Packed capsules, by epoch.
     groups: Sequence[tuple[int, bytes]] = ()
     deposit: Deposit | None = None
@@ -97,8 +93,6 @@ class Ingest:
         self._present = Present()
         self._opener = Opener(store, metrics=metrics, log=log, lanes=lanes, look_s=look_s, fresh=fresh)
         self._waiting_bytes = 0
-        #: Digests of what the gateway stored last, oldest first; a flood of one capsule shall not fill the disk.
-        self._remembered: dict[bytes, None] = {}
         self._commits: GroupCommit[_Item, Response] = GroupCommit(
             self._commit,
             self._limits.tick_ms,
@@ -107,9 +101,7 @@ class Ingest:
             settled=self._settled,
         )
         self._stored = metrics.counter("stored_requests", "Requests whose content was made durable.")
-        self._packages = metrics.counter(
-            "packages", "Packages made durable, as they came: sealed, or opened.", {"how": ("sealed", "opened")}
-        )
+        self._packages = metrics.counter("packages", "Packages made durable, sealed as they came.")
         self._commit_count = metrics.counter("commits", "Commits of what came within a moment.")
         self._commit_ms = metrics.counter("commit_milliseconds", "How long all of those took together.")
         self._commit_faults = metrics.counter("commit_faults", "Requests whose content could not be stored.")
@@ -161,14 +153,6 @@ class Ingest:
             groups = [(epoch, pack(capsules[i : i + GROUP])) for i in range(0, len(capsules), GROUP)]
         return self._add(_Item(reply, len(packed), epoch, groups=groups, packages=len(key_ids)))
 
-    def take_record(self, epoch: int, record: bytes, reply: Reply) -> asyncio.Future[Response]:
-        """A package that the gateway has opened and admitted."""
-        if record[:DIGEST_BYTES] in self._remembered:
-            known: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-            known.set_result(reply(None))
-            return known
-        return self._add(_Item(reply, len(record), epoch, record=record))
-
     def take_deposit(
         self, deposit: Deposit, packed: Sequence[bytes], reply: Reply, *, packages: int
     ) -> asyncio.Future[Response]:
@@ -201,24 +185,18 @@ class Ingest:
     def _commit_all(self, items: list[_Item]) -> list[Response]:
         singles: defaultdict[int, list[bytes]] = defaultdict(list)
         sealed: defaultdict[int, list[bytes]] = defaultdict(list)
-        records: defaultdict[int, list[bytes]] = defaultdict(list)
         for item in items:
             if item.capsule:
                 singles[item.epoch].append(item.capsule)
-            elif item.record:
-                records[item.epoch].append(item.record)
             elif item.deposit is None:
                 for epoch, packed in item.groups:
                     sealed[epoch].append(packed)
         for epoch, capsules in singles.items():
             sealed[epoch].append(pack(capsules))
         took_sealed = {epoch: self._store.append_sealed(epoch, groups) for epoch, groups in sealed.items()}
-        took_records = {epoch: self._store.append_opened(epoch, b"".join(some)) for epoch, some in records.items()}
         answers = []
         for item in items:
-            if item.record:
-                took = took_records[item.epoch]
-            elif item.deposit is not None:
+            if item.deposit is not None:
                 took = self._store.deposit(item.deposit, [packed for _, packed in item.groups])
             else:
                 took = took_sealed[item.epoch]
@@ -237,11 +215,6 @@ class Ingest:
         self._waiting_bytes -= sum(item.size for item in items)
         if durable:
             self._stored.add(len(items))
-            for how, opened in (("sealed", False), ("opened", True)):
-                took = sum(item.packages for item in items if item.took and bool(item.record) is opened)
-                self._packages.add(took, how=how)
-            self._remembered.update((item.record[:DIGEST_BYTES], None) for item in items if item.record and item.took)
-            while len(self._remembered) > self._limits.remembered:
-                del self._remembered[next(iter(self._remembered))]
-            for epoch in {item.epoch for item in items if not item.record}:
+            self._packages.add(sum(item.packages for item in items if item.took))
+            for epoch in {item.epoch for item in items}:
                 self._opener.notice(epoch)

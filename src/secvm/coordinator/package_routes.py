@@ -1,14 +1,13 @@
 """The routes by which packages arrive (docs/protocol.md §19.4, §19.5), and sealed fetches beside them.
 
-    POST /v1/gateway     one capsule with a package: opened, checked, stored, answered under its seal
     POST /v1/fetch       one capsule with a fetch, answered under its seal
     POST /v1/deposit     a relay's whole epoch, with its signed count
     POST /v1/capsule     one capsule, stored sealed; only where tests are
     POST /v1/batch       capsules side by side, for a steady load; only where tests are
 
 Every refusal is a problem and says no more. Nothing here looks at who asks, and nothing but content and media type is
-read of a request, and of a relay its token. Packages and fetches are taken from relays alone, unless the operator opens
-the gateway to anybody: quotas are the relay's work, and who goes round it would go round them.
+read of a request, and of a relay its token. Packages and fetches are taken from relays alone: quotas are the relay's
+work, and who goes round it would go round them.
 
 What is fetched may be large, and lie on a disk or in a database: it is read and sealed in threads, a few at a time, and
 packages are taken meanwhile.
@@ -27,7 +26,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from secvm.coordinator.answers import ACCEPTED, plain_response, problem_response
-from secvm.coordinator.gateway import Gateway, Refused
+from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import GROUP, Ingest
 from secvm.coordinator.present import Present
 from secvm.coordinator.store.port import Deposit
@@ -37,7 +36,6 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import (
     BadSignatureError,
     MalformedMessageError,
-    RefusedPackageError,
     RemoteProtocolError,
     StoreError,
 )
@@ -60,10 +58,8 @@ _AT_ONCE = 4
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
-#: What is asked of a route: the content, and whether this is the last word or another look may follow.
-_Route = Callable[[bytes, bool], Response | Awaitable[Response]]
-#: What a refusal under a seal is counted as.
-_UNDER_SEAL = "under-seal"
+#: What becomes of a request's content.
+_Route = Callable[[bytes], Response | Awaitable[Response]]
 
 
 class PackageRoutes:
@@ -76,22 +72,21 @@ class PackageRoutes:
         clock: Clock,
         *,
         tokens: Iterable[bytes] = (),
-        anybody: bool = False,
         tests: bool = False,
         refresh: Callable[[], Awaitable[None]] | None = None,
         metrics: Metrics | None = None,
     ) -> None:
-        """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here. ``anybody``: single
-        capsules are taken without one. ``tests``: devices may come directly, and a load in batches. ``refresh`` makes
-        what runs as new as the moment of the call; it raises ``StoreError``. Without it that is always so.
+        """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here. ``tests``: devices may
+        come directly, and a load in batches. ``refresh`` makes what runs as new as the moment of the call; it raises
+        ``StoreError``. Without it that is always so.
         """
         self._refresh = refresh
         self._refused = None
         if metrics is not None:
             self._refused = metrics.counter(
                 "refused",
-                "Requests with packages or for files that were refused, by what was wrong if that was told in clear.",
-                {"problem": (*PROBLEMS, _UNDER_SEAL)},
+                "Requests with packages or for files that were refused, by what was wrong.",
+                {"problem": tuple(PROBLEMS)},
             )
         self._gateway = gateway
         self._ingest = ingest
@@ -101,8 +96,7 @@ class PackageRoutes:
         self._reading = asyncio.Semaphore(_AT_ONCE)
         #: By path, for whoever dispatches.
         self.routes: dict[str, Handler] = {
-            "/v1/gateway": self._guarded(self._forwarded, REQUEST_MEDIA_TYPE, token=not anybody),
-            "/v1/fetch": self._guarded(self._fetch, REQUEST_MEDIA_TYPE, token=not anybody),
+            "/v1/fetch": self._guarded(self._fetch, REQUEST_MEDIA_TYPE, token=True),
             "/v1/deposit": self._guarded(self._deposit, packing.MEDIA_TYPE, token=True),
         }
         if tests:
@@ -128,7 +122,7 @@ class PackageRoutes:
             if not _is_of(media_type, request.headers.get("content-type", "")):
                 return plain_response(415)
             try:
-                return handler(request.body, self._refresh is None)
+                return handler(request.body)
             except RemoteProtocolError as error:
                 if self._refresh is not None and error.problem in _PERHAPS_NEWS:
                     return self._look_again(self._refresh, handler, request.body)
@@ -139,7 +133,7 @@ class PackageRoutes:
     async def _look_again(self, refresh: Callable[[], Awaitable[None]], handler: _Route, body: bytes) -> Response:
         try:
             await refresh()
-            answer = handler(body, True)
+            answer = handler(body)
             return await answer if isinstance(answer, Awaitable) else answer
         except RemoteProtocolError as error:
             return self._refuse(problem_of(error))
@@ -158,12 +152,9 @@ class PackageRoutes:
         found = [hmac.compare_digest(digest, known) for known in self._tokens]
         return scheme.lower() == "bearer" and any(found)
 
-    def _count(self, problem: str) -> None:
-        if self._refused is not None:
-            self._refused.add(problem=problem)
-
     def _refuse(self, problem: Problem) -> Response:
-        self._count(problem.name)
+        if self._refused is not None:
+            self._refused.add(problem=problem.name)
         return problem_response(problem)
 
     def _accepted(self, problem: Problem | None) -> Response:
@@ -171,28 +162,7 @@ class PackageRoutes:
 
     # ── from devices, by whatever way ────────────────────────────────────────────────────────────────────────────────
 
-    def _forwarded(self, capsule: bytes, final: bool) -> Response | Awaitable[Response]:
-        # Before it is opened: an answer "try-later" is in clear, the relay may have to wait as well.
-        self._ingest.check_room(len(capsule))
-        opened = self._gateway.package(capsule, self._clock.now())
-        if isinstance(opened, Refused):
-            if not final and opened.problem.name in _PERHAPS_NEWS:
-                raise RefusedPackageError("a package that has no place here yet", problem=opened.problem.name)
-            # What was wrong stands under the seal. Counted by its name it would stand in /metrics, and the relay that
-            # has just handed on this one package would read it there.
-            self._count(_UNDER_SEAL)
-            return Response(200, opened.answer, RESPONSE_MEDIA_TYPE)
-
-        def reply(problem: Problem | None) -> Response:
-            if problem is not None:
-                # In clear: the epoch was closed meanwhile, which its key's id tells too. Devices open no answers, and
-                # would take what is under the seal for an acknowledgement.
-                return self._refuse(problem)
-            return Response(200, opened.answer(None), RESPONSE_MEDIA_TYPE)
-
-        return self._ingest.take_record(opened.epoch, opened.record, reply)
-
-    async def _fetch(self, capsule: bytes, _final: bool) -> Response:
+    async def _fetch(self, capsule: bytes) -> Response:
         try:
             if self._refresh is not None:
                 # Also what lies in memory is not answered while the database is away: shards lie there alone, and
@@ -210,15 +180,15 @@ class PackageRoutes:
         async with self._reading:
             return await asyncio.to_thread(act, asked)
 
-    def _capsule(self, capsule: bytes, _final: bool) -> Awaitable[Response]:
+    def _capsule(self, capsule: bytes) -> Awaitable[Response]:
         return self._ingest.take_capsule(capsule, self._accepted)
 
-    def _batch(self, packed: bytes, _final: bool) -> Awaitable[Response]:
+    def _batch(self, packed: bytes) -> Awaitable[Response]:
         return self._ingest.take_batch(packed, self._accepted)
 
     # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _deposit(self, body: bytes, _final: bool) -> Response:
+    async def _deposit(self, body: bytes) -> Response:
         try:
             self._ingest.check_room(len(body))
             envelope, packed = _split(body)

@@ -1,6 +1,6 @@
 """All routes of a coordinator behind one handler.
 
-/v1/gateway, /v1/fetch, /v1/deposit                           ``package_routes``; for tests /v1/capsule, /v1/batch
+/v1/fetch, /v1/deposit                                        ``package_routes``; for tests /v1/capsule, /v1/batch
 /v2/batch/…, /v2/counts/…                                     ``relayed.routes``
 /admin/…                                                      ``admin``
 /health, /metrics                                             for whoever runs it; these three not under a name

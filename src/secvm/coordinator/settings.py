@@ -21,10 +21,6 @@
     url = "https://relay.example/r" # of a relay of experiments with two relays' cover: as they name it; and
     token_file = "relay.token"      # a file with the same token, with which the relay is asked for commitments
 
-    [gateway]
-    anybody = false                 # true: single capsules (/v1/gateway, /v1/fetch) also from relays without a token,
-                                    # as RFC 9458 allows; nobody's quota holds for those
-
     [limits]                        # and those of docs/how-to/limit-a-server.md
     connections = 10000
     per_address = 256               # of these, from one address; loopback is exempt
@@ -149,13 +145,6 @@ class RelayPart(Settings):
         if (self.url is None) != (self.token_file is None):
             raise ValueError("a relay that is asked needs url and token_file; one that only hands on neither")
         return self
-
-
-class GatewayPart(Settings):
-    """Who may bring single capsules."""
-
-    #: Not only relays with a token.
-    anybody: bool = False
 
 
 class OpeningPart(Settings):
@@ -283,7 +272,6 @@ class CoordinatorSettings(Settings):
     listen: ListenPart = ListenPart()
     public: FolderPart | None = None
     relays: tuple[RelayPart, ...] = ()
-    gateway: GatewayPart = GatewayPart()
     limits: LimitsPart = LimitsPart()
     opening: OpeningPart = OpeningPart()
     log: LogPart | None = None

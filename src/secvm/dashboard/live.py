@@ -108,7 +108,7 @@ class Live:
     ) -> str | None:
         if not self._seen or self._seen[-1].packages is None:
             return _NO_COUNTER
-        if any(relay.mode == "round" for relay in document.relays):
+        if document.relays:
             return _KEPT_BY_RELAY
         if any(
             other != document.digest and there.opens_at < one.accept_until and one.opens_at < there.accept_until
@@ -134,14 +134,14 @@ def totals(figures: Figures) -> dict[str, Any]:
     for key, value in figures.items():
         if key[0] in ("refused_total", "dropped_total") and len(key) == 2 and value:
             refused[key[1]] = refused.get(key[1], 0) + int(value)
-    sealed, opened, dropped = figures.get(("packages_total", "sealed")), one("opened_total"), one("dropped_total")
+    sealed, opened, dropped = one("packages_total"), one("opened_total"), one("dropped_total")
     backlog = None
     if sealed is not None and opened is not None:
-        backlog = max(0, int(sealed) - opened - (dropped or 0))
+        backlog = max(0, sealed - opened - (dropped or 0))
     started = figures.get(("start_time_seconds",))
     return {
         "started_at": None if started is None else int(1000 * started),
-        "packages_total": one("packages_total"),
+        "packages_total": sealed,
         "refused_total": refused,
         "stored_total": one("stored_requests_total"),
         "commit_faults_total": one("commit_faults_total"),

@@ -1,7 +1,6 @@
 """Problem types: what a server answers to what it cannot take (RFC 9457), each with a name, a status and a sentence.
 
-An answer is one of these and nothing else: no detail, no echo of what was sent. A capsule that could be opened is
-always answered at one length, ``ANSWER_BYTES``, whatever the answer: the relay sees lengths, and learns nothing.
+An answer is one of these and nothing else: no detail, no echo of what was sent.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from secvm.errors import MalformedMessageError, RemoteProtocolError
 from secvm.protocol.documents import decode_document, encode_document
 
 MEDIA_TYPE = "application/problem+json"
-#: Every answer is padded to this with spaces, which JSON allows after its end.
-ANSWER_BYTES = 256
+#: Every answer is shorter.
+MAX_BYTES = 256
 _URN = "urn:secvm:problem:v1:"
 
 
@@ -39,10 +38,6 @@ class Problem:
         """The body of the answer, media type ``application/problem+json``."""
         return encode_document({"status": self.status, "title": self.sentence, "type": self.uri})
 
-    def to_padded_bytes(self) -> bytes:
-        """The same with spaces up to ``ANSWER_BYTES``: what stands under the seal of an answer."""
-        return self.to_bytes().ljust(ANSWER_BYTES)
-
 
 #: Every problem by its name.
 PROBLEMS: dict[str, Problem] = {
@@ -58,6 +53,7 @@ PROBLEMS: dict[str, Problem] = {
         Problem("wrong-size", 400, "The content does not have the one size that packages have."),
         Problem("garbage", 400, "The content is no package."),
         Problem("too-large", 413, "The content is larger than anything that is taken here."),
+        Problem("no-packages", 404, "This relay takes no single packages."),
         Problem("unknown-experiment", 404, "This coordinator runs no such experiment."),
         Problem("wrong-round", 409, "The package is for a round that is not open."),
         Problem("stale", 410, "The round takes no more packages."),
@@ -77,9 +73,9 @@ def problem_of(error: RemoteProtocolError) -> Problem:
 
 
 def read_problem(data: bytes) -> Problem:
-    """The problem that an answer's body names, padded or not; only bytes that we could have written are taken."""
-    content = decode_document(data.rstrip(b" "), max_bytes=ANSWER_BYTES)
+    """The problem that an answer's body names; only bytes that we could have written are taken."""
+    content = decode_document(data, max_bytes=MAX_BYTES)
     problem = _BY_URI.get(str(content.get("type")))
-    if problem is None or data not in (problem.to_bytes(), problem.to_padded_bytes()):
+    if problem is None or data != problem.to_bytes():
         raise MalformedMessageError("the answer is no problem of this protocol")
     return problem

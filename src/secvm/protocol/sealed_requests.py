@@ -1,10 +1,10 @@
-"""What stands under a seal: a package or a fetch as binary HTTP, and the answers to them (docs/protocol.md §19.3).
+"""What stands under a seal: a package or a fetch as binary HTTP, and the answer to a fetch (docs/protocol.md §19.3).
 
 Every request with a package has the same bytes but for the package itself, so the gateway reads ours by comparing and
 slicing. A stranger's may be written in any way that RFC 9292 allows: another authority, further
 fields, chunks; it is read by ``crypto.binary_http``, and means the same.
 
-Lengths say nothing: one for all packages and one for their answers. Requests for files come in steps of 256 bytes,
+Lengths say nothing: all packages have one, and no answer under a seal. Requests for files come in steps of 256 bytes,
 which every path of §19.2 fits into, and answers in steps of 4,096: a manifest, a proof and a checkpoint look alike to
 a relay, so that it cannot tell what a device is looking for.
 
@@ -17,20 +17,14 @@ from dataclasses import dataclass, field
 
 from secvm.crypto import binary_http
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol import problems
 from secvm.protocol.codec import PACKAGE_BYTES
-from secvm.protocol.problems import Problem
 
 #: A name that no resolver has (RFC 6761): the gateway is found by its key, not by this.
 AUTHORITY = b"gateway.invalid"
 PACKAGES_PATH = b"/v1/packages"
-#: Every answer to a package has so many bytes before it is sealed.
-PACKAGE_ANSWER_BYTES = 512
 #: A fetch and its answer have multiples of these.
 FETCH_REQUEST_STEP = 256
 FETCH_ANSWER_STEP = 4096
-#: What a package that was taken is answered.
-ACCEPTED = 202
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +47,7 @@ class Answer:
 
     status: int
     content: bytes = field(repr=False)
-    #: The server's clock, as HTTP writes dates; packages are answered without.
+    #: The server's clock, as HTTP writes dates.
     date: str | None = None
 
 
@@ -135,28 +129,6 @@ def package_in(data: bytes) -> bytes:
     if not isinstance(request, PackageRequest):
         raise MalformedMessageError("a fetch where only packages are taken")
     return request.plaintext
-
-
-def _package_answer(problem: Problem | None) -> bytes:
-    response = (
-        binary_http.Response(status=ACCEPTED)
-        if problem is None
-        else binary_http.Response(
-            status=problem.status,
-            headers=((b"content-type", problems.MEDIA_TYPE.encode()),),
-            content=problem.to_padded_bytes(),
-        )
-    )
-    return binary_http.encode_response(response, padded_to=PACKAGE_ANSWER_BYTES)
-
-
-#: There are no others, so each is written once.
-_PACKAGE_ANSWERS = {problem: _package_answer(problem) for problem in (None, *problems.PROBLEMS.values())}
-
-
-def package_answer(problem: Problem | None) -> bytes:
-    """What a package is answered: that it was taken, or why not; always ``PACKAGE_ANSWER_BYTES`` long."""
-    return _PACKAGE_ANSWERS[problem]
 
 
 def fetch_answer(status: int, content: bytes, date: str) -> bytes:

@@ -18,7 +18,7 @@ from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, SealedRequest, seal_reque
 from secvm.learning.package import NullPackage, Package, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.sealed_requests import Answer, package_request, read_answer
+from secvm.protocol.sealed_requests import package_request
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http_server import HttpServer, Request, Response
 from secvm.runtime.metrics import Metrics
@@ -81,7 +81,7 @@ class Running:
     port: int
     fetched: list[str] = field(default_factory=list)
 
-    async def post(self, path: str, body: bytes, media_type: str = REQUEST_MEDIA_TYPE, token: str = "") -> Told:
+    async def post(self, path: str, body: bytes, media_type: str = REQUEST_MEDIA_TYPE, token: str = TOKEN) -> Told:
         head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n"
         head += f"authorization: Bearer {token}\r\n" if token else ""
         return await self.send(head.encode() + b"connection: close\r\n\r\n" + body)
@@ -100,12 +100,6 @@ class Running:
     async def batch(self, capsules: Sequence[bytes], token: str = TOKEN) -> Told:
         return await self.post("/v1/batch", packing.pack(capsules), packing.MEDIA_TYPE, token)
 
-    async def forward(self, sealed: SealedRequest) -> Answer:
-        told = await self.post("/v1/gateway", sealed.capsule)
-        assert told.status == 200
-        assert told.headers["content-type"] == "message/ohttp-res"
-        return read_answer(sealed.open_response(told.body))
-
     def opened(self, epoch: int = EPOCH) -> list[bytes]:
         """All records of an epoch."""
         block = b"".join(self.store.opened(epoch))
@@ -123,7 +117,6 @@ async def running(
     now: int = START,
     limits: Limits | None = None,
     opener: bool = False,
-    anybody: bool = True,
     tests: bool = True,
     refresh: Callable[[], Awaitable[None]] | None = None,
     metrics: Metrics | None = None,
@@ -147,7 +140,6 @@ async def running(
         ingest,
         clock,
         tokens=[hashlib.sha256(TOKEN.encode()).digest()],
-        anybody=anybody,
         tests=tests,
         refresh=refresh,
         metrics=metrics,

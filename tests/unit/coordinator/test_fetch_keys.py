@@ -76,10 +76,9 @@ def test_fetches_under_every_kept_key_are_answered_also_where_two_have_one_id(ke
 
 
 def test_no_package_is_opened_with_a_fetch_key() -> None:
-    gateway = Gateway(dice=os.urandom, public=lambda _path: None, date=lambda: "now")
-    gateway.update(Present(fetch_keys=tuple(KEYS)))
+    present = Present(fetch_keys=tuple(KEYS))
     with pytest.raises(UnknownKeyError):
-        gateway.package(asked(KEYS[0]).capsule, 0)
+        present.epoch_of(asked(KEYS[0]).capsule[0])
 
 
 def test_what_no_key_opens_is_refused_by_its_kind() -> None:

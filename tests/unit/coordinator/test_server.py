@@ -125,9 +125,9 @@ def test_repro_few_large_files_are_read_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "another token"])
-def test_repro_a_gateway_that_is_not_open_to_anybody_answers_fetches_of_relays_alone(token: str) -> None:
+def test_repro_fetches_of_relays_alone_are_answered(token: str) -> None:
     async def check() -> None:
-        async with running(anybody=False, tests=False) as path:
+        async with running(tests=False) as path:
             capsule = seal(fetch_request("/v1/keys")).capsule
             assert (await path.post("/v1/fetch", capsule, REQUEST_MEDIA_TYPE, token)).status == 401
             assert path.fetched == []

@@ -1,21 +1,18 @@
 """Live figures, from differences of counters, and only where they can be known."""
 
-from typing import Literal
-
 from secvm.dashboard.live import Live, totals
 from secvm.dashboard.told import ToldRound
-from secvm.protocol.experiment_document import ExperimentDocument, Relay
-from tests.unit.protocol.helpers import RELAY, START, document
+from tests.unit.protocol.helpers import START, document
 
 ROUND = ToldRound(number=1, state="open", opens_at=START, closes_at=START + 600_000, accept_until=START + 660_000)
 
 
-def relayed(mode: Literal["forward", "round"] | None) -> ExperimentDocument:
-    return document(relays=(Relay(url="https://relay.example/", key=RELAY.public, mode=mode),))
+#: Its devices send without a relay.
+DIRECT = document(relays=(), test=True)
 
 
-def packages(sealed: float, opened: float = 0.0) -> dict[tuple[str, ...], float]:
-    return {("packages_total", "sealed"): sealed, ("packages_total", "opened"): opened}
+def packages(count: float) -> dict[tuple[str, ...], float]:
+    return {("packages_total",): count}
 
 
 def looked(*looks: tuple[int, float]) -> Live:
@@ -51,25 +48,24 @@ def test_commits_have_a_mean_time_over_the_same_seconds() -> None:
 
 
 def test_devices_of_the_round_are_its_packages_over_the_budget() -> None:
-    of = relayed("forward")
     live = looked((-3000, 1000), (-100, 1000), (1000, 1040), (2000, 1100))
-    running = [(of.digest, ROUND)]
+    running = [(DIRECT.digest, ROUND)]
     live.rounds(running)
-    assert live.round_so_far(of, ROUND, running) == {"packages": 100, "devices": 20.0, "why_unknown": None}
+    assert live.round_so_far(DIRECT, ROUND, running) == {"packages": 100, "devices": 20.0, "why_unknown": None}
     # Later looks count from the same beginning, though it is long ago.
     for at in range(3000, 60_000, 1000):
         live.look(packages(1100 + at), steady=at, now=START + at)
         live.rounds(running)
-    assert live.round_so_far(of, ROUND, running)["packages"] == 100 + 59_000
+    assert live.round_so_far(DIRECT, ROUND, running)["packages"] == 100 + 59_000
 
 
 def test_where_it_cannot_be_known_it_says_why() -> None:
     running = [("other", ROUND)]
     for of, live, runs, why in (
-        (relayed("round"), looked((-1, 0), (1000, 5)), [], "the relay keeps"),
-        (relayed("forward"), looked((1000, 5), (2000, 6)), [], "after the window had opened"),
-        (relayed("forward"), looked((-1, 0), (1000, 5)), running, "several rounds run at once"),
-        (relayed("forward"), Live(), [], "does not count packages"),
+        (document(), looked((-1, 0), (1000, 5)), [], "the relay keeps"),
+        (DIRECT, looked((1000, 5), (2000, 6)), [], "after the window had opened"),
+        (DIRECT, looked((-1, 0), (1000, 5)), running, "several rounds run at once"),
+        (DIRECT, Live(), [], "does not count packages"),
     ):
         every = [(of.digest, ROUND), *runs]
         live.rounds(every)
@@ -79,20 +75,19 @@ def test_where_it_cannot_be_known_it_says_why() -> None:
 
 
 def test_a_coordinator_that_was_away_is_not_guessed_about() -> None:
-    of = relayed("forward")
     live = looked((-1, 0), (1000, 5))
-    live.rounds([(of.digest, ROUND)])
+    live.rounds([(DIRECT.digest, ROUND)])
     live.away()
     live.look(packages(7), steady=2000, now=START + 2000)
-    live.rounds([(of.digest, ROUND)])
-    assert "after the window had opened" in live.round_so_far(of, ROUND, [(of.digest, ROUND)])["why_unknown"]
+    live.rounds([(DIRECT.digest, ROUND)])
+    assert "after the window had opened" in live.round_so_far(DIRECT, ROUND, [(DIRECT.digest, ROUND)])["why_unknown"]
 
 
 def test_totals_are_null_where_a_coordinator_does_not_count() -> None:
     assert totals({})["packages_total"] is None
     assert totals({})["refused_total"] == {}
     figures = {
-        **packages(30, 12),
+        **packages(30),
         ("opened_total",): 20.0,
         ("dropped_total", "stale"): 4.0,
         ("refused_total", "stale"): 1.0,
@@ -100,5 +95,5 @@ def test_totals_are_null_where_a_coordinator_does_not_count() -> None:
         ("start_time_seconds",): 1.5,
     }
     found = totals(figures)
-    assert (found["packages_total"], found["backlog"], found["started_at"]) == (42, 6, 1500)
+    assert (found["packages_total"], found["backlog"], found["started_at"]) == (30, 6, 1500)
     assert found["refused_total"] == {"stale": 5}

@@ -8,16 +8,13 @@ from hypothesis import strategies as st
 
 from secvm.crypto import binary_http
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.sealed_requests import (
-    PACKAGE_ANSWER_BYTES,
     REQUEST_BYTES,
     Answer,
     FetchRequest,
     PackageRequest,
     fetch_answer,
     fetch_request,
-    package_answer,
     package_in,
     package_request,
     read_answer,
@@ -93,12 +90,6 @@ def test_a_relay_cannot_tell_by_its_length_what_a_device_fetches() -> None:
     paths += [f"{place}/beacon/7", f"{place}/shards/1048575", f"{place}/shard/1048575/{2**32 - 1}"]
     assert {len(fetch_request(path)) for path in paths} == {256}
     assert read_request(fetch_request(paths[-1])) == FetchRequest(paths[-1])
-
-
-def test_answers_to_packages_have_one_length() -> None:
-    answers = [package_answer(problem) for problem in (None, *PROBLEMS.values())]
-    assert {len(answer) for answer in answers} == {PACKAGE_ANSWER_BYTES}
-    assert read_answer(answers[0]) == Answer(202, b"")
 
 
 @given(st.integers(200, 599), st.binary(max_size=3000))

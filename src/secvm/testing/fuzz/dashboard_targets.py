@@ -22,7 +22,7 @@ _FORM = (
 )
 _METRICS = (
     "# TYPE secvm_coordinator_packages_total counter\n"
-    'secvm_coordinator_packages_total{how="sealed"} 12.0\nsecvm_coordinator_commits_total 3\n'
+    "secvm_coordinator_packages_total 12.0\nsecvm_coordinator_commits_total 3\n"
 )
 _HEALTH = '{"status":"ok","node":{"role":"driver","name":"a","lag_ms":3},"logs":{"witnesses":3}}'
 

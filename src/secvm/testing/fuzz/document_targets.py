@@ -35,12 +35,11 @@ from secvm.protocol.manifest import (
     accept,
     read_relay_count,
 )
-from secvm.protocol.problems import PROBLEMS, Problem, read_problem
+from secvm.protocol.problems import PROBLEMS, read_problem
 from secvm.protocol.sealed_requests import (
     PackageRequest,
     fetch_answer,
     fetch_request,
-    package_answer,
     package_in,
     package_request,
     read_answer,
@@ -116,7 +115,7 @@ def _requests() -> list[bytes]:
 
 def _answers() -> list[bytes]:
     date = "Thu, 01 Jan 2026 00:00:00 GMT"
-    return [package_answer(None), package_answer(PROBLEMS["garbage"]), fetch_answer(404, b"", date)]
+    return [fetch_answer(200, b"file", date), fetch_answer(404, b"", date)]
 
 
 # ── documents ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +203,7 @@ TARGETS = (
         name="problem",
         decode=read_problem,
         allowed=_MALFORMED,
-        seeds=lambda: [Problem.to_bytes(PROBLEMS["stale"]), PROBLEMS["garbage"].to_padded_bytes()],
+        seeds=lambda: [PROBLEMS["stale"].to_bytes(), PROBLEMS["garbage"].to_bytes()],
         covers=("protocol.problems:read_problem",),
         most_bytes=512,
     ),

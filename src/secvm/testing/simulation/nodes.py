@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import aiohttp
 
@@ -23,7 +23,6 @@ from secvm.coordinator.node import Node
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacon import LocalUnsafeBeacon
-from secvm.protocol.problems import Problem
 from secvm.runtime.http_server import Handler, Request, Response
 from secvm.runtime.logs import Log
 from secvm.runtime.waits import end_all
@@ -142,13 +141,12 @@ class SimulatedNode(Process):
         network: Network,
         dice: random.Random,
         steady: SimulatedClock,
-        told: Callable[[bytes, Problem | None], None],
     ) -> None:
         """``told`` hears what is answered under a seal: a capsule's digest, and the problem."""
         super().__init__(f"node {number}")
         self.number, self.clock = number, clock
         self._database, self._network, self._dice = database, network, dice
-        self._steady, self._told = steady, told
+        self._steady = steady
 
     def begin(self) -> None:
         held = Held(
@@ -165,17 +163,6 @@ class SimulatedNode(Process):
             newest_pulse=lambda: None,
         )
         self._node = _Node(held, self._network, self._steady)
-        take_record = self._node.ingest.take_record
-
-        def telling(epoch: int, record: bytes, reply: Any) -> asyncio.Future[Response]:
-            def told(problem: Problem | None) -> Response:
-                self._told(record[:32], problem)
-                found: Response = reply(problem)
-                return found
-
-            return take_record(epoch, record, told)
-
-        self._node.ingest.take_record = telling  # type: ignore[method-assign]
         self._database.listeners[self.name] = self._node.hear
         self.life.main(self._node.run(asyncio.Event()))
 

@@ -2,9 +2,9 @@
 
 A server gives a promise when its answer leaves it, whether or not anybody hears it:
 
-- the **coordinator** takes a capsule, a batch, a deposit or an opened package: each capsule in it is *due*, and its
-  round must count it, once;
-- the **relay** in mode round keeps a capsule: it is *kept*, and the epoch's deposit must hold it.
+- the **coordinator** takes a capsule, a batch or a deposit: each capsule in it is *due*, and its round must count it,
+  once;
+- the **relay** keeps a capsule: it is *kept*, and the epoch's deposit must hold it.
 
 A refusal that leaves is a promise too: what was refused each time, and never anything else, is not counted. Whatever
 else becomes of a request, no answer, a broken connection, "try later", leaves it open; such a capsule may be counted,
@@ -23,7 +23,6 @@ from secvm.crypto.capsules import unpack
 from secvm.crypto.oblivious import GatewayKeys
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.codec import AddressedPackage, decode
-from secvm.protocol.problems import Problem
 from secvm.protocol.sealed_requests import package_in
 from secvm.runtime.http_server import Request, Response
 from secvm.testing.simulation.database import Database
@@ -61,15 +60,13 @@ class Truth:
     kept: defaultdict[int, dict[bytes, str]] = field(default_factory=lambda: defaultdict(dict))
     #: What the relay has handed over as its deposit, by epoch.
     deposits: dict[int, set[bytes]] = field(default_factory=dict)
-    #: Answers under a seal: the problem that was told last, by digest.
-    sealed_answers: dict[bytes, Problem | None] = field(default_factory=dict)
     #: Capsules that were changed on their way to somebody.
     done: Counter[str] = field(default_factory=Counter)
     _opened: dict[bytes, AddressedPackage | None] = field(default_factory=dict)
 
     def handed(self, request: Request, answer: Response | None, at: int) -> None:
         """The coordinator was handed something when its clock showed ``at``, and has answered this."""
-        told = self._told(request, answer)
+        told = _told(answer)
         for capsule in capsules_in(request):
             digest = digest_of(capsule)
             fate = self.fates.get(digest)
@@ -87,18 +84,6 @@ class Truth:
             epoch = self.epoch_of(capsules[0]) if capsules else None
             if epoch is not None:
                 self.deposits.setdefault(epoch, set()).update(capsules)
-
-    def _told(self, request: Request, answer: Response | None) -> str:
-        if answer is None or answer.status >= 500 or answer.status == 429:
-            return "open"
-        if answer.status >= 400:
-            return "refused"
-        if request.path == "/v1/gateway":
-            digest = digest_of(request.body)
-            if digest not in self.sealed_answers:
-                return "refused"
-            return "due" if self.sealed_answers[digest] is None else "refused"
-        return "due"
 
     def epoch_of(self, capsule: bytes) -> int | None:
         """The epoch whose key a capsule names."""
@@ -120,6 +105,12 @@ class Truth:
         return self._opened[digest]
 
 
+def _told(answer: Response | None) -> str:
+    if answer is None or answer.status >= 500 or answer.status == 429:
+        return "open"
+    return "refused" if answer.status >= 400 else "due"
+
+
 def takes(epoch: int | None, at: int) -> bool:
     """Whether an epoch takes capsules at this instant: all rounds of a slot have the same times here."""
     return epoch is not None and 0 <= at - GRID.start(epoch) < 1000 * (LENGTH_S + GRACE_S)
@@ -136,7 +127,7 @@ def capsules_in(request: Request) -> Sequence[bytes]:
             return list(unpack(body[4 + length :]))
     except RemoteProtocolError:
         return []
-    return [body] if request.path in ("/v1/capsule", "/v1/gateway") else []
+    return [body] if request.path == "/v1/capsule" else []
 
 
 __all__ = ["Fate", "Truth", "capsules_in", "digest_of"]
