@@ -43,7 +43,7 @@ from secvm.protocol.log import LogTerms, Witness
 from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
-from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_answer, package_request
+from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_request
 from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]
@@ -164,11 +164,6 @@ def document(**changes: Any) -> ExperimentDocument:
     return ExperimentDocument(**{**fields, **changes})
 
 
-def counted_document(**changes: Any) -> ExperimentDocument:
-    """The same with a relay that counts every round."""
-    return document(relays=(Relay(url="https://relay.example/", key=RELAY.public, mode="round"),), **changes)
-
-
 def log_terms(count: int = 3, *, first: int = 11) -> JSON:
     """A log with so many witnesses, whose seeds begin with this byte."""
     keys = [SigningKey(bytes([first + i]) * 32) for i in range(count)]
@@ -222,10 +217,8 @@ def plain_experiment_document() -> JSON:
         "a log with three witnesses, two of whom are needed": document(
             log=LogTerms.from_fields(Fields(log_terms(), "the log"))
         ),
-        "relays that tell their mode": document(
-            relays=tuple(
-                Relay(url=f"https://{mode}.example/", key=RELAY.public, mode=mode) for mode in ("forward", "round")
-            )
+        "several relays": document(
+            relays=tuple(Relay(url=f"https://{name}.example/", key=RELAY.public) for name in ("north", "south"))
         ),
         "keys of MLKEM768-X25519": document(kem=kem.MLKEM768_X25519),
     }
@@ -311,8 +304,7 @@ def bad_plain_experiment_documents() -> JSON:
         "robust by neither": put("learning.robust", {"clip": None, "trim": 1}),
         "a clip of nothing": put("learning.robust", {"clip": "0", "trim": 1}),
         "a default of the rule left out": put("learning.rule.constants", {"lambda": "1/10000"}),
-        "a mode that no relay has": put("relays", [relay | {"mode": "mix"}]),
-        "a mode that is null": put("relays", [relay | {"mode": None}]),
+        "a relay with a mode": put("relays", [relay | {"mode": "round"}]),
     }
     return {
         "description": "Texts that must be refused as an experiment; `good` is one that must be taken.",
@@ -408,7 +400,7 @@ def bad_envelopes() -> JSON:
 def tally() -> Tally:
     """What round 1 counted."""
     return (
-        counted_document()
+        document()
         .experiment.empty_tally()
         .count(
             [
@@ -430,7 +422,7 @@ def gateway_keys(kem_id: int = kem.X25519, *pairs: tuple[int, int]) -> bytes:
 
 def rounds() -> list[RoundManifest]:
     """Two rounds and an abandoned one after them, then one more."""
-    of, counted = counted_document(), tally()
+    of, counted = document(), tally()
     state = of.experiment.start()
     made: list[RoundManifest] = []
     count = RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(RELAY)
@@ -456,7 +448,7 @@ def plain_manifest() -> JSON:
     """Manifests that follow each other, and the tally that one of them names."""
     return {
         "description": "Rounds of the experiment, each accepted after the one before; and round 1's tally.",
-        "experiment": counted_document().data.decode(),
+        "experiment": document().data.decode(),
         "tally": encode_tally(tally()).hex(),
         "cases": [
             {
@@ -532,7 +524,7 @@ def bad_plain_manifests() -> JSON:
     ]
     return {
         "description": "Manifests that must be refused after `last` (round 1) was accepted; `good` must be taken.",
-        "experiment": counted_document().data.decode(),
+        "experiment": document().data.decode(),
         "last": first.signed([COORDINATOR]).hex(),
         "good": good.hex(),
         "cases": cases,
@@ -541,7 +533,7 @@ def bad_plain_manifests() -> JSON:
 
 def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
     """Endings after each of the rounds, and before the first."""
-    of, (first, second, _) = counted_document(), rounds()
+    of, (first, second, _) = document(), rounds()
     start = of.experiment.start()
     state = of.experiment.step(start, tally())
 
@@ -572,7 +564,7 @@ def plain_ending() -> JSON:
     """How experiments end."""
     return {
         "description": "Endings of the experiment, each accepted after the manifest `last`, or after none.",
-        "experiment": counted_document().data.decode(),
+        "experiment": document().data.decode(),
         "cases": [
             {
                 "note": note,
@@ -628,7 +620,7 @@ def bad_plain_endings() -> JSON:
     ]
     return {
         "description": "Endings that must be refused after `last` (round 1) was accepted; `good` must be taken.",
-        "experiment": counted_document().data.decode(),
+        "experiment": document().data.decode(),
         "last": first.signed([COORDINATOR]).hex(),
         "good": made.signed([COORDINATOR]).hex(),
         "cases": cases,
@@ -717,7 +709,7 @@ def sealed_requests() -> JSON:
         "a fetch with content": replace(strange, method=b"GET"),
     }
     return {
-        "description": "Packages and fetches as binary HTTP, and their answers, before they are sealed.",
+        "description": "Packages and fetches as binary HTTP, and answers to fetches, before they are sealed.",
         "packages": [
             {"package": package.hex(), "request": package_request(package).hex()},
         ],
@@ -732,10 +724,6 @@ def sealed_requests() -> JSON:
         ],
         "fetches": [{"path": path, "request": fetch_request(path).hex()} for path in paths],
         "refused": [{"why": why, "request": binary_http.encode_request(one).hex()} for why, one in bad.items()],
-        "package_answers": [
-            {"problem": problem.name if problem else None, "answer": package_answer(problem).hex()}
-            for problem in (None, *PROBLEMS.values())
-        ],
         "fetch_answers": [
             {
                 "status": status,

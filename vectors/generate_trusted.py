@@ -164,7 +164,7 @@ def history(name: str, rounds: int, **changes: Any) -> History:
         "train_share": Fraction(1, 2),
         "rounds": 9,
         "coordinator_keys": (COORDINATOR.public,),
-        "relays": (Relay(url="https://relay.example/", key=RELAY.public, mode="round"),),
+        "relays": (Relay(url="https://relay.example/", key=RELAY.public),),
         "log": LogTerms(
             name="log.example",
             key=LOG.public,

@@ -299,8 +299,9 @@ class Driver:
     def _last(self, book: Book, one: LiveRound, tally: Tally) -> LastRound:
         """How a round ended that was counted; with the relay's count, where the tally fits into it.
 
-        Packages come by other ways too, and a relay's count is a relay's word. Signed beside a tally that does not fit,
-        it would be evidence against this coordinator (docs/protocol.md §23), and devices would leave for good.
+        On a coordinator for tests packages come by other ways too, and a relay's count is a relay's word. Signed beside
+        a tally that does not fit, it would be evidence against this coordinator (docs/protocol.md §23), and devices
+        would leave for good.
         """
         last = last_round(tally, relay_count=self._relay_count(book, one))
         if last.relay_count is not None and count_fault(book.document, one.manifest, last, tally) is not None:

@@ -139,7 +139,7 @@ def _relays(told: Specification) -> tuple[Relay, ...]:
         )
     if any(relay.role is not None or relay.operator is not None for relay in told.relays):
         raise BadExperimentError("relays of an experiment without a guarantee have neither role nor operator")
-    return tuple(Relay(url=relay.url, key=_relay_key(relay), mode=relay.mode) for relay in told.relays)
+    return tuple(Relay(url=relay.url, key=_relay_key(relay)) for relay in told.relays)
 
 
 def _binning(

@@ -15,7 +15,7 @@ from secvm.coordinator.chosen_beacons import BeaconPart
 from secvm.learning.cover_law import MAX_PARTS, MIN_PARTS
 from secvm.privacy.relay_plan import MOST_PACKAGES, PARTS
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
-from secvm.protocol.experiment_document import MAX_WINDOW_S, RelayMode
+from secvm.protocol.experiment_document import MAX_WINDOW_S
 from secvm.protocol.relayed_terms import RelayRole
 from secvm.runtime.settings import Settings
 
@@ -105,8 +105,6 @@ class RelayPart(Settings):
     operator: str | None = None
     #: Seconds for a million packages, as the relay's terms say: times are planned by it.
     seconds_per_million: Annotated[int, pydantic.Field(ge=1)] = SECONDS_PER_MILLION
-    #: Of a plain experiment: what becomes of capsules there, where that is told.
-    mode: RelayMode | None = None
 
 
 class PrivacyPart(Settings):

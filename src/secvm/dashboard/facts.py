@@ -57,7 +57,6 @@ def facts(document: ExperimentDocument) -> dict[str, Any]:
         "relays": [
             {
                 "url": relay.url,
-                "mode": relay.mode,
                 "role": relay.role,
                 "operator": relay.operator,
                 "key": relay.key.data.hex(),

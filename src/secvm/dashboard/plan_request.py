@@ -26,7 +26,7 @@ from secvm.privacy.planner_remarks import GuaranteeWish, Limits, RelayWish, Rema
 from secvm.privacy.relay_plan import MOST_PACKAGES, PARTS
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
 from secvm.protocol.codec import MAX_BINS
-from secvm.protocol.experiment_document import MAX_HASHES, RelayMode
+from secvm.protocol.experiment_document import MAX_HASHES
 from secvm.protocol.learning_terms import MAX_BUDGET
 from secvm.protocol.relayed_terms import RelayRole
 from secvm.protocol.version import MAX_ROUND
@@ -76,7 +76,6 @@ class _Relay(_Part):
     role: RelayRole | None = None
     operator: Annotated[str, pydantic.Field(max_length=_LONGEST)] | None = None
     seconds_per_million: Annotated[int, pydantic.Field(ge=1)] = SECONDS_PER_MILLION
-    mode: RelayMode | None = None
 
 
 class _Privacy(_Part):
@@ -180,7 +179,7 @@ def _wish(told: PlanRequest) -> Wish:
         guarantee=None if asked.privacy is None else _guarantee(asked.privacy),
         shares=None if shares is None else tuple(shares.get(label, 0.0) for label in labels),
         vocabulary=told.vocabulary,
-        relays=tuple(RelayWish(one.role, one.operator, one.mode, one.seconds_per_million) for one in asked.relays),
+        relays=tuple(RelayWish(one.role, one.operator, one.seconds_per_million) for one in asked.relays),
         logged=told.logged,
         rounds_per_day=None if asked.windows is None else _per_day(asked.windows),
         limits=LIMITS,

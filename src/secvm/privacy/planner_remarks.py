@@ -51,7 +51,6 @@ class RelayWish:
 
     role: str | None = None
     operator: str | None = None
-    mode: str | None = None
     seconds_per_million: int = SECONDS_PER_MILLION
 
 

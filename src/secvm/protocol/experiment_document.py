@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
 from secvm.crypto.kem import PUBLIC_KEY_BYTES as KEM_KEY_BYTES
 from secvm.crypto.kem import X25519
@@ -56,10 +56,6 @@ _URL = r"https?://[!-~]{1,500}"
 _ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}"
 _NAME = r"[a-z0-9][a-z0-9.-]*"
 T = TypeVar("T")
-
-
-#: What becomes of capsules at a relay (docs/protocol.md §19.6).
-RelayMode = Literal["forward", "round"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +130,6 @@ class Relay:
     url: str
     #: Signs the relay's counts.
     key: VerifyKey
-    #: What it promises to be; None: nothing is told of it.
-    mode: RelayMode | None = None
     #: What it does, and who runs it, where there are two relays; else None.
     role: RelayRole | None = None
     operator: str | None = None
@@ -487,7 +481,7 @@ def _check_relayed(document: ExperimentDocument) -> None:
 
 
 def _write_relay(relay: Relay) -> dict[str, Any]:
-    told = {"mode": relay.mode, "operator": relay.operator, "role": relay.role}
+    told = {"operator": relay.operator, "role": relay.role}
     there = {name: value for name, value in told.items() if value is not None}
     return {"key": relay.key.data.hex(), **there, "url": relay.url}
 
@@ -495,7 +489,6 @@ def _write_relay(relay: Relay) -> dict[str, Any]:
 def _read_relay(fields: Fields, *, test: bool, relayed: bool) -> Relay:
     url = fields.text("url", longest=510, pattern=_URL)
     key = VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
-    mode: RelayMode | None = None
     role: RelayRole | None = None
     operator = fields.text("operator", shortest=1, longest=200) if relayed else None
     if relayed:
@@ -503,12 +496,7 @@ def _read_relay(fields: Fields, *, test: bool, relayed: bool) -> Relay:
         role = next((known for known in ROLES if known == named), None)
         if role is None:
             raise fields.refuse("role")
-    elif fields.has("mode"):
-        told = fields.text("mode", longest=20)
-        mode = next((known for known in get_args(RelayMode) if known == told), None)
-        if mode is None:
-            raise fields.refuse("mode")
     fields.done()
     if not test and not url.startswith("https:"):
         raise MalformedMessageError("a relay's url must begin with https, unless the experiment is marked as a test")
-    return Relay(url=url, key=key, mode=mode, role=role, operator=operator)
+    return Relay(url=url, key=key, role=role, operator=operator)

@@ -47,7 +47,6 @@ from secvm.testing.federation_settings import (
     DASHBOARD,
     ORIGIN_MS,
     RELAY,
-    RELAY_MODE,
     RELAY_PATH,
     RELAY_STEPS,
     FederationSettings,
@@ -239,7 +238,7 @@ class Federation:
         """As an operator names them."""
         if self.covered:
             return [relay.specified() for relay in self._settings.role_relays]
-        return [{"url": self.relay_url, "key": self._settings.relay_key, "mode": RELAY_MODE}]
+        return [{"url": self.relay_url, "key": self._settings.relay_key}]
 
     def stop(self) -> None:
         """End everything: devices first, then all servers."""

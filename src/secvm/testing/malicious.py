@@ -73,12 +73,7 @@ _LIES = (
     Lie("cosigned-by-strangers", log.cosigned_by_strangers, visible_from_outside=True),
     Lie("one-counted-twice", log.one_counted_twice, visible_from_outside=True),
     Lie("relay-count-that-cannot-be", counts.relay_count_that_cannot_be, visible_from_outside=True),
-    Lie(
-        "relay-count-withheld",
-        counts.relay_count_withheld,
-        visible_from_outside=True,
-        needs={"mode": "round"},
-    ),
+    Lie("relay-count-withheld", counts.relay_count_withheld, visible_from_outside=True),
     Lie("forged-tally", steps.forged_tally, visible_from_outside=False, detected=False),
 )
 #: All of them, by name.

@@ -16,7 +16,6 @@ from secvm.protocol.experiment_document import (
     FeaturesWanted,
     HashedBins,
     Relay,
-    RelayMode,
     Windows,
 )
 from secvm.testing.parties import Parties
@@ -60,10 +59,9 @@ def draw_document(
     *,
     experiment: Experiment | None = None,
     beacons: int | None = None,
-    mode: RelayMode | None = None,
     **changes: Any,
 ) -> ExperimentDocument:
-    """An experiment with a log, to be published at ``START``. ``mode``: of its relays, where that is told.
+    """An experiment with a log, to be published at ``START``.
 
     ``beacons``: how many of them fix its salt; 0: it stands there. It is marked as a test, as it must be with the
     development beacon.
@@ -91,7 +89,7 @@ def draw_document(
         "rounds": 30,
         "coordinator_keys": (parties.coordinator.public,),
         "relays": tuple(
-            Relay(url=f"https://relay{i}.example/r", key=key.public, mode=mode) for i, key in enumerate(parties.relays)
+            Relay(url=f"https://relay{i}.example/r", key=key.public) for i, key in enumerate(parties.relays)
         ),
         "log": parties.log_terms(quorum=dice.randint(len(parties.witnesses) // 2 + 1, len(parties.witnesses))),
         "test": True,

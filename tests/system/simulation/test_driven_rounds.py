@@ -35,15 +35,15 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import decode_weights
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.ending import accept_ending
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Windows
-from secvm.protocol.manifest import AcceptedManifest, accept
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Relay, Windows
+from secvm.protocol.manifest import AcceptedManifest, RelayCount, accept
 from secvm.protocol.sealed_requests import package_request
 from secvm.runtime.http_server import Request, Response, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.system.simulation.test_sealed_rounds import BINS, BUDGET, PEOPLE, ROUNDS, SALT, SEED, offline
 from tests.unit.coordinator.rounds import GRID, add
-from tests.unit.protocol.helpers import COORDINATOR, START, document
+from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, START, document
 
 TOKEN = "token"
 
@@ -135,10 +135,14 @@ async def drive(store: CoordinatorStore, of: ExperimentDocument) -> bytes:
             at = await deployment.driver.step()
             capsules = [c for i in range(len(PEOPLE)) for c in sealed(deployment, of, last, i)]
             assert len(capsules) == BUDGET * len(PEOPLE)
-            # Half by each way that a test has, and some a second time by the other.
-            singly = capsules[1::2] + capsules[:20]
+            # A third each by the ways there are, and some a second time by another.
+            held = sorted(capsules[0::3], key=lambda one: hashlib.sha256(one).digest())
+            count = RelayCount(last.manifest.opens_at, len(PEOPLE), len(held)).to_signed_bytes(RELAY)
+            deposit = len(count).to_bytes(4, "little") + count + packing.pack(held)
+            assert await deployment.post("/v1/deposit", deposit, packing.MEDIA_TYPE) == 202
+            singly = capsules[1::3] + capsules[:20]
             assert set(await asyncio.gather(*(deployment.post("/v1/capsule", one) for one in singly))) == {202}
-            batch = packing.pack(capsules[0::2] + capsules[-20:])
+            batch = packing.pack(capsules[2::3] + capsules[-20:])
             assert await deployment.post("/v1/batch", batch, packing.MEDIA_TYPE) == 202
             for _ in range(2):
                 assert at is not None
@@ -164,6 +168,8 @@ def test_driven_rounds_end_in_the_bytes_of_the_estimator(how: dict[str, Any], ke
         windows=Windows(length_s=480, grace_s=60, first_opening=START),
         floor=1,
         rounds=ROUNDS,
+        # Of several relays one's count bounds nothing, so the other ways of a test may be taken beside it.
+        relays=tuple(Relay(f"https://{name}.example/", key.public) for name, key in (("a", RELAY), ("b", SECOND))),
         test=True,
     )
     store: CoordinatorStore = MemoryStore() if kept == "memory" else SQLiteStore(tmp_path / "store")

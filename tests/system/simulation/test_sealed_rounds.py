@@ -181,7 +181,7 @@ class Device:
 )
 def test_sealed_rounds_end_in_the_bytes_of_the_estimator(how: dict[str, Any]) -> None:
     experiment = Experiment(n_bins=BINS, labels=("a", "b"), budget=BUDGET, **how)
-    of = document(experiment=experiment, binning=HashedBins(bins=BINS, salt=SALT), floor=1, test=True)
+    of = document(experiment=experiment, binning=HashedBins(bins=BINS, salt=SALT), floor=1, relays=(), test=True)
     of.check_seeded_dice()
     coordinator, wire = Coordinator(of), random.Random(seed_for("lost answers"))
     devices = [Device(of, i, wire) for i in range(len(PEOPLE))]

@@ -93,7 +93,7 @@ def test_counts_beside_another_tally_are_found() -> None:
     made = history(rounds=0)
     last = made.conclude(made.draw_tally())
     more = tuple(count + 1 for count in last.participants)
-    made.announce(last=replace(last, participants=more, relay_count=None))
+    made.announce(last=replace(last, participants=more))
     report = audited(made)
     assert ("counts", 1) in told(report)
     assert kinds(report.evidence) == {Kind.WRONG_COUNTS}

@@ -17,15 +17,16 @@ from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.records import make_block
 from secvm.coordinator.showing import Veil
 from secvm.coordinator.specification import EarlyStopping
-from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
+from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredExperiment
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.experiment_document import ExperimentDocument, Windows, publish
+from secvm.protocol.manifest import RelayCount
 from secvm.testing.clock import ManualClock
-from tests.unit.protocol.helpers import COORDINATOR, START, document
+from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, document
 
 GRID = Grid(period_s=600, lead_s=60)
 LENGTH_S, GRACE_S = 480, 60
@@ -90,6 +91,8 @@ class Ingested:
         self.store = store
         self.present = Present()
         self.finished: list[int] = []
+        #: Whether the relay deposits a count of what it held.
+        self.counts = True
 
     def update(self, present: Present) -> None:
         self.present = present
@@ -99,6 +102,10 @@ class Ingested:
         self.finished.append(epoch)
 
     def send(self, one: OpenRound, packages: list[Package]) -> bool:
+        if self.counts and one.document.relays:
+            count = RelayCount(one.opens_at, clients=10**4, capsules=10**6).to_signed_bytes(RELAY)
+            # Any other relay of a test comes before this one.
+            self.store.deposit(Deposit(one.epoch, "z", count), [])
         block = make_block(capsules(one, packages))
         # Each was sent twice: a re-send counts once.
         return self.store.append_opened(one.epoch, block + block)

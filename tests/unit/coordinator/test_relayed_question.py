@@ -108,9 +108,9 @@ def test_a_document_of_version_2_carries_what_was_planned() -> None:
     assert of.privacy == RelayCoverTerms(epsilon=Fraction(4), delta=Fraction(1, 10**5))
     assert (of.rounds, of.floor, of.relay_cover.parts) == (4, 10, 9)
     assert of.relay_times == RelayTimes(batch_s=60, mix_s=60, reveal_s=60, open_s=60)
-    assert [(relay.role, relay.operator, relay.mode) for relay in of.relays] == [
-        ("entry", "Entry e.V.", None),
-        ("mix", "Mix Ltd.", None),
+    assert [(relay.role, relay.operator) for relay in of.relays] == [
+        ("entry", "Entry e.V."),
+        ("mix", "Mix Ltd."),
     ]
     assert ExperimentDocument.from_bytes(of.data) == of
 
@@ -172,7 +172,6 @@ def test_times_follow_the_relays_own_pace() -> None:
         ({"relays__0__operator": ""}, "the entry relay has no operator"),
         ({"relays__1__key": ENTRY.public.data.hex()}, "both relays have the key"),
         ({"relays__1__url": "https://entry.example/relay"}, "both relays have the url"),
-        ({"relays__1__mode": "round"}, "a relay with a role has no mode"),
         ({"relays__1__role": "shuffle"}, "relays.1.role should be 'entry' or 'mix'"),
         ({"people": None}, "give people"),
         ({"people": 0}, "people should be greater than or equal to 1"),

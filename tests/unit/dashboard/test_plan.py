@@ -23,7 +23,7 @@ SPECIFICATION: dict[str, Any] = {
     "features": {"source": "s", "per_participant": 50},
     "binning": {"bins": 500},
     "windows": {"length_s": 3000, "grace_s": 60},
-    "relays": [{"mode": "round"}],
+    "relays": [{}],
     "people": 5_000,
     "privacy": "none",
 }

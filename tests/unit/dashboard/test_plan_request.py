@@ -41,7 +41,7 @@ SMALL: dict[str, Any] = {
     "binning": {"bins": 100},
     "windows": {"length_s": 3000, "grace_s": 60},
     "descent": {"rule": "pegasos"},
-    "relays": [{"url": "https://relay.example/", "key": RELAY.public.data.hex(), "mode": "round"}],
+    "relays": [{"url": "https://relay.example/", "key": RELAY.public.data.hex()}],
 }
 PRIVATE: dict[str, Any] = SMALL | {
     "privacy": {"epsilon": 4},

@@ -31,7 +31,7 @@ PLAIN = Wish(
     rounds=10,
     floor=2_000,
     thinning=Thinning(rho=Fraction(1)),
-    relays=(RelayWish(mode="round"),),
+    relays=(RelayWish(),),
 )
 TWO = (RelayWish("entry", "Entry e.V."), RelayWish("mix", "Mix Ltd."))
 PRIVATE = replace(PLAIN, guarantee=GuaranteeWish(), relays=TWO, rounds=None, thinning=None)
@@ -129,7 +129,7 @@ def test_a_guarantee_that_is_none_is_refused(field: str, change: dict[str, Any])
     ("field", "change"),
     [
         ("relays", {"relays": ()}),
-        ("relays", {"relays": (RelayWish(mode="round"),)}),
+        ("relays", {"relays": (RelayWish(),)}),
         ("relays", {"relays": TWO[:1]}),
         ("relays", {"relays": (TWO[0], RelayWish("mix", " entry e.v."))}),
         ("features.presence", {"presence": False}),

@@ -15,7 +15,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.log import LogTerms, Witness
-from secvm.protocol.manifest import LastRound, RoundManifest, last_round, make_manifest
+from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
 
 COORDINATOR = SigningKey(b"coordinator".ljust(32, b"\0"))
 SECOND = SigningKey(b"second coordinator".ljust(32, b"\0"))
@@ -71,6 +71,12 @@ def tally(*participants: int) -> Tally:
     return Tally(empty.plus, empty.minus, np.array(participants, dtype=np.int64), empty.cells)
 
 
+def ended(before: RoundManifest, of: ExperimentDocument, counted: Tally | None = None) -> LastRound:
+    """How a round ended that was counted, with the count of its relay where there is one."""
+    count = RelayCount(before.opens_at, clients=40, capsules=200).to_signed_bytes(RELAY) if of.relays else None
+    return last_round(tally(2, 2) if counted is None else counted, relay_count=count)
+
+
 def manifests(count: int, of: ExperimentDocument, **changes: Any) -> list[RoundManifest]:
     """Rounds 1, 2, … of a coordinator that behaves; the changes go into the last one."""
     made: list[RoundManifest] = []
@@ -87,7 +93,7 @@ def manifests(count: int, of: ExperimentDocument, **changes: Any) -> list[RoundM
             "last": last,
         }
         before = make_manifest(of, **{**told, **(changes if number == count else {})})
-        last = last_round(tally(2, 2))
+        last = ended(before, of)
         made.append(before)
     return made
 

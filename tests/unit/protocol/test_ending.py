@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from secvm.errors import BadSignatureError, InconsistentManifestError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.ending import Ending, Why, accept_ending, make_ending
 from secvm.protocol.manifest import AcceptedManifest, RelayCount, RoundManifest, accept_all, last_round
-from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, STRANGER, document, manifests, served, tally
+from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, STRANGER, document, ended, manifests, served, tally
 
 OF = document()
 MANIFESTS = manifests(3, OF)
@@ -23,7 +23,7 @@ def ending(after: RoundManifest | None = MANIFESTS[1], **changes: Any) -> Ending
         "training_weights": b"training",
         "evaluation_weights": b"evaluation",
         "before": after,
-        "last": None if after is None else last_round(tally(2, 2)),
+        "last": None if after is None else ended(after, OF),
     }
     return make_ending(changes.pop("of", OF), **{**told, **changes})
 
@@ -47,16 +47,15 @@ def test_an_ending_is_believed_after_its_round_and_after_rounds_before_it() -> N
 
 
 def test_repro_ending_without_the_count_of_the_relay_that_makes_one_is_refused() -> None:
-    of = document(relays=tuple(replace(relay, mode="round") for relay in OF.relays))
-    (before,) = manifests(1, of)
+    (before,) = manifests(1, OF)
     count = RelayCount(before.opens_at, clients=4, capsules=20).to_signed_bytes(RELAY)
-    made = ending(before, of=of, last=last_round(tally(2, 2), relay_count=count))
-    assert accept_ending(made.signed([COORDINATOR]), document=of) == made
+    made = ending(before, last=last_round(tally(2, 2), relay_count=count))
+    assert accept_ending(made.signed([COORDINATOR]), document=OF) == made
     withheld = replace(made, last=last_round(tally(2, 2)))
     with pytest.raises(InconsistentManifestError, match="no relay's count"):
-        accept_ending(withheld.signed([COORDINATOR]), document=of)
+        accept_ending(withheld.signed([COORDINATOR]), document=OF)
     with pytest.raises(LocalProtocolError, match="no relay's count"):
-        ending(before, of=of)
+        ending(before, last=last_round(tally(2, 2)))
 
 
 def test_an_ending_is_not_believed_once_a_later_round_was() -> None:

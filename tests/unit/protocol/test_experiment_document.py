@@ -324,12 +324,11 @@ def test_key_of_a_log_signs_nothing_else(key: SigningKey) -> None:
         assert document(log=replace(log_terms(), key=key.public)).data
 
 
-def test_mode_of_a_relay_is_told_or_left_out() -> None:
-    for mode in (None, "forward", "round"):
-        relay: Any = Relay("https://relay.example/", RELAY.public, mode)
-        data = document(relays=(relay,)).data
-        assert ExperimentDocument.from_bytes(data).relays == (relay,)
-        assert (b'"mode"' in data) == (mode is not None)
+def test_a_relay_that_tells_a_mode_is_refused() -> None:
+    # Every relay of a plain experiment holds packages until the window's end: there is nothing to tell.
+    relay = {"key": RELAY.public.data.hex(), "mode": "round", "url": "https://relay.example/"}
+    with pytest.raises(MalformedMessageError, match=r"relays\[0\] holds what it should not"):
+        ExperimentDocument.from_bytes(changed("relays", [relay], document()))
 
 
 def test_floor_is_reached_by_all_labels_together() -> None:

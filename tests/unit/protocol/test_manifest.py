@@ -195,36 +195,31 @@ def test_relays_count_must_be_signed_by_a_relay_of_the_experiment() -> None:
             accept(served(forged), document=OF)
 
 
-ROUND_MODE = tuple(replace(relay, mode="round") for relay in OF.relays)
-
-
 def test_repro_counted_round_without_the_count_of_the_relay_that_makes_one_is_refused() -> None:
     # Whoever kept it back switched off all that is compared with it.
-    of = document(relays=ROUND_MODE)
-    (first,) = manifests(1, of)
-    last = accept(served(first), document=of)
+    (first,) = manifests(1, OF)
+    last = accept(served(first), document=OF)
     count = RelayCount(first.opens_at, clients=4, capsules=20).to_signed_bytes(RELAY)
-    (_, told) = manifests(2, of, last=last_round(tally(2, 2), relay_count=count))
-    assert accept(served(told), document=of, last=last).manifest == told
+    (_, told) = manifests(2, OF, last=last_round(tally(2, 2), relay_count=count))
+    assert accept(served(told), document=OF, last=last).manifest == told
     withheld = replace(told, last=last_round(tally(2, 2)))
     with pytest.raises(InconsistentManifestError, match="no relay's count") as caught:
-        accept(served(withheld), document=of, last=last)
+        accept(served(withheld), document=OF, last=last)
     assert caught.value.evidence == (served(first), served(withheld))
     # Also over a gap, by the next manifest alone.
     with pytest.raises(InconsistentManifestError, match="no relay's count"):
-        accept(served(withheld), document=of)
+        accept(served(withheld), document=OF)
     with pytest.raises(LocalProtocolError, match="no relay's count"):
-        manifests(2, of)
+        manifests(2, OF, last=last_round(tally(2, 2)))
 
 
 def test_count_may_be_missing_where_a_round_is_abandoned_or_no_relay_makes_one_of_all() -> None:
-    one = ROUND_MODE[0]
+    (one,) = OF.relays
     other = replace(one, url="https://two.example/")
-    for relays in ((), (replace(one, mode=None),), (replace(one, mode="forward"),), (one, other)):
-        manifests(2, document(relays=relays, test=True))
-    of = document(relays=ROUND_MODE)
+    for relays in ((), (one, other)):
+        manifests(2, document(relays=relays, test=True), last=last_round(tally(2, 2)))
     same = {"state": b"state 1", "training_weights": b"training 1", "evaluation_weights": b"evaluation 1"}
-    manifests(2, of, last=last_round(None), **same)
+    manifests(2, OF, last=last_round(None), **same)
 
 
 def test_repro_gateway_keys_that_leave_a_choice_are_refused_and_every_machine_says_so(

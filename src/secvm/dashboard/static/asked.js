@@ -3,11 +3,6 @@
 import { el, section, swap } from "./parts.js";
 import { bytes, clock, count, duration, many, percent, shortened } from "./words.js";
 
-const MODES = {
-  round: "hands on each round as a whole, sorted",
-  forward: "hands on at once",
-};
-
 const ROLES = { entry: "the entry relay", mix: "the mixing relay" };
 
 export function askedPart() {
@@ -65,9 +60,8 @@ function windows(told) {
 
 function relays(all) {
   if (!all.length) return "none: devices send unsafely, direct";
-  const line = ({ url, mode, role, operator }) =>
-    el("li", {}, el("code", {}, url), role ? `, ${ROLES[role] ?? role}, run by ${operator}` : "",
-      mode ? `, ${MODES[mode] ?? mode}` : "");
+  const line = ({ url, role, operator }) =>
+    el("li", {}, el("code", {}, url), role ? `, ${ROLES[role] ?? role}, run by ${operator}` : "");
   return el("ul", { class: "lines" }, all.map(line));
 }
 

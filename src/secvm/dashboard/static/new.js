@@ -112,7 +112,6 @@ class NewExperiment {
       "features.description": detail.features?.description,
       "relays.url": plain?.url,
       "relays.key": plain?.key,
-      "relays.mode": plain?.mode,
       test: detail.test ? "yes" : undefined,
     };
     for (const [name, value] of Object.entries(told)) {

@@ -122,11 +122,8 @@ export const GROUPS = [
     fields: [
       ...["entry", "mix"].flatMap(ofRole),
       { name: "relays.url", label: "Address", kind: "url", wide: true, when: plain,
-        hint: "Run by somebody else. Devices send through it." },
+        hint: "Run by somebody else. It holds what devices send until a round's window is over." },
       { name: "relays.key", label: "Its key", hint: "64 hexadecimal digits.", wide: true, when: plain },
-      { name: "relays.mode", label: "Mode", kind: "select", when: plain,
-        options: [["round", "round: as a whole"], ["forward", "forward: at once"]],
-        hint: "When it hands on what it has." },
       { name: "test", label: "This is a test, without people", kind: "checkbox" },
     ],
   },

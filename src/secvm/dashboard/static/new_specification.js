@@ -47,7 +47,6 @@ export const DEFAULTS = {
   "relays.mix.key": "",
   "relays.url": "",
   "relays.key": "",
-  "relays.mode": "round",
   test: "no",
 };
 
@@ -107,7 +106,7 @@ function relays(state) {
   return places(state).map((place) => {
     const role = place.split(".")[1];
     const one = { url: state[`${place}.url`].trim(), key: state[`${place}.key`].trim() };
-    if (!role) return said({ ...one, mode: state["relays.mode"] });
+    if (!role) return said(one);
     return said({ role, ...one, operator: state[`${place}.operator`].trim() });
   });
 }
@@ -168,7 +167,7 @@ export function planRequest(state, part, logged) {
   const labels = list(state.labels);
   const shares = list(state.shares).map((one) => Number(one) / 100);
   const asked = specification(state);
-  asked.relays ??= state.test === "yes" ? undefined : [{ mode: state["relays.mode"] }];
+  asked.relays ??= state.test === "yes" ? undefined : [{}];
   return said({
     specification: asked,
     vocabulary: state.vocabulary.trim() === "" ? undefined : number(state.vocabulary),
