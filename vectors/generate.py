@@ -23,6 +23,7 @@ import generate_locking  # type: ignore[import-not-found]  # beside this program
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_relays  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_tallies  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_tokens  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_trusted  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
@@ -1219,6 +1220,7 @@ FILES: dict[str, Callable[[], JSON]] = (
         )
     }
     | generate_protocol.FILES
+    | generate_tallies.FILES
     | generate_locking.FILES
     | generate_log.FILES
     | generate_beacons.FILES

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
 from secvm.crypto.kem import X25519PrivateKey
@@ -18,7 +19,6 @@ from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.protocol.blobs import encode_tally
 from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
 from secvm.protocol.ending import Ending, Why, make_ending
 from secvm.protocol.evidence import Evidence, Kind, LoggedEntry
@@ -106,7 +106,7 @@ class History:
         count = RelayCount(self.manifests[-1].opens_at, clients=20, capsules=packages).to_signed_bytes(RELAY)
         self.last = last_round(tally, relay_count=count)
         assert self.last.tally is not None
-        self.tallies[self.last.tally] = encode_tally(tally)
+        self.tallies[self.last.tally] = generate_protocol.travelling(tally, self.document.experiment)
         self.state = self.document.experiment.step(self.state, tally)
 
     def end(self) -> None:

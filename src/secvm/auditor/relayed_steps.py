@@ -66,7 +66,7 @@ class RelayedSteps:
     def _net(self, number: int, digest: str) -> Tally | None:
         document = self._subject.document
         try:
-            data = self._subject.subject.files.get(blob_path(digest), most=document.tally_bytes + _MORE)
+            data = self._subject.subject.files.get(blob_path(digest), most=document.most_tally_bytes)
             if data is None:
                 self._subject.found(Found.TALLY, number, "not served")
                 return None

@@ -81,7 +81,7 @@ class Steps:
         count = self._relay_count(number, last)
         if last.tally is None:
             return None, None
-        most = self._subject.document.tally_bytes + 4096
+        most = self._subject.document.most_tally_bytes
         blob = self._subject.read("step", blob_path(last.tally), number, most=most)
         if blob is None:
             if not found.has_failed(number, "step"):

@@ -184,7 +184,7 @@ class Admin:
             )
         if document.tally_bytes + _BESIDE_COUNTS_BYTES > self._answer_bytes:
             raise BadInputError(
-                f"a round's tally would have {document.tally_bytes} bytes, and relays pass on no more than"
+                f"a round's tally can have {document.tally_bytes} bytes, and relays pass on no more than"
                 f" {self._answer_bytes} to a device: take fewer bins or labels, or raise limits.answer_bytes of every"
                 " relay and then of this coordinator"
             )

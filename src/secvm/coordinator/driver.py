@@ -49,7 +49,7 @@ from secvm.crypto.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.signing import SigningKey
 from secvm.errors import ArithmeticRangeError, BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import encode_tally
+from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.documents import digest_of
 from secvm.protocol.evidence import count_fault
 from secvm.protocol.manifest import LastRound, last_round, make_manifest, read_relay_count, tells_count
@@ -271,7 +271,8 @@ class Driver:
                 self._tell("step-out-of-range", one.stored)
                 last = None
             else:
-                blobs = {digest_of(data): data for data in (encode_tally(tally), *model)}
+                blobs = {digest_of(data): data for data in model}
+                blobs |= {tally_digest(tally): encode_tally(tally, book.document.experiment)}
                 advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
                 self._store.conclude(
                     digest,

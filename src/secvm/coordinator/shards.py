@@ -27,8 +27,8 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.kem import RandomBytes
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import decode_tally, encode_tally
-from secvm.protocol.documents import digest_of, is_integer
+from secvm.protocol.blobs import encode_tally, read_tally_bytes
+from secvm.protocol.documents import is_integer
 
 #: How long the driver waits before it asks again what others have counted.
 _NAP_S = 0.05
@@ -51,7 +51,8 @@ class ShardCount:
 
     def to_bytes(self, rounds: Sequence[RoundToCount]) -> bytes:
         """As it is kept; ``rounds`` are those that were counted."""
-        tallies = [encode_tally(tally) for tally in self.tallies]
+        pairs = zip(self.tallies, rounds, strict=True)
+        tallies = [encode_tally(tally, told.experiment) for tally, told in pairs]
         head = {
             "rounds": [[told.experiment_id.hex(), told.round_number] for told in rounds],
             "kinds": [
@@ -75,7 +76,7 @@ class ShardCount:
             tallies, at = [], 0
             for told, length in zip(rounds, head["tallies"], strict=True):
                 one = rest[at : at + length]
-                tallies.append(decode_tally(one, digest=digest_of(one), experiment=told.experiment))
+                tallies.append(read_tally_bytes(one, told.experiment))
                 at += length
             kinds = [KindCounts(*row) for row in head["kinds"]]
             found = cls(tallies, kinds, head["received"], head["distinct"], head["refused"])

@@ -18,7 +18,6 @@ from functools import lru_cache
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.tally import Tally
@@ -137,18 +136,29 @@ class RelayCover:
         """Packages of one part that name a cell, on average; the others are nulls."""
         return sum((noise.cells * noise.part(self.parts) * noise.odds for noise in self.kinds), Fraction(0))
 
+    def means(self, like: Tally) -> Tally:
+        """What is taken off each cell of a net tally, as a tally of this shape (docs/protocol.md §31)."""
+        train = np.full_like(like.plus, _known_mean(self.train))
+        return replace(
+            like,
+            plus=train,
+            minus=train,
+            participants=np.full_like(like.participants, _known_mean(self.participation)),
+            cells=np.full_like(like.cells, 0 if self.test is None else _known_mean(self.test)),
+        )
+
     def uncovered(self, tally: Tally) -> Tally:
         """A *net* tally, from which both opened parts are off already, without the mean of all other parts.
 
-        Whole numbers (docs/protocol.md §31). Counts of train cells may be negative: noise is.
+        Whole numbers. Counts of train cells may be negative: noise is. Numbers of people are not.
         """
-        train = _known_mean(self.train)
+        means = self.means(tally)
         return replace(
             tally,
-            plus=tally.plus - train,
-            minus=tally.minus - train,
-            participants=_people(tally.participants, self.participation),
-            cells=tally.cells if self.test is None else _people(tally.cells, self.test),
+            plus=tally.plus - means.plus,
+            minus=tally.minus - means.minus,
+            participants=np.maximum(tally.participants - means.participants, 0),
+            cells=np.maximum(tally.cells - means.cells, 0),
         )
 
     @property
@@ -198,11 +208,6 @@ def check_relay_budget(budget: int, *, violable: int, features: int) -> None:
 def _known_mean(noise: Noise) -> int:
     """What is taken off a cell of a net tally: the mean of both relays' S - 1 parts, half to even."""
     return round(RELAYS * noise.mean)
-
-
-def _people(counts: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
-    """Numbers of people are not negative."""
-    return np.maximum(counts - _known_mean(noise), 0)
 
 
 def _short(number: Fraction) -> str:

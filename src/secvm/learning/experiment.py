@@ -139,6 +139,12 @@ class Experiment:
         """A tally with nothing counted."""
         return Tally.empty(n_models=self.models.n_models, n_bins=self.n_bins, n_labels=len(self.labels))
 
+    @property
+    def known_means(self) -> Tally:
+        """The mean of cover in each cell of a tally, in whole numbers; nothing without cover."""
+        empty = self.empty_tally()
+        return empty if self.cover is None else self.cover.means(empty)
+
     def uncovered(self, tally: Tally) -> Tally:
         """The counts without the known mean of cover, where there is cover."""
         return tally if self.cover is None else self.cover.uncovered(tally)

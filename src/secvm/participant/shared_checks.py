@@ -15,15 +15,17 @@ by which it sees whether it is told the same as all.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from secvm.crypto.notes import NoteKey
+from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.participant.transport import Transport
-from secvm.protocol.blobs import encode_tally
+from secvm.protocol.blobs import tally_digest
 from secvm.protocol.checkpoints import SignedCheckpoint
 from secvm.protocol.documents import digest_of
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
@@ -132,7 +134,7 @@ class SharedChecks(OpenedChecking):
         return self._afters.get(key, lambda: judge(document, model, net, clients=clients))
 
     def _digest(self, tally: Tally) -> str:
-        found, digest = self._read.get((id(tally),), lambda: (tally, digest_of(encode_tally(tally))))
+        found, digest = self._read.get((id(tally),), lambda: (tally, tally_digest(tally)))
         assert found is tally
         return digest
 
@@ -167,9 +169,9 @@ class SharedChecks(OpenedChecking):
         return terms
 
     async def fetch_tally(
-        self, digest: str, transport: Transport, *, most: int, gateway_keys: bytes | None = None
+        self, digest: str, transport: Transport, *, document: ExperimentDocument, gateway_keys: bytes | None = None
     ) -> bytes | None:
-        """The bytes of this digest; None where they cannot be had now, or others were served."""
+        """A tally of this digest; None where it cannot be had now, or another was served."""
         known = self._blobs.get(digest)
         if known is not None:
             return known
@@ -180,9 +182,13 @@ class SharedChecks(OpenedChecking):
         asked = self._on_the_way[digest] = asyncio.get_running_loop().create_future()
         data = None
         try:
+            most = document.most_tally_bytes
             fetched = await transport.fetch(f"/v1/blob/{digest}", most=most, gateway_keys=gateway_keys)
-            if fetched is not None and digest_of(fetched.content) == digest:
-                data = fetched.content
+            if fetched is not None:
+                with contextlib.suppress(MalformedMessageError):
+                    self.tally(fetched.content, digest=digest, document=document)
+                    data = fetched.content
+            if data is not None:
                 while len(self._blobs) >= _LARGE:
                     del self._blobs[next(iter(self._blobs))]
                 self._blobs[digest] = data

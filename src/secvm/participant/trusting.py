@@ -45,8 +45,6 @@ _ATTEMPTS = 3
 _AT_ONCE = 4
 #: More steps than this are played again in a thread of their own: capsules of other experiments are due meanwhile.
 _FEW_STEPS = 8
-#: Magic line and header of a tally are shorter.
-_HEADER_BYTES = 2**13
 
 
 class _LogGrewError(Exception):
@@ -190,16 +188,16 @@ class LoggedRounds:
 
     async def _fetch_tallies(self, digests: list[str], now: Now) -> bool:
         around = self._around
-        empty = self._document.experiment.empty_tally()
-        parts = (empty.plus, empty.minus, empty.participants, empty.cells)
-        most = 8 * sum(part.size for part in parts) + _HEADER_BYTES
         for start in range(0, len(digests), _AT_ONCE):
             some = digests[start : start + _AT_ONCE]
             if len(digests) > 1:
-                self._check_traffic(len(some) * most, now)
+                self._check_traffic(len(some) * self._document.most_tally_bytes, now)
             keys = around.gateway_keys(now())
             found = await asyncio.gather(
-                *(around.checks.fetch_tally(digest, around.transport, most=most, gateway_keys=keys) for digest in some)
+                *(
+                    around.checks.fetch_tally(digest, around.transport, document=self._document, gateway_keys=keys)
+                    for digest in some
+                )
             )
             for digest, data in zip(some, found, strict=True):
                 around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())

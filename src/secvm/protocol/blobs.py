@@ -1,8 +1,10 @@
 """What manifests name by digest: tallies, states, weights. Large, public, without signatures of their own.
 
-A tally's bytes: the line ``secvm-tally-v1``, one line of JSON (``bins`` with the bias, ``labels``, ``models``), then as
-8 little-endian bytes an entry: plus and minus, models x bins each; train participants per label; test cells, labels x
-labels. States and weights are written by ``secvm.learning``. Each is read strictly: one content, one encoding.
+States and weights are written by ``secvm.learning``, and are named by the digest of their bytes. A tally is named by
+the digest of its **canonical** bytes, which nobody sends: the line ``secvm-tally-v1``, one line of JSON (``bins`` with
+the bias, ``labels``, ``models``), then as 8 little-endian bytes an entry: plus and minus, models x bins each; train
+participants per label; test cells, labels x labels. What is kept, served and read are the same entries, less the known
+mean of the relays' cover, in ``byte_planes``. Each is read strictly: bytes of another content have another name.
 """
 
 from __future__ import annotations
@@ -18,36 +20,59 @@ from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.weights import Weights
-from secvm.protocol.documents import check_digest
+from secvm.protocol.byte_planes import pack, unpack
+from secvm.protocol.documents import check_digest, digest_of
 from secvm.protocol.version import TALLY_MAGIC, WEIGHTS_MAGIC
 
 #: Counts stay exact in every language's numbers.
 MAX_COUNT = 2**53 - 1
 
 
-def encode_tally(tally: Tally) -> bytes:
-    """The canonical bytes of a tally."""
-    parts = (tally.plus, tally.minus, tally.participants, tally.cells)
-    if any(part.size and (int(part.min()) < 0 or int(part.max()) > MAX_COUNT) for part in parts):
-        raise LocalProtocolError("a count is below zero, or too large to publish")
-    return _header(TALLY_MAGIC, _tally_shape(tally)) + b"".join(part.astype("<i8").tobytes() for part in parts)
+def tally_digest(tally: Tally) -> str:
+    """The name of a tally: what documents sign."""
+    return digest_of(_canonical(tally))
+
+
+def encode_tally(tally: Tally, experiment: Experiment) -> bytes:
+    """A tally of this experiment as it is kept and served."""
+    entries, means = _entries(tally), _entries(experiment.known_means)
+    if len(entries) != len(means):
+        raise LocalProtocolError("the tally is of another experiment")
+    return pack(entries - means)
+
+
+def read_tally_bytes(data: bytes, experiment: Experiment) -> Tally:
+    """A tally of this experiment, whatever its name."""
+    means = experiment.known_means
+    parts = (means.plus, means.minus, means.participants, means.cells)
+    known = _entries(means)
+    entries = known + unpack(data, len(known))
+    if int(entries.min()) < 0 or int(entries.max()) > MAX_COUNT:
+        raise MalformedMessageError("a count of the tally is out of range")
+    cut = np.split(entries, np.cumsum([part.size for part in parts])[:-1])
+    plus, minus, participants, cells = (counts.reshape(part.shape) for counts, part in zip(cut, parts, strict=True))
+    return Tally(plus=plus, minus=minus, participants=participants, cells=cells)
 
 
 def decode_tally(data: bytes, *, digest: str, experiment: Experiment) -> Tally:
     """The tally of this digest, if it is one of this experiment."""
-    check_digest(data, digest)
-    empty = experiment.empty_tally()
-    head = _header(TALLY_MAGIC, _tally_shape(empty))
-    shapes = [empty.plus.shape, empty.minus.shape, empty.participants.shape, empty.cells.shape]
-    sizes = [int(np.prod(shape)) for shape in shapes]
-    if not data.startswith(head) or len(data) != len(head) + 8 * sum(sizes):
-        raise MalformedMessageError("these bytes are no tally of this experiment")
-    entries = np.frombuffer(data, dtype="<i8", offset=len(head)).astype(np.int64)
+    tally = read_tally_bytes(data, experiment)
+    check_digest(_canonical(tally), digest)
+    return tally
+
+
+def _canonical(tally: Tally) -> bytes:
+    shape = {"bins": tally.plus.shape[1], "labels": len(tally.participants), "models": tally.plus.shape[0]}
+    header = json.dumps(shape, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    return TALLY_MAGIC + header + _entries(tally).astype("<i8").tobytes()
+
+
+def _entries(tally: Tally) -> NDArray[np.int64]:
+    """All counts in the order in which they are written."""
+    entries = np.concatenate([part.ravel() for part in (tally.plus, tally.minus, tally.participants, tally.cells)])
     if int(entries.min()) < 0 or int(entries.max()) > MAX_COUNT:
-        raise MalformedMessageError("a count of the tally is out of range")
-    cut = np.split(entries, np.cumsum(sizes)[:-1])
-    plus, minus, participants, cells = (part.reshape(shape) for part, shape in zip(cut, shapes, strict=True))
-    return Tally(plus=plus, minus=minus, participants=participants, cells=cells)
+        raise LocalProtocolError("a count is below zero, or too large to publish")
+    return entries
 
 
 def decode_state(data: bytes, *, digest: str, experiment: Experiment) -> State:
@@ -90,11 +115,3 @@ def decode_weights(data: bytes, *, digest: str, experiment: Experiment) -> Weigh
 
 def _little(data: bytes, kind: str) -> NDArray[np.int32]:
     return np.frombuffer(data, dtype=kind)
-
-
-def _tally_shape(tally: Tally) -> dict[str, int]:
-    return {"bins": tally.plus.shape[1], "labels": len(tally.participants), "models": tally.plus.shape[0]}
-
-
-def _header(magic: bytes, content: dict[str, int]) -> bytes:
-    return magic + json.dumps(content, sort_keys=True, separators=(",", ":")).encode() + b"\n"

@@ -245,6 +245,11 @@ class ExperimentDocument:
         labels, models = len(self.experiment.labels), self.experiment.models.n_models
         return 8 * (2 * models * (self.experiment.n_bins + 1) + labels + labels * labels)
 
+    @property
+    def most_tally_bytes(self) -> int:
+        """How many bytes a tally has at most as it is served: those of its planes, and what deflating can add."""
+        return self.tally_bytes + 64
+
     def reaches_floor(self, participants: Iterable[int]) -> bool:
         """Whether a round without cover has enough people to count, by its train participants per label."""
         return sum(participants) >= self.floor

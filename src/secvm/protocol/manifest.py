@@ -40,7 +40,7 @@ from secvm.errors import (
 )
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.label_models import MAX_MODELS
-from secvm.protocol.blobs import decode_tally, encode_tally
+from secvm.protocol.blobs import decode_tally, tally_digest
 from secvm.protocol.documents import Fields, base64_text, decode_document, digest_of, encode_document
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.inconsistency import Inconsistency
@@ -232,7 +232,7 @@ def last_round(tally: Tally | None, *, relay_count: bytes | None = None) -> Last
     if tally is None:
         return LastRound(tally=None, relay_count=relay_count)
     return LastRound(
-        tally=digest_of(encode_tally(tally)),
+        tally=tally_digest(tally),
         participants=tuple(tally.participants.tolist()),
         cells=tuple(tuple(row) for row in tally.cells.tolist()),
         relay_count=relay_count,

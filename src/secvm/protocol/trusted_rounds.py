@@ -39,6 +39,7 @@ from secvm.errors import (
 )
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.belief import Checked, Served, Trusted, tallies_named
+from secvm.protocol.blobs import encode_tally
 from secvm.protocol.checking import Checking
 from secvm.protocol.ending import Ending, accept_ending
 from secvm.protocol.evidence import Evidence, Kind, count_fault
@@ -257,26 +258,29 @@ class TrustedRounds:
         envelope: bytes,
     ) -> Model:
         """The model that ``told`` must name, computed from that of the round before."""
-        tally, blob = self._tally(served, told, envelope, before)
+        tally, started = self._tally(served, told, envelope, before), model.state_bytes
         documents = (envelope,) if before is None else (before.envelope, envelope)
-        blobs = () if before is None or blob is None else (model.state_bytes, blob)
+
+        def convict(sentence: str) -> NoReturn:
+            blobs = () if tally is None else (started, self._coded(tally))
+            self._convict(sentence, kind=Kind.WRONG_STEP, documents=documents, blobs=blobs)
+
         try:
             if before is not None:
                 model = self._checking.following(self._document, model, tally)
         except InconsistentManifestError as fault:
-            self._convict(str(fault), kind=Kind.WRONG_STEP, documents=documents, blobs=blobs)
+            convict(str(fault))
         differs = what_differs(told, model)
         if differs is not None:
-            sentence = f"the model does not follow: the server signed {differs}"
-            self._convict(sentence, kind=Kind.WRONG_STEP, documents=documents, blobs=blobs)
+            convict(f"the model does not follow: the server signed {differs}")
         return model
 
     def _tally(
         self, served: Served, told: RoundManifest | Ending, envelope: bytes, before: AcceptedManifest | None
-    ) -> tuple[Tally | None, bytes | None]:
-        """The tally of the round before, and its bytes; none where that was abandoned, or nothing was before."""
+    ) -> Tally | None:
+        """The tally of the round before; none where that was abandoned, or nothing was before."""
         if before is None or told.last is None or told.last.tally is None:
-            return None, None
+            return None
         blob = served.tallies.get(told.last.tally)
         if blob is None:
             raise MalformedMessageError("a tally that is named was not served")
@@ -287,12 +291,17 @@ class TrustedRounds:
                 "the server signed counts beside a tally that has others",
                 kind=Kind.WRONG_COUNTS,
                 documents=(envelope,),
-                blobs=(blob,),
+                blobs=(self._coded(tally),),
             )
         fault = count_fault(self._document, before.manifest, told.last, tally)
         if fault is not None:
-            self._convict(fault, kind=Kind.WRONG_COUNTS, documents=(before.envelope, envelope), blobs=(blob,))
-        return tally, blob
+            documents = (before.envelope, envelope)
+            self._convict(fault, kind=Kind.WRONG_COUNTS, documents=documents, blobs=(self._coded(tally),))
+        return tally
+
+    def _coded(self, tally: Tally) -> bytes:
+        """A tally for evidence, coded here: the server could mark a device by how it deflates what that one fetches."""
+        return encode_tally(tally, self._document.experiment)
 
     def _convict(
         self,

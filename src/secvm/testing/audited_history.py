@@ -18,7 +18,7 @@ import numpy as np
 from secvm.auditor.files import GivenFiles
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Package, TrainPackage
-from secvm.protocol.blobs import encode_tally
+from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.documents import digest_of
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log_entries import Entry, experiment_entry
@@ -110,7 +110,7 @@ class AuditedHistory:
             gone: dict[str, Any] = dict.fromkeys((*STATEMENTS[lost:], "count_seed", "tally", "shards"))
             told = replace(told, **gone)
         else:
-            self.files[f"/v1/blob/{digest_of(encode_tally(made.net))}"] = encode_tally(made.net)
+            self.files[f"/v1/blob/{tally_digest(made.net)}"] = encode_tally(made.net, self.document.experiment)
             self.files |= {f"{self.place}/{path}": data for path, data in made.public().items()}
         self.openings.append(told)
         self.files[f"{self.place}/opening/{made.round_number}"] = told.signed([COORDINATOR])

@@ -19,9 +19,9 @@ from secvm.crypto.layers import open_outer, seal_both
 from secvm.errors import OpeningError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage
-from secvm.protocol.blobs import encode_tally
+from secvm.protocol.blobs import tally_digest
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents import base64_text, digest_of
+from secvm.protocol.documents import base64_text
 from secvm.protocol.part_sealing import seal_part
 from secvm.protocol.recompute import ModelNames
 from secvm.protocol.relays.capsule_tree import capsule_root
@@ -116,7 +116,7 @@ class LightRound(RelayedRound):
 
     @cached_property
     def opening(self) -> Opening:
-        made = replace(super().opening, tally=digest_of(encode_tally(self.net)))
+        made = replace(super().opening, tally=tally_digest(self.net))
         return self._told("opening", made)
 
     def statements(self) -> dict[str, bytes]:

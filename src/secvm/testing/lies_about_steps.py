@@ -244,7 +244,7 @@ def _changed_document(scene: Scene, other: ExperimentDocument) -> Told:
         rule = other.experiment.rule
         liar.state, liar.wrong_step = other.experiment.start(), other.experiment.step
         liar.wrong_weights = lambda state: (rule.training_weights(state), rule.evaluation_weights(state))
-        liar.conclude(draw_tally(dice, other, train=other.floor, test=0))
+        liar.conclude(draw_tally(dice, other, train=other.floor, test=0), counted_for=other.experiment)
         liar.announce()
         return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
     start = other.experiment.start()

@@ -121,8 +121,13 @@ class PublicHistory:
             last=self._last,
         )
 
-    def conclude(self, tally: Tally | None, *, clients: int | None = None) -> LastRound:
-        """End the round that was announced: with this tally, or abandoned. Takes the step; shows nothing yet."""
+    def conclude(
+        self, tally: Tally | None, *, clients: int | None = None, counted_for: Experiment | None = None
+    ) -> LastRound:
+        """End the round that was announced: with this tally, or abandoned. Takes the step; shows nothing yet.
+
+        ``counted_for``: another experiment whose tally it is, which only a liar publishes.
+        """
         manifest = self.manifests[-1]
         self.now = max(self.now, manifest.accept_until)
         count = None
@@ -136,7 +141,7 @@ class PublicHistory:
             self._last = last_round(
                 tally, relay_count=None if count is None else count.to_signed_bytes(self.parties.relays[0])
             )
-            self._put_blob(encode_tally(tally))
+            self.files[f"/v1/blob/{self._last.tally}"] = encode_tally(tally, counted_for or self.document.experiment)
             self.state = self.step(self.state, tally)
         return self._last
 

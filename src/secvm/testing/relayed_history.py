@@ -17,9 +17,8 @@ from secvm.crypto.tokens import TokenKey, issue
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Package
 from secvm.participant.transport import Issued
-from secvm.protocol.blobs import encode_tally
+from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.codec import decode
-from secvm.protocol.documents import digest_of
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log_entries import Entry, experiment_entry
 from secvm.protocol.logged_documents import entry_of
@@ -46,7 +45,7 @@ class PlayedRound(SealedRound):
 
     names: ModelNames
     bodies: tuple[bytes, ...] = ()
-    net: bytes = b""
+    net: Tally | None = None
 
     @cached_property
     def manifest(self) -> RelayedManifest:
@@ -75,7 +74,7 @@ class PlayedRound(SealedRound):
     @cached_property
     def opening(self) -> Opening:
         made: Opening = super().opening
-        return replace(made, tally=digest_of(self.net))
+        return made if self.net is None else replace(made, tally=tally_digest(self.net))
 
 
 @dataclass
@@ -157,7 +156,7 @@ class RelayedHistory:
             clients=len(self.requests),
             entry_leaves_out=entry_leaves_out,
             mix_leaves_out=mix_leaves_out,
-            net=encode_tally(tally),
+            net=tally,
         )
         self.requests = {}
         if unopened:
@@ -168,7 +167,7 @@ class RelayedHistory:
         self.rounds[-1] = played
         self.files[f"{self._path}/opening/{number}"] = played.opening.signed([COORDINATOR])
         self.enter(entry_of(played.opening))
-        self.files[f"/v1/blob/{digest_of(played.net)}"] = played.net
+        self.files[f"/v1/blob/{tally_digest(tally)}"] = encode_tally(tally, self.document.experiment)
         if publish_shards and not unopened:
             self.files |= self.shard_files(played)
         return played

@@ -58,6 +58,7 @@ from tests.contract.vectors import (
     log_checks,
     protocol_checks,
     relay_checks,
+    tally_checks,
     token_checks,
     trusted_checks,
 )
@@ -532,6 +533,7 @@ def check_bad_sealing_messages(content: JSON) -> None:
 CHECKS: dict[str, Callable[[JSON], None]] = (
     {name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")}
     | protocol_checks.CHECKS
+    | tally_checks.CHECKS
     | locking_checks.CHECKS
     | log_checks.CHECKS
     | token_checks.CHECKS

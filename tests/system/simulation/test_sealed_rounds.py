@@ -195,7 +195,7 @@ def test_sealed_rounds_end_in_the_bytes_of_the_estimator(how: dict[str, Any]) ->
             device.sent.clear()
         tally = coordinator.close(number)
         following = coordinator.publish(number + 1)
-        assert read_tally(following, encode_tally(tally), of) == tally
+        assert read_tally(following, encode_tally(tally, experiment), of) == tally
         coordinator.before = manifest
     assert coordinator.state.to_bytes() == offline(experiment).state.to_bytes()
 

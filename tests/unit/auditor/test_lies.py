@@ -105,8 +105,8 @@ def test_tally_below_the_floor_is_found() -> None:
     few.participants[0] = 1
     last = last_round(few)
     made.conclude(None)
-    blob = encode_tally(few)
-    made.files[f"/v1/blob/{digest_of(blob)}"] = blob
+    blob = encode_tally(few, made.document.experiment)
+    made.files[f"/v1/blob/{last.tally}"] = blob
     made.announce(last=last)
     report = audited(made)
     assert ("floor", 1) in told(report)

@@ -16,8 +16,8 @@ from secvm.participant.state import DeviceState
 from secvm.participant.transport import Fetched
 from secvm.participant.vault import Vault
 from secvm.protocol import checking as checking_module
+from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.checking import Checking
-from secvm.protocol.documents import digest_of
 from secvm.protocol.recompute import next_model
 from secvm.protocol.trusted_rounds import Served, TrustedRounds
 from secvm.testing.public_history import PublicHistory
@@ -169,7 +169,9 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_repro_who_stops_waiting_for_a_tally_does_not_take_it_from_the_others() -> None:
-    shared, data = SharedChecks(), b"a tally"
+    shared, document = SharedChecks(), history_of(3).document
+    tally = document.experiment.empty_tally()
+    data = encode_tally(tally, document.experiment)
 
     async def scenario() -> None:
         served = asyncio.Event()
@@ -181,7 +183,7 @@ def test_repro_who_stops_waiting_for_a_tally_does_not_take_it_from_the_others() 
 
         net = Slow(lambda: 0)
         first, second, third = (
-            asyncio.create_task(shared.fetch_tally(digest_of(data), net, most=100)) for _ in range(3)
+            asyncio.create_task(shared.fetch_tally(tally_digest(tally), net, document=document)) for _ in range(3)
         )
         await asyncio.sleep(0)
         second.cancel()
@@ -192,3 +194,15 @@ def test_repro_who_stops_waiting_for_a_tally_does_not_take_it_from_the_others() 
         assert second.cancelled()
 
     asyncio.run(scenario())
+
+
+def test_bytes_that_are_no_tally_of_the_name_are_not_kept() -> None:
+    document = history_of(3).document
+    empty, other = document.experiment.empty_tally(), document.experiment.empty_tally()
+    other.cells[:] = 1
+    shared, net, name = SharedChecks(), MemoryTransport(lambda: 0), tally_digest(empty)
+    for served, kept in ((b"no tally", None), (encode_tally(other, document.experiment), None)):
+        net.files = {f"/v1/blob/{name}": served}
+        assert asyncio.run(shared.fetch_tally(name, net, document=document)) is kept
+    net.files = {f"/v1/blob/{name}": encode_tally(empty, document.experiment)}
+    assert asyncio.run(shared.fetch_tally(name, net, document=document)) == net.files[f"/v1/blob/{name}"]

@@ -1,5 +1,8 @@
 """Tallies, states and weights as bytes: named by digest, of one experiment, in one spelling."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,8 +13,16 @@ from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.protocol.blobs import decode_state, decode_tally, decode_weights, encode_tally
+from secvm.protocol.blobs import (
+    decode_state,
+    decode_tally,
+    decode_weights,
+    encode_tally,
+    read_tally_bytes,
+    tally_digest,
+)
 from secvm.protocol.documents import digest_of
+from secvm.testing.relayed_rounds import relayed_experiment
 
 PEGASOS = Experiment(n_bins=3, labels=("a", "b", "c"), budget=5)
 SWIFT = Experiment(n_bins=3, labels=("a", "b"), rule=Swift(), thinning=Thinning(rho=3), budget=5)  # type: ignore[arg-type]  # any number will do
@@ -27,37 +38,62 @@ def test_tally_comes_back_whole(counts: list[int]) -> None:
         participants=entries[24:27],
         cells=entries[27:].reshape(3, 3),
     )
-    data = encode_tally(tally)
-    again = decode_tally(data, digest=digest_of(data), experiment=PEGASOS)
-    assert again == tally
-    assert encode_tally(again) == data
+    data, digest = encode_tally(tally, PEGASOS), tally_digest(tally)
+    assert decode_tally(data, digest=digest, experiment=PEGASOS) == tally
+    assert len(data) < 8 * 36 + 64
+    # Whatever way it was deflated.
+    assert decode_tally(zlib.compress(zlib.decompress(data), 1), digest=digest, experiment=PEGASOS) == tally
 
 
-def refused(data: bytes) -> None:
+def test_a_tally_is_named_by_its_canonical_bytes() -> None:
+    tally = PEGASOS.empty_tally()
+    tally.minus[2, 3], tally.cells[0, 1] = 2**53 - 1, 7
+    numbers = [0] * 23 + [2**53 - 1] + [0, 0, 0] + [0, 7, 0, 0, 0, 0, 0, 0, 0]
+    head = b'secvm-tally-v1\n{"bins":4,"labels":3,"models":3}\n'
+    assert tally_digest(tally) == digest_of(head + struct.pack("<36q", *numbers))
+
+
+def test_the_known_mean_of_cover_does_not_travel() -> None:
+    experiment = relayed_experiment()
+    means = experiment.known_means
+    assert (means.plus[0, 0], means.participants[0], means.cells[0, 0]) == (3, 3, 4)
+    # 22 train cells, 2 of participation, 4 of tests, one byte each.
+    assert zlib.decompress(encode_tally(means, experiment)) == bytes(28)
+    assert decode_tally(encode_tally(means, experiment), digest=tally_digest(means), experiment=experiment) == means
+    below = experiment.empty_tally()
+    below.plus[0, 1] = 5
+    assert zlib.decompress(encode_tally(below, experiment)) == bytes([5, 4] + 20 * [5] + 2 * [5] + 4 * [7])
+
+
+def refused(data: bytes, digest: str) -> None:
     with pytest.raises(MalformedMessageError):
-        decode_tally(data, digest=digest_of(data), experiment=PEGASOS)
+        decode_tally(data, digest=digest, experiment=PEGASOS)
 
 
 def test_bytes_that_are_no_tally_of_the_experiment_are_refused() -> None:
-    good = encode_tally(PEGASOS.empty_tally())
-    for size in range(0, len(good), 7):
-        refused(good[:size])
-    refused(good + bytes(8))
-    refused(good.replace(b"v1", b"v2"))
-    refused(good.replace(b'"labels":3', b'"labels":2'))
-    refused(good[:-1] + b"\x80")  # below zero
-    refused(good[:-2] + b"\x40\0")  # beyond 2^53
-    refused(encode_tally(SWIFT.empty_tally()))
-    with pytest.raises(MalformedMessageError):
-        decode_tally(good, digest="00" * 32, experiment=PEGASOS)
+    good, digest = encode_tally(PEGASOS.empty_tally(), PEGASOS), tally_digest(PEGASOS.empty_tally())
+    for size in range(len(good)):
+        refused(good[:size], digest)
+    refused(good + b"\0", digest)
+    refused(encode_tally(SWIFT.empty_tally(), SWIFT), tally_digest(SWIFT.empty_tally()))
+    refused(good, "00" * 32)
+    for planes in (b"\1" + bytes(35), bytes(6 * 36) + b"\x40" + bytes(35)):  # -1; 2^53
+        with pytest.raises(MalformedMessageError, match="out of range"):
+            read_tally_bytes(zlib.compress(planes), PEGASOS)
+
+
+def test_a_tally_of_another_experiment_is_not_written() -> None:
+    with pytest.raises(LocalProtocolError, match="another experiment"):
+        encode_tally(SWIFT.empty_tally(), PEGASOS)
 
 
 def test_counts_out_of_range_are_not_written() -> None:
     for count in (-1, 2**53):
         tally = PEGASOS.empty_tally()
         tally.cells[0, 0] = count
-        with pytest.raises(LocalProtocolError):
-            encode_tally(tally)
+        for write in (tally_digest, lambda tally: encode_tally(tally, PEGASOS)):
+            with pytest.raises(LocalProtocolError):
+                write(tally)
 
 
 @pytest.mark.parametrize("experiment", [PEGASOS, SWIFT])

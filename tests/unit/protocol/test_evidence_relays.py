@@ -236,7 +236,8 @@ def test_a_model_that_does_not_follow_convicts_the_coordinator() -> None:
         next_round = LightRound(round_number=2, before=made.manifest, opening_before=made.opening, model=names)
         signed = (made.manifest, made.opening, next_round.manifest)
         documents = tuple(one.signed([COORDINATOR]) for one in signed)
-        return file(RelayedKind.WRONG_STEP, documents=documents, blobs=(MODEL.state_bytes, encode_tally(tally)))
+        blobs = (MODEL.state_bytes, encode_tally(tally, DOCUMENT.experiment))
+        return file(RelayedKind.WRONG_STEP, documents=documents, blobs=blobs)
 
     assert who(told(MODEL.names)) is Who.COORDINATOR
     assert shows_nothing(told(after.model.names))

@@ -363,10 +363,10 @@ def test_experiment_of_t_rounds_has_no_round_after_them() -> None:
 
 def test_tally_is_read_only_when_the_manifest_tells_the_same_of_it() -> None:
     counted = tally(2, 2)
-    data = encode_tally(counted)
+    data = encode_tally(counted, OF.experiment)
     assert read_tally(ROUNDS[1], data, OF) == counted
     with pytest.raises(MalformedMessageError):
-        read_tally(ROUNDS[1], encode_tally(tally(3, 2)), OF)
+        read_tally(ROUNDS[1], encode_tally(tally(3, 2), OF.experiment), OF)
     assert ROUNDS[1].last is not None
     liar = replace(ROUNDS[1], last=replace(ROUNDS[1].last, participants=(3, 2)))
     with pytest.raises(InconsistentManifestError):

@@ -438,7 +438,7 @@ def test_a_tally_of_nobody_convicts() -> None:
     last = made.conclude(made.draw_tally())
     # Participants that only the document tells: the floor is met there, and nobody is in the tally.
     told = last_round(empty)
-    made.files[f"/v1/blob/{told.tally}"] = encode_tally(empty)
+    made.files[f"/v1/blob/{told.tally}"] = encode_tally(empty, made.document.experiment)
     made.announce(last=replace(last, tally=told.tally))
     rounds = device(made)
     assert convicted(rounds, made.served(rounds), made.now) is Kind.WRONG_COUNTS

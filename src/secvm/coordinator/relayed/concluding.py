@@ -29,9 +29,8 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.crypto.kem import X25519PublicKey
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import encode_tally
+from secvm.protocol.blobs import tally_digest
 from secvm.protocol.cover_parts import CoverPart, derive_part
-from secvm.protocol.documents import digest_of
 from secvm.protocol.part_sealing import seal_part
 from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES, cut
 from secvm.protocol.relays.bulk_junk import add_sub_tally
@@ -123,7 +122,7 @@ def opened(
         packages=sum(shard.capsules - shard.junk for shard in shards),
         junk=sum(shard.junk for shard in shards),
     )
-    return Outcome(replace(candidate, tally=digest_of(encode_tally(net))), figures, net)
+    return Outcome(replace(candidate, tally=tally_digest(net)), figures, net)
 
 
 def _raw(book: RelayedBook, shards: Iterable[CountedShard]) -> NDArray[np.int64]:

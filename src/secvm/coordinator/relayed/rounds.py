@@ -160,9 +160,8 @@ class RelayedRounds:
         if model is not None:
             next_state = digest_of(model.state)
             blobs |= {digest_of(data): data for data in model}
-        if outcome.net is not None:
-            data = encode_tally(outcome.net)
-            blobs[digest_of(data)] = data
+        if outcome.net is not None and outcome.opening.tally is not None:
+            blobs[outcome.opening.tally] = encode_tally(outcome.net, book.document.experiment)
         self._store.conclude(digest, number, tally=outcome.opening.tally, next_state=next_state, blobs=blobs)
         if outcome.net is None:
             # Nobody will ask for its capsules, and nobody shall read them.

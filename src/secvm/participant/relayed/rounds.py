@@ -35,8 +35,6 @@ from secvm.protocol.trusted_log import SeenLog
 _ATTEMPTS = 3
 #: So often an opening may be missing where other files are served.
 MAX_LOOKS = 3
-#: Magic line and header of a tally are shorter.
-_HEADER_BYTES = 2**13
 
 
 class _LogGrewError(Exception):
@@ -202,10 +200,9 @@ class RelayedRounds:
         tallies = dict[str, bytes]()
         # The newest opening's is wanted only when something follows it.
         for digest in [one.tally for one in told if one.tally is not None and followed]:
-            most = self._document.tally_bytes + _HEADER_BYTES
-            self._check_traffic(most, now)
+            self._check_traffic(self._document.most_tally_bytes, now)
             keys = around.gateway_keys(now())
-            data = await around.checks.fetch_tally(digest, around.transport, most=most, gateway_keys=keys)
+            data = await around.checks.fetch_tally(digest, around.transport, document=self._document, gateway_keys=keys)
             around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
             if data is None:
                 return None
