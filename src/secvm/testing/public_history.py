@@ -27,6 +27,7 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
 from secvm.learning.weights import Weights
 from secvm.protocol.blobs import encode_tally
 from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint

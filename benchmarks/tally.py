@@ -1,0 +1,219 @@
+"""Tallies as they travel (docs/protocol.md §13): bytes beside their entropy, and what a device fetches for a round.
+
+Tallies are drawn by the law that the planner comes to for ε = 1 and so many people, with Zipf's law for what people
+send; ``plain`` has no cover. ``entropy_bytes`` is what the law of all cells leaves no coder to save: that of two
+relays' negative binomials, made wider by the people's own packages (plain: of Poisson counts of known means, which no
+coder knows). ``bytes_over_entropy`` nearer to 1 is better. ``canonical_bytes`` is what would travel uncoded. The same
+planes are given to ``lzma``, ``bz2`` and to the program zstd, which times itself in memory (null where it is not
+installed). Speeds are MB of canonical bytes a CPU second; memory is what Python and numpy held at most.
+
+``round`` is what a device fetches to believe a round at 10,000 bins: manifest, tally, checkpoint, lines of the log, and
+the opening; each padded to steps of 4,096 bytes under the seal. Documents are those of a small experiment whose rounds
+are played here: they do not grow with bins. ``v1`` is the figure of version 1, whose tally travelled uncoded.
+
+    python benchmarks/tally.py [--people 10000] [--turns 20]
+"""
+
+from __future__ import annotations
+
+import argparse
+import bz2
+import lzma
+import math
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.cover_law import RELAYS, Noise, RelayCover
+from secvm.learning.experiment import Experiment
+from secvm.privacy.relay_plan import plan_relays, question_for
+from secvm.privacy.target import PrivacyTarget
+from secvm.protocol.blobs import encode_tally, read_tally_bytes
+from secvm.protocol.sealed_requests import fetch_answer
+from secvm.testing.known_log import known_log_terms
+from secvm.testing.relayed_history import RelayedHistory
+from secvm.testing.relayed_rounds import relayed_document
+
+#: What a device fetched for a round in version 1 at 10,000 bins: docs/capacity.md before tallies were coded.
+V1_BYTES = 172_128
+_FEATURES, _UNITS = 100, 10
+_DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
+#: Nonce and tag of an answer under the seal.
+_SEAL_BYTES = 32
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this benchmark."""
+    parser.add_argument("--people", type=int, default=10_000, help="devices in a round")
+    parser.add_argument("--turns", type=int, default=20, help="turns of each contestant")
+
+
+def run(arguments: argparse.Namespace) -> dict[str, object]:
+    """Code tallies of all kinds."""
+    people, turns = arguments.people, arguments.turns
+    results: dict[str, object] = {"people": people}
+    coded = {}
+    for bins in (1_000, 10_000):
+        for name, cover in (("covered", planned_cover(bins, people)), ("plain", None)):
+            tally, experiment, entropy = drawn_tally(bins, people, cover)
+            key = f"{name}_{bins}"
+            coded[key] = len(encode_tally(tally, experiment))
+            results[key] = _measured(tally, experiment, entropy, turns)
+    return results | {"round": round_bytes(coded["covered_10000"])}
+
+
+def planned_cover(bins: int, people: int) -> RelayCover:
+    """What the planner chooses for ε = 1, δ = 1e-6 and two labels."""
+    target = PrivacyTarget(Fraction(1), Fraction(1, 10**6))
+    return plan_relays(question_for(target=target, people=people, bins=bins, features=_FEATURES)[0]).cover
+
+
+def drawn_tally(bins: int, people: int, cover: RelayCover | None, seed: int = 1) -> tuple[Tally, Experiment, float]:
+    """A net tally, its experiment, and its entropy in bytes."""
+    budget = {} if cover is None else {"features_per_person": _FEATURES, "budget": _FEATURES + 3}
+    experiment = Experiment(n_bins=bins, labels=("a", "b"), cover=cover, **budget)
+    dice = np.random.default_rng(seed)
+    zipf = dice.permutation(1 / np.arange(1, bins + 1))
+    means = np.append(people * _UNITS / 2 * zipf / zipf.sum(), people / 4)
+    tally, bits = experiment.empty_tally(), 0.0
+    for part in (tally.plus, tally.minus):
+        part[0] = dice.poisson(means)
+    tally.participants[:], tally.cells[:] = dice.poisson(people / 3, 2), dice.poisson(people / 12, (2, 2))
+    noises = (None, None, None) if cover is None else (cover.train, cover.participation, cover.test)
+    kinds = (tally.plus, tally.minus, tally.participants, tally.cells)
+    for part, noise, mean in zip(
+        kinds, (noises[0], *noises), (means, means, [people / 3] * 2, [people / 12] * 4), strict=True
+    ):
+        bits += sum(_entropy(noise, round(each, 1 if each < 100 else -1)) for each in mean)
+        if noise is not None:
+            np.add(part, dice.negative_binomial(RELAYS * noise.shape, 1 / (1 + noise.odds), part.shape), out=part)
+    return tally, experiment, bits / 8
+
+
+@cache
+def _entropy(noise: Noise | None, mean: float) -> float:
+    """Bits of a cell of this cover to which people send so many packages on average."""
+    if noise is None:
+        counts = np.arange(int(mean + 12 * math.sqrt(mean) + 20))
+        return _bits(counts * math.log(mean or 1e-9) - mean - _log_factorials(counts))
+    shape, odds = RELAYS * float(noise.shape), float(noise.odds)
+    counts = np.arange(int(shape * odds + 20 * math.sqrt(shape * odds * (1 + odds))))
+    gammas = np.array([math.lgamma(count + shape) for count in counts]) - math.lgamma(shape)
+    nats = gammas - _log_factorials(counts) - shape * math.log1p(odds) + counts * math.log(odds / (1 + odds))
+    # Noise is all but normal, and people's packages make it a little wider.
+    return _bits(nats) + math.log2(1 + mean / float(RELAYS * noise.variance)) / 2
+
+
+def _log_factorials(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.array([math.lgamma(count + 1) for count in counts])
+
+
+def _bits(nats: NDArray[np.float64]) -> float:
+    return float(-(np.exp(nats) * nats).sum() / math.log(2))
+
+
+def _measured(tally: Tally, experiment: Experiment, entropy: float, turns: int) -> dict[str, object]:
+    data = encode_tally(tally, experiment)
+    assert read_tally_bytes(data, experiment) == tally
+    planes = zlib.decompress(data)
+    size = 8 * sum(part.size for part in (tally.plus, tally.minus, tally.participants, tally.cells))
+    return {
+        "canonical_bytes": size,
+        "bytes": len(data),
+        "entropy_bytes": round(entropy),
+        "bytes_over_entropy": round(len(data) / entropy, 4),
+        "canonical_over_bytes": round(size / len(data), 2),
+        "code_mb_s": round(size / 1e6 / _best(lambda: encode_tally(tally, experiment), turns), 1),
+        "read_mb_s": round(size / 1e6 / _best(lambda: read_tally_bytes(data, experiment), turns), 1),
+        "code_peak_kb": _peak_kb(lambda: encode_tally(tally, experiment)),
+        "read_peak_kb": _peak_kb(lambda: read_tally_bytes(data, experiment)),
+        "lzma_bytes": len(lzma.compress(planes, preset=9)),
+        "bz2_bytes": len(bz2.compress(planes)),
+        "zlib_6_bytes": len(zlib.compress(planes)),
+        **{f"zstd_{level}": _zstd(planes, level, size) for level in (3, 19)},
+    }
+
+
+def _best(work: Callable[[], object], turns: int) -> float:
+    best = float("inf")
+    for _ in range(turns):
+        started = time.process_time()
+        work()
+        best = min(best, time.process_time() - started)
+    return best
+
+
+def _peak_kb(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return round(peak / 1000)
+
+
+def _zstd(planes: bytes, level: int, size: int) -> dict[str, float] | None:
+    """Bytes and speeds as zstd's own benchmark tells them, of canonical bytes like ours."""
+    program = shutil.which("zstd")
+    if program is None:
+        return None
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(planes)
+        file.flush()
+        told = subprocess.run([program, f"-b{level}", "-i1", file.name], capture_output=True, text=True, check=True)
+    last = re.split(r"[\r\n]", told.stdout.strip() or told.stderr.strip())
+    found = re.search(r"->\s*(\d+).*?,\s*([\d.]+) MB/s,\s*([\d.]+) MB/s", " ".join(last))
+    if found is None:
+        return None
+    scale = size / len(planes)
+    return {
+        "bytes": int(found[1]),
+        "code_mb_s": round(scale * float(found[2]), 1),
+        "read_mb_s": round(scale * float(found[3]), 1),
+    }
+
+
+def round_bytes(tally: int) -> dict[str, object]:
+    """What a device fetches for a round with two relays and a tally of so many bytes."""
+    history = RelayedHistory(relayed_document(log=known_log_terms()))
+    for _ in range(3):
+        history.announce()
+        history.conclude()
+    history.announce()
+    place = f"/v1/experiment/{history.document.digest}"
+    lines = max((path for path in history.files if "/tile/entries/" in path), key=lambda path: len(history.files[path]))
+    files = {"manifest": f"{place}/manifest/4", "checkpoint": f"{place}/checkpoint", "lines": lines}
+    sizes = {name: len(history.files[path]) for name, path in (files | {"opening": f"{place}/opening/3"}).items()}
+    sizes["tally"] = tally
+    padded = {name: len(fetch_answer(200, bytes(size), _DATE)) + _SEAL_BYTES for name, size in sizes.items()}
+    total, content = sum(padded.values()), sum(sizes.values())
+    like_v1 = total - padded["opening"]
+    return {
+        "v1": V1_BYTES,
+        "content": sizes,
+        "padded": padded,
+        "content_bytes": content,
+        "padded_bytes": total,
+        "padded_bytes_without_opening": like_v1,
+        "v1_over_content": round(V1_BYTES / content, 2),
+        "v1_over_padded": round(V1_BYTES / total, 2),
+        "v1_over_padded_without_opening": round(V1_BYTES / like_v1, 2),
+    }
+
+
+if __name__ == "__main__":
+    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(_parser)
+    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")
