@@ -1,73 +1,76 @@
-"""What a package and a device cost, measured here, and the arithmetic for 200,000, 10 million and 1 billion devices.
+"""What a round with two relays costs, measured here, and the arithmetic for 200,000, 10 million and 1 billion devices.
 
-Every cost is measured in this run on the real parts: devices seal and verify, a relay's process takes single capsules,
-nodes take batches into PostgreSQL, open and count them; sizes are those of real messages and files. The assumptions and
-the arithmetic are in ``benchmarks/_capacity_plan.py``; prices are assumptions. ``--page`` writes inputs and tables into
-docs/capacity.md.
+Every cost is measured in this run on the real parts: a device seals its submission, computes a step and recounts a
+shard; the entry relay takes submissions into its file; both relays draw and seal cover, the mixing relay opens; the
+coordinator opens and counts. Each is CPU time of one core, the fewest of several turns. Sizes are those of real
+messages, padded and under the seal. Cover and tally are those of the planner for ε = 1, 10,000 bins and 100,000 people.
+The assumptions and the arithmetic are in ``benchmarks/_capacity_plan.py``; prices are assumptions. ``--page`` writes
+inputs and tables into docs/capacity.md.
 
-    python benchmarks/capacity.py [--packages 20000] [--page docs/capacity.md]
+    python benchmarks/capacity.py [--packages 8192] [--page docs/capacity.md]
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
-import random
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from fractions import Fraction
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 
 from benchmarks import _capacity_plan as arithmetic
-from benchmarks import _ingest_server as setting
-from benchmarks._ingest_client import send
-from benchmarks.cluster import Bench, batches_into, cpu_s_of, fake_capsules
-from benchmarks.ingest import capsules
-from benchmarks.ingest_close import measure_close
-from secvm.coordinator.settings import LimitsPart
-from secvm.crypto.capsules import pack, packed_size
+from benchmarks import relay_cover
+from benchmarks.tally import drawn_tally, planned_cover, round_bytes
+from secvm.coordinator.relayed.run_results import count_run
+from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, GatewayKey, GatewayKeys, RequestSealer, seal_request
+from secvm.crypto.layers import EPHEMERAL_BYTES, inner_layer, outer_layer
+from secvm.crypto.oblivious import GatewayKey, GatewayKeys, seal_request
 from secvm.errors import SecVMError
-from secvm.learning.aggregate.descent import Swift
-from secvm.learning.experiment import Experiment
-from secvm.learning.thinning import Thinning
-from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_request
-from secvm.protocol.tiles import write_bundle
-from secvm.protocol.trusted_rounds import TrustedRounds
-from secvm.runtime.lanes import build_lanes
-from secvm.testing.federation import ORIGIN_MS, Federation
-from secvm.testing.postgres import PostgresCluster
-from secvm.testing.public_history import PublicHistory
+from secvm.learning.cover_law import relay_budget
+from secvm.learning.package import NullPackage
+from secvm.protocol.blobs import encode_tally, read_tally_bytes
+from secvm.protocol.codec import AddressedPackage, encode
+from secvm.protocol.relays.bulk_junk import BulkReader
+from secvm.protocol.relays.chain import RelayedChain, RelayedServed
+from secvm.protocol.relays.junk import CapsuleReader
+from secvm.protocol.relays.shards import SHARD
+from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
+from secvm.protocol.sealed_requests import fetch_answer, fetch_request
+from secvm.relay.entry.intake import Intake, IntakeLimits, read_submission
+from secvm.relay.identity import Identity
+from secvm.runtime.lanes import build_lanes, find_lanes
+from secvm.testing.relayed_history import RelayedHistory
+from secvm.testing.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
 
-_BINS = 10_000
-_WITNESSES = 3
+_BINS, _PEOPLE, _FEATURES = 10_000, 100_000, 100
 _DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
+_SEAL_BYTES = 32
+#: The path of a run of digests: its hashes for a billion capsules.
+_RUN_BYTES = 1 + 32 * 18 + 32 * SHARD
+_SUBMISSIONS = 50
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this benchmark."""
-    parser.add_argument("--packages", type=int, default=20_000, help="packages to measure with")
-    parser.add_argument("--close", type=int, default=2_000_000, help="records to measure the memory of counting with")
+    parser.add_argument("--packages", type=int, default=2 * SHARD, help="capsules to measure opening with")
     parser.add_argument("--page", type=Path, help="write inputs and tables into this page")
 
 
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     """Measure, then calculate."""
     started = time.monotonic()
-    costs = {
-        **_device(arguments.packages // 10),
-        **_relay(arguments.packages),
-        **_coordinator(arguments.packages),
-        **_counting(arguments.close),
-    }
+    try:
+        build_lanes()
+    except SecVMError as error:
+        sys.stderr.write(f"without lanes: {error}\n")
+    costs = {**_round(), **_device(), **_entry(), **_cover(), **_opening(arguments.packages)}
     if arguments.page is not None:
         _write(arguments.page, costs)
     return {
@@ -85,13 +88,13 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 
 def _write(page: Path, costs: dict[str, float]) -> None:
     text = page.read_text(encoding="utf-8")
-    told = json.dumps({"costs": costs, "assumptions": arithmetic.ASSUMPTIONS}, indent=2)
-    text = arithmetic.with_block(text, "inputs", f"```json\n{told}\n```")
+    inputs = json.dumps({"costs": costs, "assumptions": arithmetic.ASSUMPTIONS}, indent=2)
+    text = arithmetic.with_block(text, "inputs", f"```json\n{inputs}\n```")
     text = arithmetic.with_block(text, "device", arithmetic.device_table(costs))
     page.write_text(arithmetic.with_block(text, "plan", arithmetic.table(costs)), encoding="utf-8")
 
 
-def _best(work: Callable[[], object], turns: int = 5) -> float:
+def _best(work: Callable[[], object], turns: int = 3) -> float:
     """CPU seconds, the fewest of several turns."""
     best = float("inf")
     for _ in range(turns):
@@ -101,135 +104,145 @@ def _best(work: Callable[[], object], turns: int = 5) -> float:
     return best
 
 
-# ── a device ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _padded(size: int) -> int:
+    return len(fetch_answer(200, bytes(size), _DATE)) + _SEAL_BYTES
 
 
-def _device(packages: int) -> dict[str, float]:
-    """Seal a package; believe a round; and what goes over the wire for both, as HTTP bodies under the seal."""
-    key = GatewayKey(1, X25519PrivateKey(bytes(range(32))))
-    sealer = RequestSealer(key.configuration)
-    request = package_request(bytes(32))
-    seal = _best(lambda: [sealer.seal(request, os.urandom) for _ in range(packages)]) / packages
-    experiment = Experiment(
-        n_bins=_BINS, labels=("a", "b"), rule=Swift(), thinning=Thinning(rho=Fraction(3)), budget=50
-    )
-    history = PublicHistory.drawn(random.Random(0), witnesses=_WITNESSES, experiment=experiment, beacons=0, rounds=400)
-    history.play(20, abandoned=0.0)
-    trusted = TrustedRounds(history.document, history.envelope)
-    for _ in range(2):
-        history.announce()
-        trusted.believe(trusted.check(history.served(trusted), now=history.now))
-        history.conclude(history.draw_tally())
-    files = dict(history.files)
+# ── sizes, and what a device computes ────────────────────────────────────────────────────────────────────────────────
+
+
+def _round() -> dict[str, float]:
+    """The documents and the tally of a round, and the step that a device computes from them."""
+    tally, experiment, _ = drawn_tally(_BINS, _PEOPLE, planned_cover(_BINS, _PEOPLE))
+    cover, data, state = experiment.cover, encode_tally(tally, experiment), experiment.start()
+    assert cover is not None
+    sizes = round_bytes(len(data))
+    history = RelayedHistory(relayed_document())
     history.announce()
-    served, now = history.served(trusted), history.now
-    verify = _best(lambda: trusted.check(served, now=now))
-    wanted = [*served.manifests, served.checkpoint, write_bundle(served.lines), *served.tallies.values()]
-    asked = seal_request(key.configuration, fetch_request("/v1/experiment/" + 64 * "0" + "/manifest/1"), os.urandom)
-    gateway = GatewayKeys([key])
-    answers = [fetch_answer(200, content, _DATE) for content in wanted]
+    history.conclude()
+    history.announce()
+    place = f"/v1/experiment/{history.document.digest}"
+    served = RelayedServed(
+        manifests=tuple(history.files[f"{place}/manifest/{number}"] for number in (1, 2)),
+        openings={1: history.files[f"{place}/opening/1"]},
+        tallies={name.removeprefix("/v1/blob/"): data for name, data in history.files.items() if "/blob/" in name},
+        ending=None,
+    )
+    believe = _best(lambda: RelayedChain(history.document).check(served))
+    step = _best(lambda: experiment.step(state, read_tally_bytes(data, experiment)), 10)
+    after = experiment.step(state, tally)
+    model = (after.to_bytes(), *(weights.to_bytes() for weights in (experiment.rule.training_weights(after),) * 2))
+    gateway = GatewayKeys([key := GatewayKey(1, X25519PrivateKey(bytes(range(32))))])
+    asked = seal_request(key.configuration, fetch_request(f"{place}/manifest/1"), os.urandom)
+    answers = [bytes(size - _SEAL_BYTES) for size in sizes["padded"].values()]
+    run = fetch_answer(200, bytes(_RUN_BYTES), _DATE)
 
-    # An answer under the seal has a nonce and a tag.
-    down = sum(len(answer) + 32 for answer in answers)
+    def serve(*contents: bytes) -> None:
+        for content in contents:
+            gateway.open(asked.capsule).seal_response(content, os.urandom)
 
-    def serve() -> None:
-        for answer in answers:
-            gateway.open(asked.capsule).seal_response(answer, os.urandom)
-
-    grown = sum(len(data) for path, data in history.files.items() if files.get(path) != data)
-    capsule = len(sealer.seal(request, os.urandom).capsule)
-    budget = int(arithmetic.ASSUMPTIONS["packages_per_device_and_round"])
     return {
-        "device_seal_us": round(1e6 * seal, 2),
-        "device_verify_ms": round(1e3 * verify, 3),
-        "capsule_bytes": capsule,
-        "device_up_bytes": budget * len(_head(capsule)) + budget * capsule + len(wanted) * len(asked.capsule),
-        "device_down_bytes": down,
-        "fetches_cpu_us": round(1e6 * _best(serve, 50), 1),
-        "log_bytes_per_round": grown,
+        "cover_packages": cover.packages,
+        "uncoded_tally_bytes": _padded(8 * 2 * (_BINS + 1)),
+        "tally_bytes": _padded(len(data)),
+        "documents_bytes": sizes["padded_bytes"] - _padded(len(data)),
+        "run_bytes": _padded(_RUN_BYTES),
+        "shard_bytes": _padded(SHARD * arithmetic.INNER_BYTES),
+        "log_bytes_per_round": sizes["content_bytes"] + sum(map(len, model)),
+        "verify_ms": round(1e3 * (believe + step), 2),
+        "fetches_cpu_us": round(1e6 * _best(lambda: serve(*answers), 50), 1),
+        "run_cpu_us": round(1e6 * _best(lambda: serve(run), 50), 1),
     }
 
 
-def _head(size: int, credential: str = "x" * 32) -> bytes:
-    """The head of a request with a capsule."""
-    return (
-        f"POST /relay HTTP/1.1\r\nhost: relay.example\r\ncontent-type: {REQUEST_MEDIA_TYPE}\r\n"
-        f"content-length: {size}\r\nsecvm-credential: {credential}\r\n\r\n"
-    ).encode()
-
-
-# ── a relay ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _relay(packages: int) -> dict[str, float]:
-    """A relay's own process: single capsules over keep-alive connections, each answered when it is durable."""
-    some = fake_capsules(packages)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Federation(Path(folder), hosts=[], seed="capacity", witnesses=0) as federation,
-    ):
-        federation.start_servers()
-        # Into the epoch whose key has the first byte of what is sent.
-        federation.clock.leap_to(ORIGIN_MS + 1000 * (federation.pace.period_s * setting.KEY.key_id + 1))
-        requests = [_head(len(one), f"{i % 500:032d}") + one for i, one in enumerate(some)]
-        pid = federation.children.pid("relay")
-        before, empty = cpu_s_of(pid), _size(Path(folder), "relay.sqlite")
-        _, times = asyncio.run(send([federation.port("relay")], requests, 64))
-        used, full = cpu_s_of(pid) - before, _size(Path(folder), "relay.sqlite")
-    if len(times) != packages:
-        raise SecVMError("not all capsules were acknowledged by the relay")
+def _device() -> dict[str, float]:
+    """A submission is sealed, without lanes."""
+    body, seconds = _submission()
+    head = f"POST /submit/{64 * '0'} HTTP/1.1\r\nhost: relay.example\r\ncontent-length: {len(body)}\r\n\r\n"
     return {
-        "relay_cpu_us": round(1e6 * used / packages, 2),
-        "relay_disk_bytes": round((full - empty) / packages),
+        "packages_per_device": relay_budget(violable=1, features=_FEATURES),
+        "submission_bytes": len(head) + len(body),
+        "submission_ms": round(1e3 * seconds, 2),
     }
 
 
-def _size(folder: Path, name: str) -> int:
-    return sum(file.stat().st_size for file in folder.glob(f"{name}*"))
+def _submission(turns: int = 3) -> tuple[bytes, float]:
+    budget = relay_budget(violable=1, features=_FEATURES)
+    experiment = relayed_experiment(features_per_person=_FEATURES, budget=budget)
+    document = relayed_document(experiment=experiment)
+    manifest = RelayedRound(document=document).manifest
+
+    def words() -> Iterator[int]:
+        while True:
+            yield int.from_bytes(os.urandom(8), "little")
+
+    def seal() -> bytes:
+        order, secrets = draw_order(budget, words()), os.urandom(budget * SECRETS_BYTES)
+        return seal_submission(document, manifest, [NullPackage()] * budget, order=order, ephemerals=secrets).body
+
+    return seal(), _best(seal, turns)
 
 
-# ── a coordinator on PostgreSQL ──────────────────────────────────────────────────────────────────────────────────────
+# ── relays and coordinator ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _coordinator(packages: int) -> dict[str, float]:
-    try:
-        build_lanes()
-    except SecVMError as error:
-        sys.stderr.write(f"without lanes: {error}\n")
-    packages = max(1, packages // 1000) * 1000
-    with tempfile.TemporaryDirectory() as name, PostgresCluster() as cluster:
-        file = Path(name) / "capsules"
-        file.write_bytes(pack(fake_capsules(10 * packages)))
-        url = cluster.create_database()
-        taken = batches_into(file, 10 * packages, [url], cluster)
-        cluster.drop_database(url)
-        bench = Bench(cluster, capsules(packages))
-        try:
-            bench.work(1, packages, lanes=False)
-            before = bench.wal_bytes()
-            told = [bench.work(1, packages, lanes=False) for _ in range(3)]
-            wal = (bench.wal_bytes() - before) / 3
-            lanes = [bench.work(1, packages, lanes=True) for _ in range(3)] if bench.nodes[0].lanes else []
-        finally:
-            bench.close()
+def _entry() -> dict[str, float]:
+    """Submissions into the entry relay's file, in groups as they come."""
+    budget = relay_budget(violable=1, features=_FEATURES)
+    bodies = [_submission(1)[0] for _ in range(_SUBMISSIONS)]
+    limits = IntakeLimits(quota=1, network_quota=10**6, submissions=10**9)
+    with tempfile.TemporaryDirectory() as folder:
+        intake = Intake(Path(folder) / "intake", os.urandom)
+
+        def take() -> None:
+            group = [
+                read_submission(Identity(b"client %d" % i), body, budget=budget, token_bytes=0)
+                for i, body in enumerate(bodies)
+            ]
+            intake.take(group, limits)
+
+        # Once: what was taken is not taken again.
+        seconds = _best(take, 1)
+        taken = intake.submissions()
+        intake.close()
+    if taken != _SUBMISSIONS:
+        raise SecVMError(f"the entry relay took {taken} of {_SUBMISSIONS} submissions")
+    return {"entry_intake_us": round(1e6 * seconds / _SUBMISSIONS, 1)}
+
+
+def _cover() -> dict[str, float]:
+    """Cover of each relay, drawn, sealed and sorted."""
+    parser = argparse.ArgumentParser()
+    relay_cover.add_arguments(parser)
+    found = relay_cover.run(parser.parse_args(["--bins", "100", "--packages", "40500", "--threads", "1"]))
     return {
-        "intake_cpu_us": round(1e6 * taken["cpu_s"] / (10 * packages), 3),
-        "database_intake_cpu_us": round(1e6 * taken["database_cpu_s"] / (10 * packages), 3),
-        "database_packages_per_s": round(10 * packages / taken["seconds"]),
-        "open_and_count_cpu_us": round(1e6 * min(one["cpu_s"] for one in told) / packages, 2),
-        "open_and_count_lanes_cpu_us": round(1e6 * min((one["cpu_s"] for one in lanes), default=0) / packages, 2),
-        "database_open_cpu_us": round(1e6 * min(one["database_cpu_s"] for one in told) / packages, 2),
-        "database_bytes": round(max(one["database_bytes"] for one in told) / packages),
-        "wal_bytes": round(wal / packages),
-        "deposit_packages": LimitsPart().deposit_bytes // packed_size(bytes(len(capsules(1)[0]))),
+        f"{role}_cover_us": round(1e6 * float(str(found[f"{role}_cpu_s"])) / 40_500, 2) for role in ("entry", "mix")
     }
 
 
-def _counting(records: int) -> dict[str, float]:
-    """Memory by the difference of two counts, so that Python and the kernels are not in it."""
-    small, large = (measure_close(count) for count in (records // 10, records))
-    peaks = [next(value for name, value in told.items() if name.endswith("peak_mb")) for told in (small, large)]
-    return {"count_memory_bytes": round(2**20 * (peaks[1] - peaks[0]) / (records - records // 10), 1)}
+def _opening(packages: int) -> dict[str, float]:
+    """The mixing relay opens; the coordinator opens and counts, and so does a device that recounts a shard."""
+    packages = max(1, packages // SHARD) * SHARD
+    made = RelayedRound()
+    label, mix = made.label, X25519PrivateKey(os.urandom(32))
+    found = find_lanes("auto").lanes
+    quick, readable = BulkSealer(found), BulkSealer()
+    null = encode(AddressedPackage(made.document.experiment_id, 1, NullPackage()))
+    secrets = os.urandom(packages * EPHEMERAL_BYTES)
+    inner = quick.seal(inner_layer(label), made.count_key.public_key, secrets, null * packages)
+    outer = quick.seal(outer_layer(label), mix.public_key, os.urandom(packages * EPHEMERAL_BYTES), inner)
+    reader = CapsuleReader.of(made.document, made.manifest, made.count_seed)
+
+    def count(sealer: BulkSealer) -> float:
+        return 1e6 * _best(lambda: count_run(inner, BulkReader(reader, sealer))) / packages
+
+    one_by_one = count(readable)
+    return {
+        "mix_open_us": round(1e6 * _best(lambda: quick.open_all(outer_layer(label), mix, outer)) / packages, 2),
+        "count_us": round(one_by_one, 2),
+        "count_lanes_us": 0 if found is None else round(count(quick), 2),
+        "recount_ms": round(one_by_one * SHARD / 1000, 1),
+    }
 
 
 if __name__ == "__main__":

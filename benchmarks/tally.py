@@ -31,14 +31,17 @@ import zlib
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.cover_law import RELAYS, Noise, RelayCover
+from secvm.learning.cover_law import RELAYS, Noise, RelayCover, relay_budget
 from secvm.learning.experiment import Experiment
+from secvm.learning.thinning import Thinning
 from secvm.privacy.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.blobs import encode_tally, read_tally_bytes
@@ -83,8 +86,16 @@ def planned_cover(bins: int, people: int) -> RelayCover:
 
 def drawn_tally(bins: int, people: int, cover: RelayCover | None, seed: int = 1) -> tuple[Tally, Experiment, float]:
     """A net tally, its experiment, and its entropy in bytes."""
-    budget = {} if cover is None else {"features_per_person": _FEATURES, "budget": _FEATURES + 3}
-    experiment = Experiment(n_bins=bins, labels=("a", "b"), cover=cover, **budget)
+    budget = relay_budget(violable=1, features=_FEATURES)
+    experiment = Experiment(
+        n_bins=bins,
+        labels=("a", "b"),
+        rule=Swift(),
+        thinning=Thinning(rho=Fraction(4)),
+        features_per_person=_FEATURES,
+        budget=budget,
+        cover=cover,
+    )
     dice = np.random.default_rng(seed)
     zipf = dice.permutation(1 / np.arange(1, bins + 1))
     means = np.append(people * _UNITS / 2 * zipf / zipf.sum(), people / 4)
@@ -92,14 +103,16 @@ def drawn_tally(bins: int, people: int, cover: RelayCover | None, seed: int = 1)
     for part in (tally.plus, tally.minus):
         part[0] = dice.poisson(means)
     tally.participants[:], tally.cells[:] = dice.poisson(people / 3, 2), dice.poisson(people / 12, (2, 2))
-    noises = (None, None, None) if cover is None else (cover.train, cover.participation, cover.test)
-    kinds = (tally.plus, tally.minus, tally.participants, tally.cells)
-    for part, noise, mean in zip(
-        kinds, (noises[0], *noises), (means, means, [people / 3] * 2, [people / 12] * 4), strict=True
-    ):
-        bits += sum(_entropy(noise, round(each, 1 if each < 100 else -1)) for each in mean)
+    law: tuple[Noise | None, ...] = (None,) * 4
+    if cover is not None:
+        law = (cover.train, cover.train, cover.participation, cover.test)
+    parts = (tally.plus, tally.minus, tally.participants, tally.cells)
+    sent = (means, means, np.full(2, people / 3), np.full(4, people / 12))
+    for part, noise, each in zip(parts, law, sent, strict=True):
+        bits += sum(_entropy(noise, round(mean, 1 if mean < 100 else -1)) for mean in each.tolist())
         if noise is not None:
-            np.add(part, dice.negative_binomial(RELAYS * noise.shape, 1 / (1 + noise.odds), part.shape), out=part)
+            shape, chance = float(RELAYS * noise.shape), float(1 / (1 + noise.odds))
+            np.add(part, dice.negative_binomial(shape, chance, part.shape), out=part)
     return tally, experiment, bits / 8
 
 
@@ -185,7 +198,7 @@ def _zstd(planes: bytes, level: int, size: int) -> dict[str, float] | None:
     }
 
 
-def round_bytes(tally: int) -> dict[str, object]:
+def round_bytes(tally: int) -> dict[str, Any]:
     """What a device fetches for a round with two relays and a tally of so many bytes."""
     history = RelayedHistory(relayed_document(log=known_log_terms()))
     for _ in range(3):
