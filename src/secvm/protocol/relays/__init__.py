@@ -17,6 +17,7 @@ opened_parts         the two parts that it opened, capsule by capsule
 stepping             the model after it
 ending               what remains when an experiment is over
 shards, junk, cells  the capsules in public, and what each of them counts; ``bulk_junk`` for many at once
+recount              a published shard checked, and counted again
 shard_runs           their digests, as a device fetches them to look for its canary
 missing_canary       the file that shows that a relay left a canary out
 ==================== ==================================================================================
