@@ -22,6 +22,7 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.routes import BODY_LIMITS as RELAYED_LIMITS
 from secvm.coordinator.relayed.routes import RelayedRoutes
 from secvm.coordinator.relayed.shard_files import ShardFiles
+from secvm.coordinator.relayed.shard_folder import ShardFolder
 from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import CoordinatorSettings
@@ -89,12 +90,9 @@ class Doors:
         settings, grid = held.settings, held.settings.epochs.grid
         #: Told when the operator has changed something; set by whoever drives or follows.
         self.wake: Callable[[], None] = lambda: None
-        self.publisher = Publisher(
-            held.store,
-            held.public,
-            further=ShardFiles(held.store).find,
-            log=held.log,
-        )
+        shards = ShardFiles(held.store)
+        self.publisher = Publisher(held.store, held.public, further=shards.find, log=held.log)
+        self.shard_folder = ShardFolder(held.public, shards, held.log)
         self.ingest = Ingest(
             held.store,
             held.clock,

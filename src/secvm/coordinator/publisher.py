@@ -6,7 +6,8 @@
     of one, never nothing.
  3. Answers come from memory, blobs from the store with a small cache; neither waits for the folder. What cannot be
     written, on a full disk say, is kept for the next flush.
- 4. What is made when it is asked for (``further``: shards of an opened round) is answered, and never in the folder.
+ 4. What is made when it is asked for (``further``: shards of an opened round) is answered; ``relayed.shard_folder``
+    brings it into the folder.
 
 In the folder ``/v1/experiment/D`` is the file ``v1/experiment/D/index``, because ``D`` is a folder there too. Any
 static server can serve it; deploy/ has an example.
@@ -72,6 +73,11 @@ def manifest_path(digest: str, number: int | None) -> str:
     return f"/v1/experiment/{digest}/manifest/{'latest' if number is None else number}"
 
 
+def opening_path(digest: str, number: int) -> str:
+    """Where the opening of a round with two relays is."""
+    return f"/v1/experiment/{digest}/opening/{number}"
+
+
 def blob_path(digest: str) -> str:
     """Where a blob is."""
     return f"/v1/blob/{digest}"
@@ -101,7 +107,7 @@ class Publisher:
         further: Further | None = None,
         log: Log | None = None,
     ) -> None:
-        """Without a folder it only answers. ``further`` finds what is too much to be put here, and is in no folder."""
+        """Without a folder it only answers. ``further`` finds what is too much to be put here."""
         self._log = log
         #: Files that the last flush could not write; the next one tries again.
         self.unwritten = 0

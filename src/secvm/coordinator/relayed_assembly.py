@@ -18,6 +18,7 @@ from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.relayed.showing import Showing
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.runtime.clock import Clock, SteadyClock
 from secvm.runtime.http_client import HttpClient
@@ -52,9 +53,9 @@ def make_driver(
     return RelayedDriver(
         store=store,
         rounds=rounds,
-        showing=Showing(doors.publisher, entry_log, held.key),
+        showing=_showing(held, doors, store, entry_log, held.key),
         key=held.key,
-        grid=held.settings.epochs.grid,
+        kept_days=held.settings.opening.kept_days,
         clock=held.clock,
         telling=doors.telling,
         steady=held.steady,
@@ -67,7 +68,7 @@ class RelayedView:
 
     def __init__(self, held: Held, doors: Doors, log: tuple[Logbook, LogFiles] | None) -> None:
         self._books = RelayedBooks(held.store)
-        self._showing = Showing(doors.publisher, _entry_log(log), None)
+        self._showing = _showing(held, doors, held.store, _entry_log(log), None)
         self._counting = RunCounting(held.store, BulkSealer(held.lanes))
 
     def show(self) -> None:
@@ -75,9 +76,10 @@ class RelayedView:
         self._showing.show(self._books.read())
 
     async def help(self, stop: asyncio.Event, steady: Clock, every_s: float) -> None:
-        """Count runs of whole batches, until told to stop."""
+        """Count runs of whole batches, and keep this node's public folder, until told to stop."""
         while not stop.is_set():
             try:
+                await self._showing.folder.keep_up()
                 while not stop.is_set() and await asyncio.to_thread(self._count_one):
                     pass
             except StoreError:
@@ -88,6 +90,11 @@ class RelayedView:
     def _count_one(self) -> bool:
         live = [(book, book.live) for book in self._books.read()]
         return any(one is not None and self._counting.count_one(book, one) for book, one in live)
+
+
+def _showing(held: Held, doors: Doors, store: CoordinatorStore, log: EntryLog, key: SigningKey | None) -> Showing:
+    kept_days = held.settings.opening.kept_days
+    return Showing(doors.publisher, log, key, store=store, folder=doors.shard_folder, kept_days=kept_days)
 
 
 def _entry_log(log: tuple[Logbook, LogFiles] | None) -> EntryLog:

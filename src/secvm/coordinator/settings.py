@@ -32,6 +32,8 @@
     [opening]
     lanes = "auto"                  # eight capsules at once, where 'secvm coordinator build-lanes' has built the code
                                     # for it and the CPU can; "off": one after the other, always
+    kept_days = 30                  # so long after open_by the capsules of an opened round with two relays are public,
+                                    # for everybody to count again; 7 are the least
 
     [log]                           # every experiment that is made from now on stands in a log (docs/protocol.md §20)
     name = "secvm.example"          # host and path, without https://, under which this coordinator is reached
@@ -80,6 +82,7 @@ from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadInputError, ProtocolError
 from secvm.protocol.documents import Fields
 from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
+from secvm.protocol.relays.shards import LEAST_DAYS
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
 from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.lanes import Mode
@@ -148,9 +151,11 @@ class RelayPart(Settings):
 
 
 class OpeningPart(Settings):
-    """How capsules are opened."""
+    """How capsules are opened, and how long they are public then."""
 
     lanes: Mode = "auto"
+    #: After ``open_by`` of a round with two relays.
+    kept_days: Annotated[int, pydantic.Field(ge=LEAST_DAYS, le=36_500)] = 30
 
 
 class LimitsPart(HttpLimits):

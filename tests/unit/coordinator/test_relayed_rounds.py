@@ -28,15 +28,17 @@ from secvm.protocol.experiment_document import ExperimentDocument, Relay
 from secvm.protocol.relays.capsule_tree import capsule_root
 from secvm.protocol.relays.ending import read_ending
 from secvm.protocol.relays.judging import following_faults, is_opened
+from secvm.protocol.relays.junk import CapsuleReader
 from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
 from secvm.protocol.relays.opening import Opening, read_opening
 from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.shards import shard_entry, shards_root
 from secvm.testing.relayed_rounds import ENTRY, MIX, known_bytes
 from tests.effort import scaled
 from tests.unit.coordinator import two_relays
 from tests.unit.coordinator.two_relays import (
-    GRID,
+    KEPT_DAYS,
     Federation,
     Lie,
     Said,
@@ -474,29 +476,42 @@ def test_shards_lead_every_capsule_to_the_mixing_relays_root(store: CoordinatorS
     assert data[1 + 32 * hashes :] == b"".join(digests)
     assert capsule_root(digests) == said.mix_count.root
     assert path == ()
-    for missing in ("shard/1/1", "shards/2", "shard/1/00", "shard/1/x", "shards/3"):
+    assert federation.public("capsules/1/0") == b"".join(said.batch)
+    tally = federation.public("tally/1/0")
+    assert tally[0] == 0
+    found = opening(federation, 1)
+    assert found.shards == shards_root([shard_entry(digests, tally[1:])])
+    assert found.count_seed is not None
+    reader = CapsuleReader.of(federation.relays.document, one.manifest, found.count_seed)
+    assert tally[1:] == reader.sub_tally(said.batch)
+    wrong = [f"{kind}/{rest}" for kind in ("shard", "capsules", "tally") for rest in ("1/1", "1/00", "1/x", "2/0", "1")]
+    for missing in ("shards/2", "shards/3", "shards/1/0", *wrong):
         assert federation.publisher.public(f"/v1/experiment/{federation.relays.document.digest}/{missing}") is None
 
 
-def test_batches_are_kept_until_the_round_after_the_next_is_over(store: CoordinatorStore) -> None:
-    federation = start(store, rounds=4)
+def test_shards_are_kept_for_the_days_that_the_status_tells(store: CoordinatorStore) -> None:
+    federation = start(store)
     digest = federation.relays.document.digest
-    kept: dict[int, list[int]] = {}
+    asyncio.run(federation.go())
+    ends = [manifest(federation, number).instants.open_by + KEPT_DAYS * 86_400_000 for number in (1, 2)]
+    told = json.loads(federation.public("status"))["rounds"]
+    assert [one["kept_until"] for one in told] == ends
+    files = [f"/v1/experiment/{digest}/{path}" for path in ("shards/{}", "shard/{}/0", "capsules/{}/0", "tally/{}/0")]
 
-    def look() -> bool:
-        rounds = federation.round()[0].rounds
-        concluded = sum(not one.is_live for one in rounds)
-        kept[concluded] = [number for _, number in store.batches()]
-        return federation.over()
+    def public() -> list[list[int]]:
+        """Of each kind of file the rounds that it is there of."""
+        return [[n for n in (1, 2) if federation.publisher.public(path.format(n)) is not None] for path in files]
 
-    asyncio.run(federation.go(until=look))
-    assert (kept[1], kept[2], kept[3]) == ([1, 2], [1, 2, 3], [2, 3, 4])
-    assert kept[4] == [3, 4]
-    federation.clock.advance(2 * 1000 * GRID.period_s)
+    # The driver comes again by itself when something is to be forgotten, and not before.
+    for number, kept in ((1, [1, 2]), (2, [2])):
+        assert asyncio.run(federation.driver.step()) == ends[number - 1]
+        federation.clock.advance(ends[number - 1] - 1 - federation.clock.now())
+        asyncio.run(federation.driver.step())
+        assert ([of_round for _, of_round in store.batches()], public()) == (kept, [kept] * 4)
+        federation.clock.advance(1)
     asyncio.run(federation.driver.step())
-    assert store.batches() == []
-    assert federation.publisher.public(f"/v1/experiment/{digest}/shards/4") is None
-    assert federation.told.count("batch-forgotten") == 4
+    assert (store.batches(), public()) == ([], [[]] * 4)
+    assert federation.told.count("batch-forgotten") == 2
 
 
 def test_count_seeds_differ_from_round_to_round(store: CoordinatorStore) -> None:

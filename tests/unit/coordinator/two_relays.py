@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from secvm.coordinator.books import first_blobs
@@ -22,6 +23,7 @@ from secvm.coordinator.relayed.entry_log import EntryLog, NoLog
 from secvm.coordinator.relayed.rounds import RelayedRounds
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.relayed.shard_files import ShardFiles
+from secvm.coordinator.relayed.shard_folder import ShardFolder
 from secvm.coordinator.relayed.showing import Showing
 from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.specification import EarlyStopping
@@ -48,6 +50,7 @@ from secvm.testing.clock import ManualClock
 from secvm.testing.relayed_rounds import COORDINATOR, ENTRY, MIX, START, known_bytes, relayed_document
 
 GRID = Grid(period_s=1200, lead_s=60)
+KEPT_DAYS = 9
 
 
 def document(**changes: Any) -> ExperimentDocument:
@@ -244,17 +247,25 @@ class Federation:
         dice: Callable[[int], bytes] | None = None,
         log: EntryLog | None = None,
         told: list[str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.store, self.relays = store, relays
         self.clock = ManualClock(START - 100_000) if clock is None else clock
         self.told: list[str] = [] if told is None else told
         entry_log = NoLog() if log is None else log
         self.shards = ShardFiles(store)
-        self.publisher = Publisher(store, further=self.shards.find)
+        self.publisher = Publisher(store, folder, further=self.shards.find)
         self.books = RelayedBooks(store)
         self.arrivals = Arrivals(store, most_bytes=2**24)
         telling = Telling(self)  # type: ignore[arg-type]  # it tells as a log does
-        showing = Showing(self.publisher, entry_log, COORDINATOR)
+        showing = Showing(
+            self.publisher,
+            entry_log,
+            COORDINATOR,
+            store=store,
+            folder=ShardFolder(folder, self.shards),
+            kept_days=KEPT_DAYS,
+        )
         rounds = RelayedRounds(
             store=store,
             now=self.clock.now,
@@ -268,7 +279,13 @@ class Federation:
             telling=telling,
         )
         self.driver = RelayedDriver(
-            store=store, rounds=rounds, showing=showing, key=COORDINATOR, grid=GRID, clock=self.clock, telling=telling
+            store=store,
+            rounds=rounds,
+            showing=showing,
+            key=COORDINATOR,
+            kept_days=KEPT_DAYS,
+            clock=self.clock,
+            telling=telling,
         )
 
     def tell(self, event: str, **fields: object) -> None:

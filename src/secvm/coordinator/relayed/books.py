@@ -48,6 +48,11 @@ class KeptRound:
         return self.stored.state in _LIVE
 
     @property
+    def is_opened(self) -> bool:
+        """Whether it is concluded, and its opening complete."""
+        return self.opening is not None and self.opening.is_opened
+
+    @property
     def place(self) -> tuple[str, int]:
         """By which the store knows its batch."""
         return self.stored.experiment, self.stored.number

@@ -11,9 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import astuple
 
-from secvm.coordinator.epochs import Grid
 from secvm.coordinator.relayed.books import KeptRound, RelayedBook, RelayedBooks, ending_name
-from secvm.coordinator.relayed.forgetting import end_of_keeping, forget_batches
+from secvm.coordinator.relayed.forgetting import forget_batches, kept_until
 from secvm.coordinator.relayed.rounds import Due, RelayedRounds
 from secvm.coordinator.relayed.showing import Showing
 from secvm.coordinator.relayed.telling import Telling
@@ -37,19 +36,21 @@ class RelayedDriver:
         rounds: RelayedRounds,
         showing: Showing,
         key: SigningKey,
-        grid: Grid,
+        kept_days: int,
         clock: Clock,
         telling: Telling,
         steady: Clock | None = None,
         shown: Callable[[], None] | None = None,
         again_s: float = AGAIN_S,
     ) -> None:
-        """``shown``: told when something may be public that was not. ``steady``: a clock that nobody sets."""
+        """``kept_days``: so long after its ``open_by`` an opened round's shards are kept. ``shown``: told when something
+        may be public that was not. ``steady``: a clock that nobody sets.
+        """
         self._store = store
         self._rounds = rounds
         self._showing = showing
         self._key = key
-        self._grid = grid
+        self._kept_days = kept_days
         self._clock = clock
         self._telling = telling
         self._steady = steady
@@ -57,6 +58,8 @@ class RelayedDriver:
         self._again_s = again_s
         self._books = RelayedBooks(store)
         self._new = asyncio.Event()
+        #: The public folder may lack something, or hold what is forgotten.
+        self._changed = asyncio.Event()
         self._wakes: dict[str, asyncio.Event] = {}
         #: Whether the last step left something for which relays are asked again after a pause.
         self.asks_again = False
@@ -86,12 +89,13 @@ class RelayedDriver:
         dues = await asyncio.gather(*(self._attend(book.stored.digest) for book in books))
         self.asks_again = Due.SOON in dues
         await self._after()
+        await self._showing.folder.keep_up()
         instants = [self._next_instant(book, before) for book in self._books.read()]
         return min((at for at in instants if at is not None), default=None)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Attend to each experiment whenever something is due, until told to stop."""
-        tasks: dict[str, asyncio.Future[None]] = {}
+        tasks: dict[str, asyncio.Future[None]] = {"": asyncio.ensure_future(self._keep_folder(stop))}
         try:
             while not stop.is_set():
                 self._new.clear()
@@ -106,6 +110,13 @@ class RelayedDriver:
                 await any_of(stop.wait(), self._new.wait(), *(asyncio.shield(task) for task in tasks.values()))
         finally:
             await end_all(*tasks.values())
+
+    async def _keep_folder(self, stop: asyncio.Event) -> None:
+        """Shards go into the public folder beside everything else."""
+        while not stop.is_set():
+            self._changed.clear()
+            is_whole = await self._showing.folder.keep_up()
+            await any_of(stop.wait(), self._changed.wait(), *([] if is_whole else [asyncio.sleep(self._again_s)]))
 
     async def _run_one(self, digest: str, stop: asyncio.Event) -> None:
         woken = self._wakes[digest]
@@ -149,9 +160,12 @@ class RelayedDriver:
                 if one.stored.state is RoundState.TALLIED and self._showing.is_told(one):
                     state = advance(one.stored.state, RoundEvent.MANIFEST_SIGNED)
                     self._store.set_state(*one.place, state)
-        forgotten = await asyncio.to_thread(forget_batches, self._store, books, self._grid, self._clock.now())
+        forgotten = await asyncio.to_thread(forget_batches, self._store, books, self._kept_days, self._clock.now())
         for place in forgotten:
             self._telling.forgotten(*place)
+        if forgotten:
+            self._showing.show(self._books.read())
+        self._changed.set()
         if self._shown is not None:
             self._shown()
 
@@ -165,10 +179,9 @@ class RelayedDriver:
 
         ``before``: the time before it was attended to. What has come since, while a machine slept, is due at once.
         """
-        instants = [] if book.live is None else [at for at in astuple(book.live.manifest.instants) if at > before]
-        if book.is_over:
-            instants = [at for at in (end_of_keeping(self._store, book, self._grid),) if at is not None and at > before]
-        return min(instants, default=None)
+        instants: list[int | None] = [] if book.live is None else [*astuple(book.live.manifest.instants)]
+        instants += [kept_until(one, self._kept_days) for one in book.rounds]
+        return min((at for at in instants if at is not None and at > before), default=None)
 
 
 def _reached(one: KeptRound) -> int:

@@ -1,37 +1,56 @@
-"""Shards of an opened round, for whoever looks for a capsule (docs/protocol.md §31, §32).
+"""Shards of an opened round in public, for whoever looks for a capsule or counts again (docs/protocol.md §31, §32).
 
     /v1/experiment/D/shards/T       the first 8 bytes of each shard's first digest, side by side: which shard to ask for
     /v1/experiment/D/shard/T/K      number of hashes, 1 byte ‖ path of the shard's root in the mixing relay's tree
                                     ‖ the digests of its capsules, ascending
+    /v1/experiment/D/capsules/T/K   its inner capsules, in the order of the digests
+    /v1/experiment/D/tally/T/K      number of hashes, 1 byte ‖ path of the shard's entry in the tree of shards
+                                    ‖ its sub-tally
 
-They are made when they are asked for, out of the batch, as long as it is kept: until the round after the next is over.
-The capsules themselves and the sub-tallies beside them, with which everybody recounts a shard, belong below
-``/v1/experiment/D/shard/T/K`` as well; they are not published yet.
+They are made out of the batch, as long as it is kept: when somebody asks, and for the public folder (``shard_folder``).
+One piece of a batch is in memory at a time.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from secvm.coordinator.publisher import BYTES_MEDIA_TYPE, IsShown, decimal
+from secvm.coordinator.publisher import BYTES_MEDIA_TYPE, IsShown, decimal, experiment_path, opening_path
 from secvm.coordinator.relayed.books import opening_name
 from secvm.coordinator.relayed.run_results import CountedShard, read_run
-from secvm.coordinator.relayed.showing import opening_path
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.merkle import Tree
+from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
 from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES, cut, piece_count
 from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.shard_runs import write_index
 from secvm.protocol.relays.shards import SHARD
 
-_PREFIX_BYTES = 8
+#: The file of a round, and those of each of its shards.
+INDEX, OF_SHARD = "shards", ("shard", "capsules", "tally")
 _SHARDS_OF_PIECE = PIECE_CAPSULES // SHARD
 #: Rounds whose trees are kept in memory.
 _REMEMBERED = 4
+
+#: A round, by its experiment's digest and its number.
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trees:
+    """What the files of all shards of a round have in common: some hundred bytes a shard."""
+
+    index: bytes
+    #: Over the roots of the shards' digests: the mixing relay's tree.
+    runs: Tree
+    #: Over the shards' entries: what the opening names.
+    entries: Tree
 
 
 class ShardFiles:
@@ -39,71 +58,105 @@ class ShardFiles:
 
     def __init__(self, store: CoordinatorStore) -> None:
         self._store = store
-        self._rounds: OrderedDict[tuple[str, int], tuple[bytes, Tree]] = OrderedDict()
+        self._rounds: OrderedDict[Place, _Trees] = OrderedDict()
         self._lock = threading.Lock()
+        #: The piece that was asked for last: the shards of a piece are asked for one after the other.
+        self._piece: tuple[tuple[str, int, int], bytes] | None = None
 
     def find(self, path: str, is_shown: IsShown) -> tuple[bytes, str] | None:
-        """What is at a path below ``/v1/experiment/D/shard``, and its media type; None for anything else."""
+        """What is at a path as above, and its media type; None for anything else."""
         match path.split("/"):
-            case ["", "v1", "experiment", digest, "shards", number]:
-                shard: int | None = None
-            case ["", "v1", "experiment", digest, "shard", number, named]:
+            case ["", "v1", "experiment", digest, "shards" as kind, number]:
+                shard: int | None = 0
+            case ["", "v1", "experiment", digest, "shard" | "capsules" | "tally" as kind, number, named]:
                 shard = decimal(named)
-                if shard is None:
-                    return None
             case _:
                 return None
         round_number = decimal(number)
-        if round_number is None or not is_shown(opening_path(digest, round_number)):
+        if round_number is None or shard is None or not is_shown(opening_path(digest, round_number)):
             return None
-        found = self._round(digest, round_number)
-        if found is None:
-            return None
-        data = found[0] if shard is None else self._shard(digest, round_number, shard, found[1])
+        data = self.made((digest, round_number), kind, shard)
         return None if data is None else (data, BYTES_MEDIA_TYPE)
 
-    def _shard(self, digest: str, number: int, shard: int, tree: Tree) -> bytes | None:
-        if shard >= tree.size:
+    def named(self, place: Place) -> Iterator[tuple[str, str, int]]:
+        """All files of a round: path, kind and shard; none where it is unopened or forgotten."""
+        trees, of_round = self._trees(place), experiment_path(place[0])
+        if trees is not None:
+            yield f"{of_round}/{INDEX}/{place[1]}", INDEX, 0
+            for shard in range(trees.runs.size):
+                for kind in OF_SHARD:
+                    yield f"{of_round}/{kind}/{place[1]}/{shard}", kind, shard
+
+    def made(self, place: Place, kind: str, shard: int) -> bytes | None:
+        """The bytes of one file; None where there is none, or it is forgotten."""
+        trees = self._trees(place)
+        if trees is None or shard >= trees.runs.size:
             return None
-        piece = self._store.piece(digest, number, shard // _SHARDS_OF_PIECE)
+        if kind == INDEX:
+            return trees.index
+        run, at = divmod(shard, _SHARDS_OF_PIECE)
+        if kind == "tally":
+            shards = self._run(place, run)
+            return None if shards is None else _after(trees.entries.inclusion_proof(shard), shards[at].sub_tally)
+        piece = self._piece_of(place, run)
         if piece is None:
             return None
-        at = shard % _SHARDS_OF_PIECE * SHARD * INNER_BYTES
-        digests = [capsule_digest(capsule) for capsule in cut(piece[at : at + SHARD * INNER_BYTES], INNER_BYTES)]
-        proof = tree.inclusion_proof(shard)
-        return bytes([len(proof)]) + b"".join(proof) + b"".join(digests)
+        capsules = piece[at * SHARD * INNER_BYTES : (at + 1) * SHARD * INNER_BYTES]
+        if kind == "capsules":
+            return capsules
+        digests = b"".join(capsule_digest(capsule) for capsule in cut(capsules, INNER_BYTES))
+        return _after(trees.runs.inclusion_proof(shard), digests)
 
-    def _round(self, digest: str, number: int) -> tuple[bytes, Tree] | None:
-        """Prefixes of all shards, and the tree over their roots; None where the round is unopened or forgotten."""
-        place = (digest, number)
+    def _piece_of(self, place: Place, index: int) -> bytes | None:
+        name, known = (*place, index), self._piece
+        if known is not None and known[0] == name:
+            return known[1]
+        piece = self._store.piece(*name)
+        self._piece = None if piece is None else (name, piece)
+        return piece
+
+    def _run(self, place: Place, run: int) -> list[CountedShard] | None:
+        """What a piece came to; None where that is not here."""
+        result = self._store.run_result(*place, run)
+        try:
+            return None if result is None else read_run(result)
+        except MalformedMessageError:
+            return None
+
+    def _trees(self, place: Place) -> _Trees | None:
+        """None where the round is unopened or forgotten."""
         if self._store.batch(*place) is None:
             return None
         with self._lock:
             if place in self._rounds:
                 self._rounds.move_to_end(place)
                 return self._rounds[place]
-        shards = self._shards(digest, number)
-        if shards is None:
-            return None
-        found = b"".join(one.first[:_PREFIX_BYTES] for one in shards), Tree(one.root for one in shards)
-        with self._lock:
-            self._rounds[place] = found
-            while len(self._rounds) > _REMEMBERED:
-                self._rounds.popitem(last=False)
+        found = self._plant(place)
+        if found is not None:
+            with self._lock:
+                self._rounds[place] = found
+                while len(self._rounds) > _REMEMBERED:
+                    self._rounds.popitem(last=False)
         return found
 
-    def _shards(self, digest: str, number: int) -> list[CountedShard] | None:
+    def _plant(self, place: Place) -> _Trees | None:
         try:
-            opening = Opening.from_bytes(Envelope.from_bytes(self._store.blob(opening_name(digest, number))).payload)
+            opening = Opening.from_bytes(Envelope.from_bytes(self._store.blob(opening_name(*place))).payload)
         except KeyError:
             return None
         if not opening.is_opened or opening.mix_count is None:
             return None
-        results = [
-            self._store.run_result(digest, number, run)
-            for run in range(piece_count(MixCount.enclosed(opening.mix_count).capsules))
-        ]
-        try:
-            return [shard for result in results for shard in read_run(result or b"")] if all(results) else None
-        except MalformedMessageError:
-            return None
+        firsts, roots, entries = list[bytes](), list[bytes](), list[bytes]()
+        for run in range(piece_count(MixCount.enclosed(opening.mix_count).capsules)):
+            shards = self._run(place, run)
+            if shards is None:
+                return None
+            firsts += [one.first for one in shards]
+            roots += [one.root for one in shards]
+            entries += [leaf_hash(one.entry) for one in shards]
+        return _Trees(write_index(firsts), Tree(roots), Tree(entries))
+
+
+def _after(path: tuple[bytes, ...], content: bytes) -> bytes:
+    """A path and what it leads from, as both files with a path have it."""
+    return bytes([len(path)]) + b"".join(path) + content

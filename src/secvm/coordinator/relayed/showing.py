@@ -4,34 +4,44 @@
     /v1/experiment/D/opening/T      how the round ended     /v1/experiment/D/ending         what remains
     /v1/experiment/D/status         figures of all rounds   /v1/blob/…                      states, weights, net tallies
 
-Shards of opened rounds are made when they are asked for (``shard_files``).
+Shards of opened rounds are made when they are asked for (``shard_files``); the public folder is told of them here.
 """
 
 from __future__ import annotations
 
-from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path
+from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path, opening_path
 from secvm.coordinator.relayed.books import KeptRound, RelayedBook
 from secvm.coordinator.relayed.entry_log import EntryLog
+from secvm.coordinator.relayed.shard_folder import ShardFolder
 from secvm.coordinator.relayed.status import status
 from secvm.coordinator.showing import beacon_path, ending_path
+from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.log_entries import EntryKind
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
 
 
-def opening_path(digest: str, number: int) -> str:
-    """Where the opening of a round is."""
-    return f"{experiment_path(digest)}/opening/{number}"
-
-
 class Showing:
     """Puts what is public. For whoever drives, and for nodes that follow, which have no key."""
 
-    def __init__(self, publisher: Publisher, log: EntryLog, key: SigningKey | None) -> None:
+    def __init__(
+        self,
+        publisher: Publisher,
+        log: EntryLog,
+        key: SigningKey | None,
+        *,
+        store: CoordinatorStore,
+        folder: ShardFolder,
+        kept_days: int,
+    ) -> None:
+        """``folder`` has the shards of opened rounds, for so many days after their ``open_by``."""
         self._publisher = publisher
         self._log = log
         self._key = key
+        self._store = store
+        self.folder = folder
+        self._kept_days = kept_days
 
     def show(self, books: list[RelayedBook]) -> None:
         """Put all that may be seen now. What is there already costs nothing."""
@@ -41,6 +51,9 @@ class Showing:
                 standing = book.stored.standing.value
                 listed.append({"digest": book.stored.digest, "title": book.document.title, "standing": standing})
         self._publisher.put_listing("relays", listed)
+        told = {one.place for book in books for one in book.rounds if one.is_opened and self.is_told(one)}
+        kept = told & set(self._store.batches()) if told else set()
+        self.folder.want(kept, told - kept)
 
     def is_public(self, book: RelayedBook) -> bool:
         """Whether an experiment's document is."""
@@ -66,7 +79,7 @@ class Showing:
         if rounds:
             self._publisher.put(manifest_path(digest, None), book.rounds[rounds - 1].stored.envelope)
         book.watch(opened)
-        self._publisher.put_json(f"{experiment_path(digest)}/status", status(book, rounds, opened))
+        self._publisher.put_json(f"{experiment_path(digest)}/status", status(book, rounds, opened, self._kept_days))
         if EntryKind.ENDING in seen:
             self._show_ending(book)
         return True

@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 from secvm.coordinator.relayed.books import KeptRound, RelayedBook
+from secvm.coordinator.relayed.forgetting import kept_until
 from secvm.coordinator.status import notes_of, privacy_told, share_told
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -20,8 +21,8 @@ from secvm.protocol.relays.judging import clients_of
 from secvm.protocol.stating import relayed_terms_of
 
 
-def status(book: RelayedBook, rounds: int, opened: int) -> bytes:
-    """The document: so many rounds are public, and so many of their openings."""
+def status(book: RelayedBook, rounds: int, opened: int, kept_days: int) -> bytes:
+    """The document: so many rounds are public, and so many of their openings, shards for so many days."""
     document, standing = book.document, book.stored.standing
     content: dict[str, Any] = {
         "experiment": document.digest,
@@ -33,7 +34,7 @@ def status(book: RelayedBook, rounds: int, opened: int) -> bytes:
         "budget": document.budget,
         "privacy": privacy_told(document),
         "test": document.test,
-        "rounds": [_told(book, one, is_told=at < opened) for at, one in enumerate(book.rounds[:rounds])],
+        "rounds": [_told(book, one, kept_days, is_told=at < opened) for at, one in enumerate(book.rounds[:rounds])],
         "leakage": _leakage(document, opened),
         "notes": notes_of(book.watchers, early=standing is Standing.FINISHED and rounds < document.rounds),
     }
@@ -54,7 +55,7 @@ def _leakage(document: ExperimentDocument, opened: int) -> dict[str, Any]:
     }
 
 
-def _told(book: RelayedBook, one: KeptRound, *, is_told: bool) -> dict[str, Any]:
+def _told(book: RelayedBook, one: KeptRound, kept_days: int, *, is_told: bool) -> dict[str, Any]:
     times = one.manifest.instants
     told: dict[str, Any] = {
         "number": one.stored.number,
@@ -80,6 +81,7 @@ def _told(book: RelayedBook, one: KeptRound, *, is_told: bool) -> dict[str, Any]
         "refused": MixCount.enclosed(one.opening.mix_count).refused,
         "junk": one.figures.junk,
         "stepped": one.figures.stepped,
+        "kept_until": kept_until(one, kept_days),
         "participants": dict(zip(labels, net.participants.tolist(), strict=True)),
         "people": dict(zip(labels, experiment.uncovered(net).participants.tolist(), strict=True)),
     }

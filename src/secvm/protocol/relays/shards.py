@@ -29,6 +29,8 @@ from secvm.protocol.version import SHARD_PROOF_TYPE
 
 #: Capsules of a shard; the last may have fewer.
 SHARD = RUN
+#: So many days after ``open_by`` the shards of an opened round are public, at the least.
+LEAST_DAYS, DAY_MS = 7, 86_400_000
 #: Two paths of at most 64 hashes, in hexadecimal.
 MAX_PROOF_BYTES = 2**14
 _LINE = struct.Struct("<QQ")
