@@ -34,6 +34,13 @@ _WHAT_OF_RELAYS = {
     RelayedKind.TWO_DOCUMENTS: "two documents that cannot both be true, each with the coordinator's signature",
     RelayedKind.BAD_DOCUMENT: "documents with the coordinator's signature that its experiment, or each other, forbid",
     RelayedKind.WRONG_STEP: "a model with the coordinator's signature that does not follow from the round before it",
+    RelayedKind.WRONG_COUNT: (
+        "the capsules of a shard, under the mixing relay's signature, the key that opens them, and a count of them with"
+        " the coordinator's signature that they do not give"
+    ),
+    RelayedKind.WRONG_TALLY: (
+        "a net tally with the coordinator's signature, and its own counts of all shards, which do not give it"
+    ),
 }
 _WHAT_OF_CANARY = "the entry relay's receipt for a capsule that says nothing, and the mixing relay's count without it"
 _BY_THE_LOG = (Kind.FORKED_LOG, Kind.NOT_IN_LOG, Kind.TWO_ENTRIES)

@@ -8,6 +8,8 @@
     two-documents       the coordinator signed two manifests or openings for one round, two endings, or a round after it
     bad-document        the coordinator signed what its experiment, or the document before, does not allow
     wrong-step          the coordinator signed a model that does not follow
+    wrong-count         the coordinator signed a sub-tally of a shard that is not what the shard's capsules give
+    wrong-tally         the coordinator signed a net tally that is not its own sub-tallies less the two opened parts
 
 What a device shows of its own canary is a file of another type (``secvm-v2-missing-canary``, §32).
 
@@ -18,6 +20,7 @@ with ``evidence``, the keys that count stand in the experiment, which signs itse
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +30,7 @@ from secvm.protocol.experiment_document import MAX_DOCUMENT_BYTES, ExperimentDoc
 from secvm.protocol.relays.capsule_tree import Absence, Place
 from secvm.protocol.relays.opening import MAX_OPENING_BYTES
 from secvm.protocol.relays.reveals import MAX_REVEAL_BYTES
+from secvm.protocol.relays.shards import ShardProof
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
 from secvm.protocol.version import RELAYED_EVIDENCE_TYPE
 
@@ -49,6 +53,8 @@ class RelayedKind(enum.Enum):
     TWO_DOCUMENTS = "two-documents"
     BAD_DOCUMENT = "bad-document"
     WRONG_STEP = "wrong-step"
+    WRONG_COUNT = "wrong-count"
+    WRONG_TALLY = "wrong-tally"
 
 
 class Who(enum.Enum):
@@ -118,9 +124,11 @@ class RelayedEvidence:
     documents: tuple[bytes, ...] = ()
     #: Envelopes of the relays' statements.
     statements: tuple[bytes, ...] = ()
-    #: A state and a net tally, whose digests are signed.
+    #: A state and a net tally; the capsules of a shard and its sub-tally; a net tally and all shards' sub-tallies. What
+    #: is signed are their digests, or roots over them.
     blobs: tuple[bytes, ...] = ()
-    proof: PartProof | None = None
+    #: Of a package of an opened part, or of a shard.
+    proof: PartProof | ShardProof | None = None
 
     def to_bytes(self) -> bytes:
         """The one encoding, which is the file."""
@@ -143,13 +151,17 @@ class RelayedEvidence:
         kind = fields.text("kind", longest=40)
         if kind not in {one.value for one in RelayedKind}:
             raise fields.refuse("kind")
+        of_a_shard = kind == RelayedKind.WRONG_COUNT.value
+        read_proof: Callable[[Fields], PartProof | ShardProof] = (
+            ShardProof.from_fields if of_a_shard else PartProof.from_fields
+        )
         found = cls(
             kind=RelayedKind(kind),
             experiment=fields.base64("experiment", longest=_MAX_DOCUMENT),
             documents=_many(fields, "documents", _MOST_DOCUMENTS, _MAX_DOCUMENT),
             statements=_many(fields, "statements", _MOST_STATEMENTS, _MAX_STATEMENT),
             blobs=_many(fields, "blobs", _MOST_BLOBS, MAX_BLOB_BYTES),
-            proof=None if fields.is_null("proof") else PartProof.from_fields(fields.inner("proof")),
+            proof=None if fields.is_null("proof") else read_proof(fields.inner("proof")),
         )
         fields.done()
         return found

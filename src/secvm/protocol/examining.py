@@ -11,6 +11,7 @@ from secvm.errors import MalformedMessageError
 from secvm.protocol.blobs import decode_state, decode_tally
 from secvm.protocol.documents import digest_of
 from secvm.protocol.evidence_relays import RelayedEvidence, RelayedFinding, RelayedKind, Who
+from secvm.protocol.examining_counts import wrong_count, wrong_tally
 from secvm.protocol.examining_relays import (
     MAX_EXAMINED_TALLY_BYTES,
     Verdict,
@@ -41,12 +42,15 @@ _PARTS = {
     RelayedKind.TWO_DOCUMENTS: {(2, 0, 0, 0)},
     RelayedKind.BAD_DOCUMENT: {(1, 0, 0, 0), (2, 0, 0, 0), (3, 0, 0, 0)},
     RelayedKind.WRONG_STEP: {(1, 0, 0, 0), (3, 0, 2, 0)},
+    RelayedKind.WRONG_COUNT: {(2, 0, 2, 1)},
+    RelayedKind.WRONG_TALLY: {(2, 0, 2, 0)},
 }
 _OF_A_ROUND = {
     RelayedKind.FALSE_COUNT: false_count,
     RelayedKind.FALSE_REVEAL: false_reveal,
     RelayedKind.PART_NOT_IN_BATCH: part_not_in_batch,
 }
+_OF_A_COUNT = {RelayedKind.WRONG_COUNT: wrong_count, RelayedKind.WRONG_TALLY: wrong_tally}
 
 
 def examine_relayed(data: bytes) -> RelayedFinding:
@@ -78,6 +82,11 @@ def _examined(evidence: RelayedEvidence, document: ExperimentDocument) -> Verdic
         if not isinstance(manifest, RelayedManifest):
             raise MalformedMessageError(_NOTHING)
         return _OF_A_ROUND[evidence.kind](evidence, document, manifest)
+    if evidence.kind in _OF_A_COUNT:
+        before, opening = told
+        if not isinstance(before, RelayedManifest) or not isinstance(opening, Opening):
+            raise MalformedMessageError(_NOTHING)
+        return Who.COORDINATOR, _OF_A_COUNT[evidence.kind](evidence, document, before, opening)
     if evidence.kind is RelayedKind.TWO_DOCUMENTS:
         return Who.COORDINATOR, _two_documents(told[0], told[1])
     if evidence.kind is RelayedKind.BAD_DOCUMENT:

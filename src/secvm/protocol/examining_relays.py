@@ -101,7 +101,7 @@ def false_reveal(evidence: RelayedEvidence, document: ExperimentDocument, manife
 def part_not_in_batch(evidence: RelayedEvidence, document: ExperimentDocument, manifest: RelayedManifest) -> Verdict:
     """A capsule of an opened part that should be under the mixing relay's root, and is not."""
     proof = evidence.proof
-    if proof is None:
+    if not isinstance(proof, PartProof):
         raise MalformedMessageError(_NOTHING)
     opened = _Opened.read(evidence.statements, document, manifest)
     largest = document.relay_cover.packages > MAX_EXAMINED_PACKAGES

@@ -33,7 +33,9 @@ from secvm.protocol.relays.label import INNER_BYTES, OUTER_BYTES, capsule_digest
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opened_parts import OpenedPart, Role
 from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.recount import ShardTally
 from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.shard_runs import ShardRun
 from secvm.protocol.relays.shards import SHARD, ShardTree, read_sub_tally
 from secvm.testing.relayed_rounds import ENTRY, MIX, RelayedRound, known_bytes
 
@@ -222,7 +224,12 @@ class SealedRound(LightRound):
 
     @cached_property
     def sub_tallies(self) -> list[bytes]:
-        """Of every shard."""
+        """Of every shard, as the coordinator signs them."""
+        return self._told("sub_tallies", self.counted)
+
+    @cached_property
+    def counted(self) -> list[bytes]:
+        """What every shard's capsules give."""
         reader = CapsuleReader.of(self.document, self.manifest, self.count_seed)
         shards = (self.mixed[at : at + SHARD] for at in range(0, len(self.mixed), SHARD))
         return [reader.sub_tally(self.inners[digest] for digest in shard) for shard in shards]
@@ -237,7 +244,7 @@ class SealedRound(LightRound):
     def _net(self) -> Tally:
         cells = Cells.of(self.document.experiment)
         counts = np.zeros(cells.count, np.int64)
-        for sub_tally in self.sub_tallies:
+        for sub_tally in self.counted:
             for cell, count in read_sub_tally(sub_tally, cells=cells.count, capsules=SHARD).items():
                 counts[cell] += count
         for role in ROLES:
@@ -245,14 +252,15 @@ class SealedRound(LightRound):
         return cells.tally(np.maximum(counts, 0))
 
     def public(self) -> dict[str, bytes]:
-        """Runs of digests and the capsules, as files below the experiment."""
+        """Runs of digests, the capsules and sub-tallies, as files below the experiment."""
         found = {}
         for k in range(len(self.sub_tallies)):
             digests = self.mixed[k * SHARD : (k + 1) * SHARD]
-            path = self.shards.proof(k).mix_path
-            found[f"shard/{self.round_number}/{k}"] = bytes([len(path)]) + b"".join((*path, *digests))
-            capsules = b"".join(self.inners[digest] for digest in digests)
-            found[f"capsules/{self.round_number}/{k}"] = capsules
+            proof = self.shards.proof(k)
+            run = ShardRun(k, len(self.mixed), proof.mix_path, tuple(digests))
+            found[f"shard/{self.round_number}/{k}"] = run.to_bytes()
+            found[f"capsules/{self.round_number}/{k}"] = b"".join(self.inners[digest] for digest in digests)
+            found[f"tally/{self.round_number}/{k}"] = ShardTally(proof.path, self.sub_tallies[k]).to_bytes()
         return found
 
 

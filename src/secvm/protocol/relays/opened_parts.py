@@ -21,6 +21,8 @@ from secvm.protocol.part_sealing import seal_part
 from secvm.protocol.relays.counts import EntryCount
 from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.reveals import EntryReveal, MixReveal
 
 #: Whose part it is.
 Role = Literal["entry", "mix"]
@@ -77,3 +79,17 @@ class OpenedPart:
 
     def __repr__(self) -> str:
         return f"OpenedPart({self.role}, round {self.manifest.round_number})"
+
+
+def parts_of(
+    document: ExperimentDocument, manifest: RelayedManifest, opening: Opening
+) -> tuple[OpenedPart, OpenedPart]:
+    """Both parts of an opened round, the entry relay's and the mixing relay's; ``judging`` has judged the opening."""
+    if opening.entry_count is None or opening.entry_reveal is None or opening.mix_reveal is None:
+        raise LocalProtocolError(f"round {manifest.round_number} is unopened: there are no parts to draw")
+    count = EntryCount.enclosed(opening.entry_count)
+    entry, mix = EntryReveal.enclosed(opening.entry_reveal), MixReveal.enclosed(opening.mix_reveal)
+    return (
+        OpenedPart.of("entry", document, manifest, count, entry.seed),
+        OpenedPart.of("mix", document, manifest, count, mix.seed),
+    )

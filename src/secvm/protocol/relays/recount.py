@@ -12,6 +12,8 @@ Three public files of a shard belong together: the run of its digests (``shard_r
  3. the sub-tally is under the root of the shards, with this run;
  4. the capsules, opened with the published seed, give that sub-tally.
 
+All shards' sub-tallies together are the raw tally, which is the net tally and both opened parts (``RawCount``).
+
 What fails at 1 to 3 are files that nobody signed: it accuses nobody. What fails at 4 the coordinator has signed
 (``WrongCountError``), and these bytes show it to anybody. Which cells capsules count for is ``junk``'s rule, in its
 quick form (``bulk_junk``): it is total, so no capsule of anybody's makes a shard that cannot be counted.
@@ -19,24 +21,32 @@ quick form (``bulk_junk``): it is total, so no capsule of anybody's makes a shar
 
 from __future__ import annotations
 
+import hashlib
+import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from secvm.crypto import merkle
 from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
+from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.batch_pieces import cut
-from secvm.protocol.relays.bulk_junk import JUNK, NULL, BulkReader, sub_tally_of
+from secvm.protocol.relays.bulk_junk import JUNK, NULL, BulkReader, add_sub_tally, sub_tally_of
+from secvm.protocol.relays.cells import Cells
 from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.label import DIGEST_BYTES, INNER_BYTES, capsule_digest
 from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opened_parts import OpenedPart
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.shard_runs import ShardRun
-from secvm.protocol.relays.shards import SHARD, shard_count, shard_entry, shard_size
+from secvm.protocol.relays.shards import SHARD, read_sub_tally, shard_count, shard_entry, shard_size
 
+_LENGTH = struct.Struct("<I")
 #: Capsules of a full shard.
 MAX_CAPSULES_BYTES = SHARD * INNER_BYTES
 #: A line for each capsule of a full shard; what is longer counts what is not there.
@@ -129,18 +139,87 @@ class Recount:
         BadProofError
             The files are not this round's, or do not belong together.
         """
-        if run.capsules != self.capsules or len(run.digests) != shard_size(run.shard, self.capsules):
-            raise BadProofError(f"shard {run.shard} is not one of a round with {self.capsules} capsules")
-        run.check(self._mix_root)  # (1)
-        digests = tuple(capsule_digest(capsule) for capsule in cut(capsules, INNER_BYTES))
-        if len(capsules) != INNER_BYTES * len(run.digests) or digests != run.digests:  # (2)
-            raise BadProofError(f"the capsules of shard {run.shard} are not those of its digests")
-        entry = merkle.leaf_hash(shard_entry(digests, tally.sub_tally))
-        merkle.check_inclusion(entry, index=run.shard, size=self.shards, proof=tally.path, root=self._shards)  # (3)
+        self.check_run(run)  # (1)
+        self.check_capsules(run, capsules)  # (2)
+        self.check_tally(run, tally)  # (3)
         found = self.count(capsules)
         if found.sub_tally != tally.sub_tally:  # (4)
             raise WrongCountError(f"the sub-tally of shard {run.shard} is not what its capsules give")
         return found
 
+    def check_run(self, run: ShardRun) -> None:
+        """Step 1. Raises ``BadProofError``."""
+        if run.capsules != self.capsules or len(run.digests) != shard_size(run.shard, self.capsules):
+            raise BadProofError(f"shard {run.shard} is not one of a round with {self.capsules} capsules")
+        run.check(self._mix_root)
+
+    @staticmethod
+    def check_capsules(run: ShardRun, capsules: bytes) -> None:
+        """Step 2. Raises ``BadProofError``."""
+        digests = tuple(capsule_digest(capsule) for capsule in cut(capsules, INNER_BYTES))
+        if len(capsules) != INNER_BYTES * len(run.digests) or digests != run.digests:
+            raise BadProofError(f"the capsules of shard {run.shard} are not those of its digests")
+
+    def check_tally(self, run: ShardRun, tally: ShardTally) -> None:
+        """Step 3. Raises ``BadProofError``."""
+        entry = merkle.leaf_hash(shard_entry(run.digests, tally.sub_tally))
+        merkle.check_inclusion(entry, index=run.shard, size=self.shards, proof=tally.path, root=self._shards)
+
     def __repr__(self) -> str:
         return f"Recount({self.capsules} capsules)"
+
+
+class RawCount:
+    """The raw tally of a round, shard by shard, as it was signed: what the net tally is held to."""
+
+    def __init__(self, cells: Cells, *, capsules: int) -> None:
+        self._cells, self._capsules = cells, capsules
+        self._counts: NDArray[np.int64] = np.zeros(cells.count, np.int64)
+        self._shards = merkle.Frontier()
+        self.added = 0
+
+    def add(self, digests_hash: bytes, sub_tally: bytes) -> None:
+        """The next shard: SHA-256 of its digests side by side, and what it counts.
+
+        Raises
+        ------
+        MalformedMessageError
+            It is no sub-tally; nothing is added.
+        """
+        capsules = shard_size(self.added, self._capsules)
+        read_sub_tally(sub_tally, cells=self._cells.count, capsules=capsules)
+        add_sub_tally(self._counts, sub_tally)
+        entry = digests_hash + hashlib.sha256(sub_tally).digest()
+        self._shards = self._shards.append(merkle.leaf_hash(entry))
+        self.added += 1
+
+    @property
+    def shards(self) -> bytes:
+        """The root of the shards so far."""
+        return self._shards.root
+
+    def gives(self, net: Tally, parts: Iterable[OpenedPart]) -> bool:
+        """Whether net tally and opened parts are exactly this."""
+        for part in parts:
+            net = net.merge(part.part.tally)
+        return self._cells.tally(self._counts) == net
+
+    @classmethod
+    def of(cls, entries: bytes, cells: Cells, *, capsules: int) -> RawCount:
+        """From ``entry_bytes`` of all shards side by side. Raises ``MalformedMessageError``: they are none."""
+        found, at, shards = cls(cells, capsules=capsules), 0, shard_count(capsules)
+        while at < len(entries) and found.added < shards:
+            first = at + DIGEST_BYTES + _LENGTH.size
+            if first > len(entries):
+                break
+            (length,) = _LENGTH.unpack_from(entries, first - _LENGTH.size)
+            found.add(entries[at : at + DIGEST_BYTES], entries[first : first + length])
+            at = first + length
+        if at != len(entries) or found.added != shards:
+            raise MalformedMessageError(f"these are not the sub-tallies of {shards} shards")
+        return found
+
+
+def entry_bytes(run: ShardRun, sub_tally: bytes) -> bytes:
+    """A shard in evidence: SHA-256 of its digests side by side ‖ length of the sub-tally, 4 bytes LE ‖ sub-tally."""
+    return hashlib.sha256(b"".join(run.digests)).digest() + _LENGTH.pack(len(sub_tally)) + sub_tally

@@ -126,19 +126,27 @@ class ShardProof:
     @cached_property
     def data(self) -> bytes:
         """The canonical bytes. Unsigned: what it leads to is signed."""
-        content: dict[str, Any] = {
+        return encode_document({**self.to_content(), "type": SHARD_PROOF_TYPE})
+
+    def to_content(self) -> dict[str, Any]:
+        """As other documents write it."""
+        return {
             "label": self.label.hex(),
             "mix_path": [node.hex() for node in self.mix_path],
             "path": [node.hex() for node in self.path],
             "shard": self.shard,
         }
-        return encode_document({**content, "type": SHARD_PROOF_TYPE})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ShardProof:
         """The proof of canonical bytes; nothing is checked against a root."""
         fields = Fields(decode_document(data, max_bytes=MAX_PROOF_BYTES), "the shard's proof")
         fields.constant("type", SHARD_PROOF_TYPE)
+        return cls.from_fields(fields)
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> ShardProof:
+        """As other documents tell it."""
         proof = cls(
             label=taken_bytes(fields, "label"),
             shard=fields.integer("shard", 0),
