@@ -6,12 +6,15 @@ mark into what it served here; whoever hands a file on may show by that who rece
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.participant.state import DeviceState, Record
 from secvm.protocol.events import Abstain, Reason
-from secvm.protocol.evidence import Evidence, Kind, examine
+from secvm.protocol.evidence import Evidence, Finding, Kind, examine
+from secvm.protocol.evidence_relays import RelayedFinding
+from secvm.protocol.examining import examine_relayed
 from secvm.protocol.relays.missing_canary import BEGINS, examine_canary
 
 WATERMARK = (
@@ -67,13 +70,18 @@ def evidence_of(state: DeviceState, records: list[Record]) -> list[Held]:
                 held = _of_canary(data)
                 found += [] if held is None else [held]
                 continue
-            try:
-                finding = examine(data)
-            except RemoteProtocolError:
-                # Single documents, as versions before 2 of the state kept them: each shows nothing by itself.
-                continue
-            found.append(Held(finding.experiment, finding.title, finding.sentence, finding.kind.value, data))
+            finding = _examined(data)
+            if finding is not None:
+                found.append(Held(finding.experiment, finding.title, finding.sentence, finding.kind.value, data))
     return found
+
+
+def _examined(data: bytes) -> Finding | RelayedFinding | None:
+    """What evidence of one relay or of two shows; None: nothing, as single documents of older states."""
+    for judge in (examine, examine_relayed):
+        with contextlib.suppress(RemoteProtocolError):
+            return judge(data)
+    return None
 
 
 def _of_canary(data: bytes) -> Held | None:

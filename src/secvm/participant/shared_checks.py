@@ -8,7 +8,7 @@ the error and its evidence are made for whoever asks.
 
 What is bound to be the same for everybody is fetched once for all: weights (``models``) and tallies by their digests,
 openings that a manifest names, lines that lead to a signed root of the log, runs of digests under the mixing relay's
-root, and terms that a relay signed, once a round. What may change is fetched by each device: manifests and checkpoints,
+root, shards that were counted again, and terms that a relay signed, once a round. What may change is fetched by each device: manifests and checkpoints,
 by which it sees whether it is told the same as all.
 """
 
@@ -41,7 +41,7 @@ _SMALL, _LARGE = 1024, 8
 #: So many answers of ``once``, by their kind: what rounds come to has a model.
 _ANSWERS = {"manifest": _SMALL, "rounds": _LARGE}
 #: So many of what is known by what it must be, see ``known``; lines of a log may be many.
-_KNOWN = {"terms": 64, "opening": 64, "lines": _LARGE}
+_KNOWN = {"terms": 64, "opening": 64, "lines": _LARGE, "recounted": _SMALL}
 #: At most so many shards' runs of digests, of 131 kB each, and no more than there are devices to look for canaries.
 _RUNS = 64
 Value = TypeVar("Value")

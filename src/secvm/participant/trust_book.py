@@ -33,9 +33,9 @@ CREATE TABLE unseen (experiment TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY K
 TAKES_PART = "EXISTS (SELECT 1 FROM experiment WHERE digest = ? AND status IN ('joined', 'paused'))"
 #: What is counted, by name.
 STEPS, REFETCHED, UNANSWERED = "steps", "refetched", "unanswered"
-#: … of canaries, in experiments with two relays.
-SEEN, MISSING, UNCHECKED = "seen", "missing", "unchecked"
-CHECKS = (STEPS, REFETCHED, UNANSWERED, SEEN, MISSING, UNCHECKED)
+#: … of canaries and their shards, in experiments with two relays.
+SEEN, MISSING, UNCHECKED, RECOUNTED = "seen", "missing", "unchecked", "recounted"
+CHECKS = (STEPS, REFETCHED, UNANSWERED, SEEN, MISSING, UNCHECKED, RECOUNTED)
 
 
 class TrustBook:

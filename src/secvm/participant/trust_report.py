@@ -7,7 +7,7 @@ from typing import Any
 from secvm.errors import RemoteProtocolError
 from secvm.participant.evidence import convicts
 from secvm.participant.state import DeviceState
-from secvm.participant.trust_book import MISSING, REFETCHED, SEEN, STEPS, UNANSWERED, UNCHECKED
+from secvm.participant.trust_book import MISSING, RECOUNTED, REFETCHED, SEEN, STEPS, UNANSWERED, UNCHECKED
 from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log import LogTerms
@@ -72,7 +72,11 @@ def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: i
         steps,
         (
             f"It found {checks[SEEN]} of its canaries among what was handed on; {checks[MISSING]} were missing,"
-            f" {checks[UNCHECKED]} could not be looked for in time. {unopened} of its rounds were never opened."
+            f" {checks[UNCHECKED]} could not be looked for in time. {unopened} of its rounds were unopened."
+        ),
+        (
+            f"It counted the shards of {checks[RECOUNTED]} of these again, every package that lay with them, and came"
+            " to the published counts. In which rounds it does so is drawn, one of sixteen."
         ),
     ]
 

@@ -23,12 +23,16 @@ from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log_entries import Entry, experiment_entry
 from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.recompute import Model, ModelNames, first_model, next_model
+from secvm.protocol.relays.bulk_junk import BulkReader, sub_tally_of
 from secvm.protocol.relays.capsule_tree import RUN
 from secvm.protocol.relays.ending import RelayedEnding
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.relays.junk import CapsuleReader
+from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.receipts import receipt_for
+from secvm.protocol.relays.recount import ShardTally
+from secvm.protocol.relays.shards import ShardTree
 from secvm.protocol.relays.submission import read_request, token_bytes
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.testing.known_log import KnownLog
@@ -55,21 +59,48 @@ class PlayedRound(SealedRound):
         instants = Instants.planned(self.document, made.instants.opens_at + (0 if self.before is None else LEAD_MS))
         return replace(made, instants=instants, state=state, training_weights=training, evaluation_weights=evaluation)
 
+    #: Signed in place of what shards count; the true ones by default.
+    false_tallies: tuple[bytes, ...] | None = None
+
     @cached_property
-    def inner_of(self) -> dict[bytes, bytes]:
+    def _opened(self) -> dict[bytes, bytes]:
+        """Every device's inner capsule, by the digest of the outer one."""
         key = self.secret("mix").mix_key
         outers = [outer for body in self.bodies for outer in outers_in(body, self.document)]
-        return {capsule_digest(outer): capsule_digest(open_outer(key, self.label, outer)) for outer in outers}
+        return {capsule_digest(outer): open_outer(key, self.label, outer) for outer in outers}
+
+    @cached_property
+    def inner_of(self) -> dict[bytes, bytes]:
+        return {outer: capsule_digest(inner) for outer, inner in self._opened.items()}
 
     @cached_property
     def packages_of(self) -> dict[bytes, Package]:
         """What every device's capsule says, by inner digest."""
-        key, found = self.secret("mix").mix_key, dict[bytes, Package]()
-        for body in self.bodies:
-            for outer in outers_in(body, self.document):
-                inner = open_outer(key, self.label, outer)
-                found[capsule_digest(inner)] = decode(open_inner(self.count_key, self.label, inner)).package
-        return found
+        return {
+            capsule_digest(inner): decode(open_inner(self.count_key, self.label, inner)).package
+            for inner in self._opened.values()
+        }
+
+    @cached_property
+    def capsules(self) -> list[bytes]:
+        """The inner capsules of every shard, side by side."""
+        known = {capsule_digest(inner): inner for inner in self._opened.values()}
+        made = (self._capsule("inner", number, INNER_BYTES) for number in range(len(self.mixed)))
+        known |= {capsule_digest(capsule): capsule for capsule in made}
+        return [b"".join(known[one] for one in self.mixed[at : at + RUN]) for at in range(0, len(self.mixed), RUN)]
+
+    @cached_property
+    def sub_tallies(self) -> list[bytes]:
+        """What every shard counts, as the coordinator signs it."""
+        reader = BulkReader(CapsuleReader.of(self.document, self.manifest, self.count_seed))
+        return list(self.false_tallies or [sub_tally_of(reader.cells(capsules)) for capsules in self.capsules])
+
+    @cached_property
+    def shards(self) -> ShardTree:
+        tree = ShardTree(self.label)
+        for shard, sub_tally in enumerate(self.sub_tallies):
+            tree.append(self.mixed[shard * RUN : (shard + 1) * RUN], sub_tally)
+        return tree
 
     @cached_property
     def opening(self) -> Opening:
@@ -147,8 +178,9 @@ class RelayedHistory:
         mix_leaves_out: frozenset[bytes] = frozenset(),
         net: Tally | None = None,
         publish_shards: bool = True,
+        false_tallies: tuple[bytes, ...] | None = None,
     ) -> PlayedRound:
-        """The round that runs is over; ``unopened``: a reveal is missing."""
+        """The round that runs is over; ``unopened``: a reveal is missing. ``false_tallies``: signed for its shards."""
         number, tally = self.running.round_number, net or self.document.experiment.empty_tally()
         played = replace(
             self.running,
@@ -157,6 +189,7 @@ class RelayedHistory:
             entry_leaves_out=entry_leaves_out,
             mix_leaves_out=mix_leaves_out,
             net=tally,
+            false_tallies=false_tallies,
         )
         self.requests = {}
         if unopened:
@@ -173,13 +206,16 @@ class RelayedHistory:
         return played
 
     def shard_files(self, played: PlayedRound) -> Mapping[str, bytes]:
-        """What a canary is looked for in."""
+        """What a canary is looked for in, and what is counted again."""
         number = played.round_number
-        runs = {
-            f"{self._path}/shard/{number}/{shard}": played.run(shard).to_bytes()
-            for shard in range(-(-len(played.mixed) // RUN))
-        }
-        return {f"{self._path}/shards/{number}": played.index, **runs}
+        found = {f"shards/{number}": played.index}
+        for shard, (capsules, sub_tally) in enumerate(zip(played.capsules, played.sub_tallies, strict=True)):
+            found |= {
+                f"shard/{number}/{shard}": played.run(shard).to_bytes(),
+                f"capsules/{number}/{shard}": capsules,
+                f"tally/{number}/{shard}": ShardTally(played.shards.proof(shard).path, sub_tally).to_bytes(),
+            }
+        return {f"{self._path}/{path}": data for path, data in found.items()}
 
     def end(self) -> RelayedEnding:
         """The experiment is over."""

@@ -162,9 +162,12 @@ class RelayedRound:
         """Of the round."""
         return self.manifest.label
 
+    def _capsule(self, name: str, number: int, size: int) -> bytes:
+        """One that is made up."""
+        return known_bytes(f"{name} {number} of {self.round_number}", size)
+
     def _digests(self, name: str, count: int, size: int) -> list[bytes]:
-        capsules = (known_bytes(f"{name} {i} of {self.round_number}", size) for i in range(count))
-        return sorted(capsule_digest(capsule) for capsule in capsules)
+        return sorted(capsule_digest(self._capsule(name, i, size)) for i in range(count))
 
     @cached_property
     def submission(self) -> list[bytes]:

@@ -4,11 +4,12 @@ When the opening of a round is believed for which a receipt is held, the canary 
 files are fetched, the index of the shards and the run of digests into which the canary's falls, and checked under the
 root that the mixing relay signed. Three things can come of it:
 
-- it is there: everything that was kept of the round is forgotten;
+- it is there: in one round of sixteen its shard is counted again (``recounting``), and then everything that was kept of
+  the round is forgotten;
 - it is not there, and its neighbours show that: **a relay left it out**, and there is a file that shows it to others;
 - nothing that verifies came, three times, although other files were served: that is no accident either.
 
-After the ending the files are kept for a while only. Whoever comes later looks once, and then no more.
+The files are kept for some days only. Whoever comes later looks once, and then no more.
 
 What the device does depends on the canary and on public files alone. It keeps nothing else by which it could find
 another capsule of its own: whoever drops packages by what they say learns nothing from it.
@@ -16,10 +17,10 @@ another capsule of its own: whoever drops packages by what they say learns nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from secvm.errors import BadProofError, MalformedMessageError, RemoteProtocolError
+from secvm.errors import BadProofError, CheatingError, MalformedMessageError, RemoteProtocolError
+from secvm.participant.relayed.recounting import Recounting
 from secvm.participant.relayed_book import KeptCanary
 from secvm.participant.surroundings import Now, Surroundings
 from secvm.participant.trust_book import SEEN, UNCHECKED
@@ -38,17 +39,18 @@ from secvm.protocol.relays.shard_runs import (
     read_run,
     shard_of,
 )
+from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS
 from secvm.protocol.schedule import below
 from secvm.protocol.session import GRACE_MS
 from secvm.protocol.session_memory import NEVER
 
 #: So often nothing that verifies may come.
 MAX_TRIES = 3
-#: The coordinator keeps the files of a round until the round after the next is over.
-_ROUNDS_KEPT = 2
-#: And those of the last rounds for so many periods after the ending; a period has room for a window and its grace.
-_PERIODS_KEPT = 2
-_WITHHELD = "for the canary of round {} no digests that verify can be had, although other files are served"
+#: So long after ``open_by`` the files must be there, less a day for clocks that differ.
+_SURELY_KEPT_MS = (LEAST_DAYS - 1) * DAY_MS
+#: Where nobody answers moments are spread wider each time, up to so many times twofold.
+_MOST_DOUBLED = 6
+_WITHHELD = "for the canary of round {} no shard that verifies can be had, although other files are served"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +77,16 @@ class Canaries:
         self._path = f"/v1/experiment/{document.digest}"
         self._spread = spread_ms
         self._moments: dict[int, int] = {}
+        self._recounting = Recounting(around, document, envelope, self._fetch)
+        #: Looks in a row that nobody answered, and nothing else either.
+        self._silent = 0
         #: Askings for manifests that were answered, at the last look in vain.
         self._answered_then = 0
 
-    def plan(self, newest: int, *, now: int) -> None:
-        """Give every canary that can be looked for a moment; ``newest`` is the number of the newest round believed."""
-        digest = self._document.digest
-        kept = {one.round_number: one for one in self._book.canaries(digest) if one.opening is not None}
-        late = [number for number in kept if number < newest - _ROUNDS_KEPT]
-        if late:
-            self._give_up(late)
-        wanted = set(kept) - set(late)
+    def plan(self, *, now: int) -> None:
+        """Give every canary that can be looked for a moment."""
+        kept = self._book.canaries(self._document.digest)
+        wanted = {one.round_number for one in kept if one.opening is not None}
         self._moments = {number: at for number, at in self._moments.items() if number in wanted}
         for number in sorted(wanted - set(self._moments)):
             self._draw(number, now)
@@ -95,9 +96,14 @@ class Canaries:
         """When the next one is looked for."""
         return min(self._moments.values(), default=NEVER)
 
-    async def look(self, now: Now, *, answered: int, last: RelayedManifest | None) -> Loss | None:
-        """Look for the one that is due; ``answered``: askings for manifests that were answered so far; ``last``: the
-        last round of an experiment that is over, None while it goes on.
+    async def look(self, now: Now, *, answered: int, ended: bool) -> Loss | None:
+        """Look for the one that is due; ``answered``: askings for manifests that were answered so far; ``ended``: the
+        experiment is over.
+
+        Raises
+        ------
+        CheatingError
+            The coordinator signed a count of the canary's shard that is false; with evidence.
         """
         number = min(self._moments, key=lambda one: self._moments[one])
         at = self._moments.pop(number)
@@ -114,11 +120,18 @@ class Canaries:
         count = MixCount.enclosed(opening.mix_count)
         try:
             runs = await self._runs(kept, count, now)
+            found = [run for run in runs if run.find(kept.canary.inner_digest) is not None]
+            if found and kept.canary.recounts:
+                await self._recounting.check(kept, opening, found[0], now)
         except _UnansweredError:
-            return await self._unanswered(kept, now, answered=answered, last=last)
+            return await self._unanswered(kept, now, answered=answered, ended=ended)
+        except CheatingError:
+            self._seen(kept)
+            raise
         except RemoteProtocolError:
             return self._tried(kept, now())
-        if any(run.find(kept.canary.inner_digest) is not None for run in runs):
+        self._silent = 0
+        if found:
             self._seen(kept)
             return None
         return self._missing(kept, runs, opening.mix_count)
@@ -133,7 +146,7 @@ class Canaries:
             if run.digests[0] <= digest <= run.digests[-1]:
                 return [run]
         most = index_bytes(count.capsules)
-        index = await self._fetch(f"{self._path}/shards/{number}", most, now)
+        index = await self._fetch(f"shards/{number}", most, now)
         shard = shard_of(read_index(index, capsules=count.capsules), digest)
         runs = [await self._run(number, shard, count, now)]
         also = None if runs[0].find(digest) is not None else beside(runs[0], digest)
@@ -144,7 +157,7 @@ class Canaries:
         return runs
 
     async def _run(self, number: int, shard: int, count: MixCount, now: Now) -> ShardRun:
-        data = await self._fetch(f"{self._path}/shard/{number}/{shard}", MAX_RUN_BYTES, now)
+        data = await self._fetch(f"shard/{number}/{shard}", MAX_RUN_BYTES, now)
         for known in self._around.checks.runs(count.root):
             # Another device has checked it meanwhile.
             if known.shard == shard:
@@ -155,7 +168,7 @@ class Canaries:
         return run
 
     async def _fetch(self, path: str, most: int, now: Now) -> bytes:
-        fetched = await self._around.fetch(path, now, most=most)
+        fetched = await self._around.fetch(f"{self._path}/{path}", now, most=most)
         if fetched is None:
             raise _UnansweredError
         return fetched.content
@@ -174,35 +187,33 @@ class Canaries:
         found = examine_canary(told)
         return Loss(kept.round_number, found.sentence.rstrip("."), told)
 
-    async def _unanswered(
-        self, kept: KeptCanary, now: Now, *, answered: int, last: RelayedManifest | None
-    ) -> Loss | None:
+    async def _unanswered(self, kept: KeptCanary, now: Now, *, answered: int, ended: bool) -> Loss | None:
         """Nobody can tell a bad network from this, unless other files come."""
-        if last is None:
-            served = answered > self._answered_then
-            self._answered_then = answered
-        elif now() >= last.instants.mix_by + _PERIODS_KEPT * (last.instants.accept_until - last.instants.opens_at):
+        if now() >= RelayedManifest.from_bytes(kept.manifest).instants.open_by + _SURELY_KEPT_MS:
             # They may be gone, and an honest coordinator looks the same as another.
-            self._give_up([kept.round_number])
+            self._give_up(kept.round_number)
             return None
-        else:
+        if ended:
             # No manifest is asked for any more.
             served = await self._around.fetch(f"{self._path}/ending", now) is not None
+        else:
+            served = answered > self._answered_then
+            self._answered_then = answered
         if served:
             return self._tried(kept, now())
+        self._silent = min(self._silent + 1, _MOST_DOUBLED)
         self._draw(kept.round_number, now())
         return None
 
-    def _give_up(self, numbers: Sequence[int]) -> None:
-        """It is too late to look for these."""
+    def _give_up(self, number: int) -> None:
+        """It is too late to look for this one."""
         with self._around.state.writing(durable=True):
-            for number in numbers:
-                self._book.drop_canary(self._document.digest, number)
-            self._around.state.trust.count(self._document.digest, UNCHECKED, len(numbers))
+            self._book.drop_canary(self._document.digest, number)
+            self._around.state.trust.count(self._document.digest, UNCHECKED)
 
     def _tried(self, kept: KeptCanary, now: int) -> Loss | None:
         """Nothing that verifies came."""
-        tries = kept.tries + 1
+        tries, self._silent = kept.tries + 1, 0
         if tries >= MAX_TRIES:
             return Loss(kept.round_number, _WITHHELD.format(kept.round_number))
         with self._around.state.writing(durable=False):
@@ -216,4 +227,4 @@ class Canaries:
             self._around.state.trust.count(self._document.digest, SEEN)
 
     def _draw(self, number: int, now: int) -> None:
-        self._moments[number] = now + below(self._spread, self._around.words)
+        self._moments[number] = now + below(self._spread << self._silent, self._around.words)

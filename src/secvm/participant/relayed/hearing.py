@@ -69,8 +69,7 @@ class Hearing:
 
     def plan_canaries(self, now: int) -> None:
         """Choose when canaries are looked for, of the rounds that are known to be over."""
-        last = self._rounds.chain.last
-        self._canaries.plan(0 if last is None else last.round_number, now=now)
+        self._canaries.plan(now=now)
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -156,8 +155,11 @@ class Hearing:
             self._turns.note(found)
 
     async def _look_for_canary(self, now: Now) -> None:
-        last = self._rounds.chain.last if self.ended else None
-        loss = await self._canaries.look(now, answered=self._answered, last=last)
+        loss = None
+        try:
+            loss = await self._canaries.look(now, answered=self._answered, ended=self.ended)
+        except CheatingError as fault:
+            self._convict(str(fault), fault.evidence, now())
         self._turns.stale_log = True
         if loss is not None and not self._turns.left:
             self._stopping.lose(loss)

@@ -9,6 +9,7 @@ from secvm.privacy.relayed_statement import RelayedStatement
 from secvm.privacy.relayed_text import words
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relayed_terms import RelayCoverTerms
+from secvm.protocol.relays.canary import RECOUNTED_ONE_IN
 
 
 def claim(document: ExperimentDocument) -> str:
@@ -47,7 +48,8 @@ def leaves(document: ExperimentDocument, statement: RelayedStatement, policy: Tr
         (
             f"The relays are {policy.relays_in_words(document)}. The first knows that you take part and cannot open"
             " what you send; the second opens one seal of two, and knows neither who sent a package nor what it says;"
-            " the coordinator opens the other seal and counts; whether it counts truly nobody can see yet."
+            " the coordinator opens the other seal and counts, and publishes what it opened for everybody to count"
+            f" again. In one round of {RECOUNTED_ONE_IN} your device counts a part of it."
         ),
         *_token(document),
         claim(document),

@@ -8,6 +8,7 @@ the receipt: enough to show anybody that it was taken, and is not there.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,10 @@ def canary_capsules(manifest: RelayedManifest, experiment_id: ExperimentId, ephe
     return seal_both(*keys, manifest.label, ephemerals, null)
 
 
+#: A device counts the shard of one canary of so many again.
+RECOUNTED_ONE_IN = 16
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Canary:
     """One round's canary. Its secrets show that a device took part, so it does not print itself."""
@@ -52,6 +57,11 @@ class Canary:
 
     def __repr__(self) -> str:
         return f"Canary(round {self.round_number})"
+
+    @property
+    def recounts(self) -> bool:
+        """Whether the device counts the canary's shard again: drawn with the secrets, for good, and known to nobody."""
+        return hashlib.sha256(b"secvm-v2-recount\n" + self.ephemerals).digest()[0] % RECOUNTED_ONE_IN == 0
 
     def with_receipt(self, envelope: bytes) -> Canary:
         """The same, taken by the entry relay: the receipt was checked (``check_receipt``)."""

@@ -20,7 +20,8 @@ from secvm.participant.host import Host
 from secvm.participant.relayed import preparing
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.canary import Canary
+from secvm.protocol.relays import canary
+from secvm.protocol.relays.canary import RECOUNTED_ONE_IN, Canary
 from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.submission import SECRETS_BYTES, Submission, read_request, seal_submission
 from secvm.testing.known_log import known_log_terms
@@ -271,11 +272,17 @@ def trace(folder: Path, label: str, name: str) -> tuple[object, int]:
     return asyncio.run(live())
 
 
-@pytest.mark.parametrize("number", range(scaled(2, 1000)))
-def test_dropping_all_packages_of_a_cell_changes_nothing_that_the_device_does(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize("one_in", [1, RECOUNTED_ONE_IN])
+@pytest.mark.parametrize("number", range(scaled(2, 500)))
+def test_dropping_all_packages_of_a_cell_changes_nothing_that_the_device_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, one_in: int
+) -> None:
+    # Also where every shard of a canary is counted again.
+    monkeypatch.setattr(canary, "RECOUNTED_ONE_IN", one_in)
     # In the deep tier a thousand people whose packages are dropped, and a thousand others, with equal dice.
     name = f"{seed_for('traces', number)}"
     victim, dropped = trace(tmp_path / "one", "a", name)
     other, spared = trace(tmp_path / "other", "b", name)
     assert (dropped > 0) != (spared > 0)
     assert victim == other
+    assert one_in > 1 or "/tally/1/0" in f"{victim}"
