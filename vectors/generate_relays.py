@@ -19,6 +19,7 @@ from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPa
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents import digest_of
 from secvm.protocol.experiment_document import HashedBins, VocabularyBins, publish
+from secvm.protocol.relays.canary import recounts
 from secvm.protocol.relays.capsule_tree import CapsuleTree, capsule_root
 from secvm.protocol.relays.cells import Cells
 from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment, part_entry, part_path
@@ -26,7 +27,9 @@ from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.judging import opening_faults
 from secvm.protocol.relays.junk import CapsuleReader
 from secvm.protocol.relays.label import capsule_digest, label_of
+from secvm.protocol.relays.recount import ShardTally
 from secvm.protocol.relays.reveals import part_index
+from secvm.protocol.relays.shard_runs import ShardRun
 from secvm.protocol.relays.shards import SHARD, ShardTree, shard_entry, write_sub_tally
 from secvm.testing.relayed_rounds import (
     COORDINATOR,
@@ -243,6 +246,7 @@ def shards() -> JSON:
         split = [every[at : at + SHARD] for at in range(0, count, SHARD)]
         for run in split:
             tree.append(run, write_sub_tally(counts))
+        proof = tree.proof(len(split) - 1)
         proofs.append(
             {
                 "capsules": count,
@@ -252,11 +256,17 @@ def shards() -> JSON:
                 "entry": shard_entry(split[-1], write_sub_tally(counts)).hex(),
                 "shards": tree.root.hex(),
                 "mix_root": tree.mix_root.hex(),
-                "proof": tree.proof(len(split) - 1).data.decode(),
+                "proof": proof.data.decode(),
+                "run_file": ShardRun(proof.shard, count, proof.mix_path, tuple(split[-1])).to_bytes().hex(),
+                "tally_file": ShardTally(proof.path, write_sub_tally(counts)).to_bytes().hex(),
             }
         )
     return {
-        "description": "Shards and their proofs; sub-tallies; numbers of cells.",
+        "description": "Shards, their proofs and files; sub-tallies; numbers of cells; which shards are recounted.",
+        "recounts": [
+            {"ephemerals": secrets.hex(), "recounts": recounts(secrets)}
+            for secrets in (known_bytes(f"canary {number}", 64) for number in range(24))
+        ],
         "proofs": proofs,
         "sub_tallies": [
             {"counts": sorted([cell, n] for cell, n in told.items()), "bytes": write_sub_tally(told).hex()}

@@ -8,8 +8,8 @@ the error and its evidence are made for whoever asks.
 
 What is bound to be the same for everybody is fetched once for all: weights (``models``) and tallies by their digests,
 openings that a manifest names, lines that lead to a signed root of the log, runs of digests under the mixing relay's
-root, shards that were counted again, and terms that a relay signed, once a round. What may change is fetched by each device: manifests and checkpoints,
-by which it sees whether it is told the same as all.
+root, shards that were counted again, and terms that a relay signed, once a round. What may change is fetched by each
+device: manifests and checkpoints, by which it sees whether it is told the same as all.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def settle(federation: Federation) -> None:
         return hosts == len(federation.host_names) and ended == devices and not canaries
 
     clock, pace = federation.clock, federation.pace
-    # No further: the coordinator keeps the last rounds' files for two periods.
+    # No further: devices have had time enough.
     end = clock.now() + 1000 * pace.period_s
     while not settled():
         if clock.now() >= end:

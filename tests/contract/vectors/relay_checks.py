@@ -23,6 +23,7 @@ from secvm.errors import (
 from secvm.protocol.codec import check_package, decode
 from secvm.protocol.documents import Fields, encode_document
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.relays.canary import recounts
 from secvm.protocol.relays.capsule_tree import Absence, Place, capsule_root
 from secvm.protocol.relays.cells import Cells
 from secvm.protocol.relays.commitments import (
@@ -41,7 +42,9 @@ from secvm.protocol.relays.label import label_from_text, label_of
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
 from secvm.protocol.relays.opening import Opening, read_opening
 from secvm.protocol.relays.receipts import Receipt
+from secvm.protocol.relays.recount import ShardTally
 from secvm.protocol.relays.reveals import EntryReveal, MixReveal, part_index
+from secvm.protocol.relays.shard_runs import read_run
 from secvm.protocol.relays.shards import ShardProof, read_sub_tally, shard_entry, write_sub_tally
 from secvm.protocol.relays.statements import Statement
 
@@ -242,6 +245,14 @@ def check_shards(content: JSON) -> None:
         proof.check(digests, sub_tally, capsules=case["capsules"], **roots)
         entry = hashlib.sha256(b"".join(digests)).hexdigest() + hashlib.sha256(sub_tally).hexdigest()
         assert shard_entry(digests, sub_tally).hex() == case["entry"] == entry
+        run = read_run(bytes.fromhex(case["run_file"]), shard=case["shard"], capsules=case["capsules"])
+        assert (run.path, run.digests) == (proof.mix_path, tuple(digests))
+        tally = ShardTally.from_bytes(bytes.fromhex(case["tally_file"]))
+        assert (tally.path, tally.sub_tally) == (proof.path, sub_tally)
+    for case in content["recounts"]:
+        drawn = hashlib.sha256(b"secvm-v2-recount\n" + bytes.fromhex(case["ephemerals"])).digest()[0] % 16 == 0
+        assert recounts(bytes.fromhex(case["ephemerals"])) is case["recounts"] is drawn
+    assert {case["recounts"] for case in content["recounts"]} == {True, False}
     for case in content["sub_tallies"]:
         counts = dict(case["counts"])
         lines = b"".join(n.to_bytes(8, "little") for pair in case["counts"] for n in pair)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from secvm.coordinator.log_files import LogFiles, checkpoint_path, first_path, l
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.books import RelayedBooks
 from secvm.coordinator.relayed.logged_entries import LoggedEntries
+from secvm.coordinator.relayed.shard_files import ShardFiles
+from secvm.coordinator.relayed.shard_folder import ShardFolder
 from secvm.coordinator.relayed.showing import Showing
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
@@ -219,16 +222,19 @@ def test_repro_a_new_experiment_leaves_a_renewed_checkpoint_as_new_as_it_is() ->
     assert again.logbook.note(TERMS) == renewed
 
 
-def test_a_node_that_follows_shows_what_witnesses_saw_of_both_kinds() -> None:
+def test_a_node_that_follows_shows_what_witnesses_saw_of_both_kinds(tmp_path: Path) -> None:
     of, plain = relayed_logged(), logged(rounds=1)
     made, _ = world(plain, of=of)
     asyncio.run(made.go(made.over))
-    publisher = Publisher(made.store)
+    shards = ShardFiles(made.store)
+    publisher, folder = Publisher(made.store, further=shards.find), ShardFolder(tmp_path, shards)
     logbook = FollowedLogbook(made.store, TERMS)
     files, books = LogFiles(logbook, publisher), Books(made.store)
     logbook.read_notes()
     files.lift(books, books.read())
-    Showing(publisher, LoggedEntries(logbook, files), None).show(RelayedBooks(made.store).read())
+    entries = LoggedEntries(logbook, files)
+    showing = Showing(publisher, entries, None, store=made.store, folder=folder, kept_days=7)
+    showing.show(RelayedBooks(made.store).read())
     assert logbook.log.lines == made.logbook.log.lines
     assert not logbook.may_grow(of.log)
     base = f"/v1/experiment/{of.digest}"
@@ -236,6 +242,9 @@ def test_a_node_that_follows_shows_what_witnesses_saw_of_both_kinds() -> None:
         found = publisher.public(path)
         assert found is not None
         assert found[0] == made.public(path)
+    assert asyncio.run(folder.keep_up())
+    for path in (f"{base}/shards/1", f"{base}/shard/1/0", f"{base}/capsules/1/0", f"{base}/tally/1/0"):
+        assert (tmp_path / path[1:]).read_bytes() == (publisher.public(path) or (b"", ""))[0] != b""
     with pytest.raises(LocalProtocolError):
         logbook.checkpoint()
 

@@ -99,7 +99,6 @@ def test_folder_has_every_shard_and_they_are_what_the_opening_is_bound_to(tmp_pa
     store.close()
 
 
-
 def test_unopened_round_has_no_file_and_its_capsules_are_gone_at_once(tmp_path: Path) -> None:
     store = MemoryStore()
     of = document(rounds=1)
@@ -173,7 +172,7 @@ class Scene:
         """A process until it has nothing to do, or is killed."""
         store = SQLiteStore(self.store)
         mortal = Mortal(store, forgets_at, ("forget_batch",))
-        federation = Federation(mortal, self.relays, self.clock, folder=self.public)  # type: ignore[arg-type]
+        federation = Federation(mortal, self.relays, self.clock, folder=self.public)
         try:
             with (MortalDisk(None) if disk is None else disk).under():
                 asyncio.run(federation.driver.step())
@@ -212,7 +211,11 @@ def test_killed_at_any_moment_of_forgetting_the_next_start_goes_on_with_it(
     opened: tuple[Path, TwoRelays, ManualClock], tmp_path: Path
 ) -> None:
     # The index, and a folder of each of three kinds; and the store before and after it forgets.
-    deaths = [*({"disk": MortalDisk(dies_at)} for dies_at in range(1, 5)), {"forgets_at": 1}, {"forgets_at": 2}]
+    deaths: list[dict[str, Any]] = [
+        *({"disk": MortalDisk(dies_at)} for dies_at in range(1, 5)),
+        {"forgets_at": 1},
+        {"forgets_at": 2},
+    ]
     for number, death in enumerate(deaths):
         scene = Scene(opened, tmp_path / str(number))
         scene.live()
@@ -227,7 +230,7 @@ def test_killed_at_any_moment_of_forgetting_the_next_start_goes_on_with_it(
         store.close()
 
 
-# ── a full disk, and memory ──────────────────────────────────────────────────────────────────────────────────────────
+# ── a full disk ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_full_disk_is_told_once_and_the_shards_come_when_there_is_room(

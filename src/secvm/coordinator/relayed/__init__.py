@@ -10,7 +10,9 @@ run_counting     pieces are opened and counted, by all nodes together
 concluding       counts, reveals and capsules put together: opened, or why not
 driver           rounds, from one instant to the next
 showing, status  what of it is public
-shard_files      the shards of a round, for whoever looks for a capsule
+shard_files      the shards of a round, for whoever looks for a capsule or counts again
+shard_folder     the same as files of the public folder
+forgetting       until when they are kept
 ================ ======================================================================================
 
 Everything else of a coordinator, keys for fetches and rounds of plain experiments among it, is as without relays.

@@ -43,7 +43,7 @@ class RelayedDriver:
         shown: Callable[[], None] | None = None,
         again_s: float = AGAIN_S,
     ) -> None:
-        """``kept_days``: so long after its ``open_by`` an opened round's shards are kept. ``shown``: told when something
+        """``kept_days``: so long after ``open_by`` an opened round's shards are kept. ``shown``: told when something
         may be public that was not. ``steady``: a clock that nobody sets.
         """
         self._store = store

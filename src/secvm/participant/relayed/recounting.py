@@ -2,9 +2,9 @@
 
 Whether it does follows from the canary's own secrets, which are the operating system's dice: it is drawn once for a
 round, outlives a restart, and no server can make the device draw again by not answering. The shard's capsules and its
-sub-tally are public; every capsule of it is opened with the published seed, a person's own neither more nor less than
-all others. What does not come or does not belong together is for whoever looks (``canaries``) to count; a sub-tally that
-the coordinator signed and that is false is evidence.
+sub-tally are public; every capsule of it is opened with the published seed, a person's own like all others. What does
+not come or does not belong together is for whoever looks (``canaries``) to count; a sub-tally that the coordinator
+signed and that is false is evidence.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, CheatingError
 from secvm.participant.relayed_book import KeptCanary
 from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.trust_book import RECOUNTED
 from secvm.participant.transport import MOST_DOCUMENT_BYTES
+from secvm.participant.trust_book import RECOUNTED
 from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind
 from secvm.protocol.examining import examine_relayed
 from secvm.protocol.experiment_document import ExperimentDocument

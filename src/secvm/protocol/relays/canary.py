@@ -39,6 +39,11 @@ def canary_capsules(manifest: RelayedManifest, experiment_id: ExperimentId, ephe
 RECOUNTED_ONE_IN = 16
 
 
+def recounts(ephemerals: bytes) -> bool:
+    """Whether the device with these secrets of a canary counts its shard again."""
+    return hashlib.sha256(b"secvm-v2-recount\n" + ephemerals).digest()[0] % RECOUNTED_ONE_IN == 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Canary:
     """One round's canary. Its secrets show that a device took part, so it does not print itself."""
@@ -61,7 +66,7 @@ class Canary:
     @property
     def recounts(self) -> bool:
         """Whether the device counts the canary's shard again: drawn with the secrets, for good, and known to nobody."""
-        return hashlib.sha256(b"secvm-v2-recount\n" + self.ephemerals).digest()[0] % RECOUNTED_ONE_IN == 0
+        return recounts(self.ephemerals)
 
     def with_receipt(self, envelope: bytes) -> Canary:
         """The same, taken by the entry relay: the receipt was checked (``check_receipt``)."""
