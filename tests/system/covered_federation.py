@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from secvm.crypto.signing import Envelope
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigins, net_cover
 from secvm.estimator.training import OfflineTraining, Population
@@ -32,6 +33,11 @@ from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.individual.update import fixed_target
 from secvm.learning.package import Cohort, Package
 from secvm.participant.state import DeviceState
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import read_opening
+from secvm.protocol.relays.recount import Recount, ShardTally
+from secvm.protocol.relays.shard_runs import read_run
 from secvm.testing.federation import Federation, HostOf, Pace
 
 SALT = bytes(range(16))
@@ -123,6 +129,7 @@ def play(
             counts, _ = federation.play_round(number, attending=count, budget=0, between=told)
             assert counts.acknowledged == count * federation.document.budget
             found.append(published(federation, number))
+            check_shards(federation, federation.document, number)
         federation.settle()
         assert [(one["distrusting"], one["canaries"]) for one in federation.status()] == [(0, 0)] * hosts
         assert from_outside(federation)[0] == []
@@ -130,6 +137,25 @@ def play(
     for number in range(count):
         check_device(folder / "devices" / f"{number:06d}", document.digest)
     return found, document.experiment
+
+
+def check_shards(federation: Federation, document: ExperimentDocument, number: int) -> None:
+    """All capsules of a round are served, hash to the digests, and are counted as the opening is bound to."""
+
+    def served(path: str) -> bytes:
+        found = federation.public(f"/v1/experiment/{document.digest}/{path}")
+        assert found is not None, path
+        return found
+
+    opening = read_opening(served(f"opening/{number}"), document)
+    manifest = RelayedManifest.from_bytes(Envelope.from_bytes(served(f"manifest/{number}")).payload)
+    recount = Recount.of(document, manifest, opening)
+    for shard in range(recount.shards):
+        run = read_run(served(f"shard/{number}/{shard}"), shard=shard, capsules=recount.capsules)
+        tally = ShardTally.from_bytes(served(f"tally/{number}/{shard}"))
+        counted = recount.check(run, served(f"capsules/{number}/{shard}"), tally)
+        assert counted.capsules == len(run.digests)
+    assert recount.shards > 0
 
 
 def check_device(folder: Path, digest: str) -> None:

@@ -31,12 +31,15 @@ from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.judging import clients_of, following_faults, is_opened
 from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, read_manifest
-from secvm.protocol.relays.opening import read_opening
+from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.protocol.relays.recount import Recount, ShardTally
+from secvm.protocol.relays.shard_runs import read_run
 from secvm.runtime.secret_files import read_secret
 from secvm.testing.processes import free_port
 from secvm.testing.relayed_rounds import relayed_document
 from tests.conftest import ROOT
 from tests.system.test_two_relays import PATIENCE_S, TOKEN, World
+from tests.unit.coordinator.rounds import until
 from tests.unit.coordinator.two_relays import packages_of, submission
 from tests.unit.relay.helpers import ask, toml
 
@@ -168,6 +171,7 @@ def test_a_round_goes_from_commitments_to_its_opening_through_three_processes(tm
             await made.start_coordinator()
             assert read_opening(await made.of_experiment("opening/1"), made.document) == opening
             await check_counts(made, opening.tally, MixCount.enclosed(opening.mix_count or b""))
+            await check_capsules(made, first, opening)
             second = await made.announced(2)
             assert following_faults(second, first, opening, made.document) == ()
             told = json.loads(await made.of_experiment("status"))["rounds"][0]
@@ -176,6 +180,22 @@ def test_a_round_goes_from_commitments_to_its_opening_through_three_processes(tm
             assert b"refused" not in lines
 
     asyncio.run(main())
+
+
+async def check_capsules(made: Whole, manifest: RelayedManifest, opening: Opening) -> None:
+    """The capsules are served, hash to the digests, and give the sub-tally that the opening is bound to; the public
+    folder has the same, also after the coordinator was killed.
+    """
+    recount, served = Recount.of(made.document, manifest, opening), dict[str, bytes]()
+    for path in ("shards/1", "shard/1/0", "capsules/1/0", "tally/1/0"):
+        served[path] = await made.of_experiment(path)
+    capsules = served["capsules/1/0"]
+    run = read_run(served["shard/1/0"], shard=0, capsules=recount.capsules)
+    assert [capsule_digest(capsules[at : at + 80]) for at in range(0, len(capsules), 80)] == list(run.digests)
+    recount.check(run, capsules, ShardTally.from_bytes(served["tally/1/0"]))
+    public = made.coordinator / "public" / "v1" / "experiment" / made.digest
+    await asyncio.wait_for(until(lambda: all((public / path).is_file() for path in served)), PATIENCE_S)
+    assert {path: (public / path).read_bytes() for path in served} == served
 
 
 async def check_counts(made: Whole, tally: str | None, count: MixCount) -> None:
