@@ -155,12 +155,14 @@ def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent,
     statement = consent.statement(document)
     relayed = document.experiment.cover is not None
     standing = _relayed_standing(state, record, document) if relayed else _standing(state, record, document)
+    unopened = state.relayed.unopened(record.digest)
     rounds = {
         one.round_number: {
             "round": one.round_number,
             "packages": one.packages,
             "acknowledged": one.acknowledged,
             "lost": one.lost,
+            "unopened": one.round_number in unopened,
         }
         for one in state.history(record.digest)
     }

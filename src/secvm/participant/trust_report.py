@@ -35,7 +35,7 @@ def trust_report(state: DeviceState, document: ExperimentDocument) -> dict[str, 
     }
     found["told"] = [
         *([_NO_LOG] if terms is None else _of_log(terms, checkpoint, checks)),
-        *_of_rounds(document, checks, len(unopened)),
+        *_of_rounds(document, checks, unopened),
         *_against(found),
     ]
     return found
@@ -58,7 +58,7 @@ def _of_log(terms: LogTerms, checkpoint: Checkpoint | None, checks: dict[str, in
     ]
 
 
-def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: int) -> list[str]:
+def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: list[int]) -> list[str]:
     relayed = document.experiment.cover is not None
     if document.log is None and not relayed:
         return [_NO_STEPS]
@@ -68,11 +68,13 @@ def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: i
     )
     if not relayed:
         return [steps, "Whether what it sent was counted it cannot see."]
+    which = f" ({', '.join(map(str, unopened))})" if unopened else ""
     return [
         steps,
         (
             f"It found {checks[SEEN]} of its canaries among what was handed on; {checks[MISSING]} were missing,"
-            f" {checks[UNCHECKED]} could not be looked for in time. {unopened} of its rounds were unopened."
+            f" {checks[UNCHECKED]} could not be looked for in time. {len(unopened)} of its rounds were"
+            f" unopened{which}."
         ),
         (
             f"It counted the shards of {checks[RECOUNTED]} of these again, every package that lay with them, and came"

@@ -84,6 +84,29 @@ def test_a_two_cycle_is_told_in_words_while_it_lasts_and_noted_when_it_is_over(w
     assert window.faults() == []
 
 
+def test_unopened_rounds_are_named_and_two_of_ten_are_a_warning(window: Window, told: Told) -> None:
+    def lose(*numbers: int) -> Callable[[dict[str, Any]], None]:
+        def change(status: dict[str, Any]) -> None:
+            for number in numbers:
+                one = status["rounds"][number - 1]
+                for name in ("participants", "people", "accuracy", "recall", "precision", "baseline", "cells"):
+                    one.pop(name, None)
+                one["state"] = "unopened"
+
+        return change
+
+    told.now(lose(ROUNDS))
+    window.page.goto(told.page)
+    settle(window)
+    until_said(window, "fair", f"Of the last 10\u00a0rounds {ROUNDS} was unopened.")
+    told.now(lose(ROUNDS - 3, ROUNDS))
+    window.page.goto(told.page)
+    settle(window)
+    until_said(window, "bad", "A device that sent in two of them takes part no more.")
+    assert window.page.locator("[data-fact=unopened]").get_attribute("data-value") == "2"
+    assert window.faults() == []
+
+
 def test_rounds_abandoned_in_a_row_are_a_standstill(window: Window, told: Told) -> None:
     def lose(status: dict[str, Any]) -> None:
         for one in status["rounds"][ROUNDS - 4 : ROUNDS]:

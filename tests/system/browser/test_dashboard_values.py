@@ -17,7 +17,7 @@ from tests.system.browser.facts import HOSTILE, api, await_fact, facts, open_pag
 #: Of the running clock, of what came in the last second and of the last audit: not the same in two moments.
 MOVING = {"time_left", "packages_per_s", "commit_ms", "backlog", "audit_at"}
 #: What a page says of itself: whether it holds a key, how many remarks it has written.
-ITS_OWN = {"key_held", "notes", "abandoned", "warning"}
+ITS_OWN = {"key_held", "notes", "abandoned", "unopened", "warning"}
 
 
 def summary_of(showcase: Showcase) -> dict[str, Any]:

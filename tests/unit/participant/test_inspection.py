@@ -46,7 +46,7 @@ def test_person_is_told_what_was_and_will_be_sent_and_the_risk(tmp_path: Path) -
     found = inspect(device.state, now=START)
     one = found[world.of.digest]
     assert (one["status"], one["waiting"], one["acknowledged"], one["lost"]) == ("joined", BUDGET, BUDGET, 0)
-    assert one["rounds"][0] == {"round": 1, "packages": BUDGET, "acknowledged": BUDGET, "lost": 0}
+    assert one["rounds"][0] == {"round": 1, "packages": BUDGET, "acknowledged": BUDGET, "lost": 0, "unopened": False}
     # 20 people of one label and 30 of the other, 20 bins, nothing thinned.
     assert one["leakage"]["d_squared"] == pytest.approx(20 * (1 / 20 + 1 / 30))
     assert one["leakage"]["auc"] == pytest.approx(0.8193, abs=1e-3)
@@ -120,7 +120,10 @@ def test_running_round_counts_what_is_acknowledged_so_far(tmp_path: Path) -> Non
     assert one["newest"] == {"round": 1, "opens_at": manifest.opens_at, "closes_at": manifest.closes_at}
     assert "newest round it knows is 1: its window lasts from" in as_text(inspect(device.state, now=START))
     assert "which is over" in as_text(inspect(device.state, now=manifest.closes_at))
-    assert one["rounds"] == [{"round": 1, "packages": BUDGET, "acknowledged": BUDGET - one["waiting"], "lost": 0}]
+    acknowledged = BUDGET - one["waiting"]
+    assert one["rounds"] == [
+        {"round": 1, "packages": BUDGET, "acknowledged": acknowledged, "lost": 0, "unopened": False}
+    ]
     assert one["acknowledged"] == BUDGET - one["waiting"]
     device.state.set_status(world.of.digest, Status.PAUSED)
     assert "only if you resume within its window" in as_text(inspect(device.state, now=START))

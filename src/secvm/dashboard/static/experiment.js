@@ -8,7 +8,7 @@ import { operatePart } from "./operate.js";
 import { stand, together } from "./overview.js";
 import { privacyPart } from "./privacy.js";
 import { runningPart } from "./running.js";
-import { abandoned, abandonedWords, isLate, warnings } from "./watch.js";
+import { abandonedWords, ended, isLate, unopenedWords, warnings } from "./watch.js";
 import { STANDINGS, count, many, percent } from "./words.js";
 
 /** When to ask again for what is still being reckoned. */
@@ -28,7 +28,7 @@ export function open(main, page) {
     { class: "soft" },
     "Bands are 95 % intervals. Dashed: the marginal baseline, what a guess by the labels' shares alone would reach.",
   );
-  const lost = fact("abandoned", "p", { class: "soft" });
+  const [lost, unopened] = ["abandoned", "unopened"].map((state) => fact(state, "p", { class: "soft" }));
   const curves = el("div", { class: "figures" });
   const operate = operatePart(page, digest);
   const [running, privacy, asked] = [runningPart(), privacyPart(), askedPart()];
@@ -39,7 +39,7 @@ export function open(main, page) {
     question,
     notes,
     running.node,
-    section("curves", "How well it does", {}, reading, curves, lost),
+    section("curves", "How well it does", {}, reading, curves, lost, unopened),
     privacy.node,
     asked.node,
   );
@@ -145,7 +145,8 @@ export function open(main, page) {
         el("div", { class: `notice ${weight}` }, el("p", {}, el("strong", {}, words[weight]), said)),
       ),
     );
-    show(lost, abandonedWords(charts.history, summary.floor), abandoned(charts.history).length);
+    show(lost, abandonedWords(charts.history, summary.floor), ended(charts.history, "abandoned").length);
+    show(unopened, unopenedWords(charts.history), ended(charts.history, "unopened").length);
   }
 
   /** Aloud: a round that was counted, another standing. Never a number that changes every second. */

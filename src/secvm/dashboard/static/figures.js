@@ -68,7 +68,7 @@ function perClass({ history, labels }, name) {
   return {
     description:
       `${KINDS[name]}, in every round, with 95 % intervals as bands. Dashed: the marginal baseline, what a guess by ` +
-      "the labels' shares alone would reach. A gap is a round that was abandoned or is not counted yet.",
+      "the labels' shares alone would reach. A gap is a round that was abandoned, is unopened or is not counted yet.",
     up: name,
     percent: true,
     lowest: 0,

@@ -11,8 +11,8 @@
 //   /            inside <li data-digest>: title, standing, round, rounds_planned, participants, floor, accuracy, auc,
 //                epsilon, warning (whether there is one)
 //   experiment   title, standing, round, rounds_planned, round_state, time_left, devices, participants, floor,
-//                packages_per_s, accuracy, accuracy_low, accuracy_high, notes, abandoned, auc, auc_planned, epsilon,
-//                epsilon_planned, privacy_kind, statement, budget, bins, hashes, features_per_person,
+//                packages_per_s, accuracy, accuracy_low, accuracy_high, notes, abandoned, unopened, auc, auc_planned,
+//                epsilon, epsilon_planned, privacy_kind, statement, budget, bins, hashes, features_per_person,
 //                labels, relays, log_size, log_root, cosigned; charts are <section data-figure="NAME"> with NAME one of
 //                recall, precision, participants, accuracy, leakage; [data-action="pause|resume|stop"] open
 //                dialog#confirm, whose buttons are [data-action="confirm"] and [data-action="cancel"]; [data-last="N"]

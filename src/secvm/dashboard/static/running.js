@@ -114,7 +114,7 @@ function ends(running) {
 
 function idle(summary) {
   if (summary.standing === "running") return "no round runs: the next waits for its hours, its salt or its witnesses";
-  return summary.rounds_told ? "the last one that was counted or abandoned" : "there was none";
+  return summary.rounds_told ? "the last one that is over" : "there was none";
 }
 
 /** A bar against a mark: how many there were, and how many there must be. */

@@ -1,4 +1,4 @@
-// What somebody should know who only looks at the curves: swings, standstills, abandoned rounds, in words.
+// What somebody should know who only looks at the curves: swings, standstills, abandoned and unopened rounds, in words.
 
 import { clock, count, many, percent, runs, sentence } from "./words.js";
 
@@ -6,6 +6,9 @@ import { clock, count, many, percent, runs, sentence } from "./words.js";
 const PATIENCE = 10;
 /** So many abandoned rounds in a row are no chance any more. */
 const IN_A_ROW = 3;
+
+/** Two unopened rounds of so many end a device's part. */
+const AMONG = 10;
 
 /** After all that was sent in time has arrived, a round is counted within so long. */
 const LATE_MS = 600_000;
@@ -51,6 +54,7 @@ function* stalls(summary, { columns }) {
     const few = summary.floor === null ? "" : ` Fewer than ${count(summary.floor)} trained in each.`;
     yield { weight: "bad", says: `It stands still: the last ${many(lost, "round")} were abandoned.${few}` };
   }
+  yield* unopenedNow(columns);
   const plateau = flat(columns);
   if (plateau) yield { weight: "", says: plateau };
 }
@@ -63,6 +67,15 @@ function abandonedLast(states) {
     else if (["published", "tallied", "opened"].includes(states[i])) break;
   }
   return lost;
+}
+
+/** Of the rounds that devices judge by, those that were unopened. */
+function* unopenedNow({ number, state }) {
+  const lost = number.slice(-AMONG).filter((_, i) => state.slice(-AMONG)[i] === "unopened");
+  if (!lost.length) return;
+  const leave = lost.length > 1 ? " A device that sent in two of them takes part no more." : "";
+  const says = `Of the last ${many(Math.min(AMONG, number.length), "round")} ${runs(lost)} ${were(lost)} unopened.${leave}`;
+  yield { weight: lost.length > 1 ? "bad" : "fair", says };
 }
 
 /** A sentence if the newest mean of ten counted rounds is not above the best one before. */
@@ -85,20 +98,32 @@ function flat(columns) {
   );
 }
 
-/** Which of the rounds that are loaded were abandoned. */
-export function abandoned(history) {
-  return history.columns.number.filter((_, i) => history.columns.state[i] === "abandoned");
+/** Which of the rounds that are loaded ended so: abandoned, or unopened. */
+export function ended(history, state) {
+  return history.columns.number.filter((_, i) => history.columns.state[i] === state);
 }
 
 /** The same in words; "" where there are none. */
 export function abandonedWords(history, floor) {
-  const numbers = abandoned(history);
+  const few = floor === null || floor === undefined ? "too few" : `fewer than ${count(floor)}`;
+  return gap(history, "abandoned", `${few} trained`);
+}
+
+/** And of rounds with two relays. */
+export function unopenedWords(history) {
+  return gap(history, "unopened", "something did not come in time, or was false");
+}
+
+function gap(history, state, why) {
+  const numbers = ended(history, state);
   if (!numbers.length) return "";
   const since = history.first > 1 ? ` since round ${count(history.first)}` : "";
-  const were = numbers.length === 1 ? "was" : "were";
-  const few = floor === null || floor === undefined ? "too few" : `fewer than ${count(floor)}`;
   return (
-    `${many(numbers.length, "round")}${since} ${were} abandoned (${runs(numbers)}): ${few} trained. ` +
+    `${many(numbers.length, "round")}${since} ${were(numbers)} ${state} (${runs(numbers)}): ${why}. ` +
     "Nothing of such a round is told, and the model stays as it was: it is a gap in the curves."
   );
+}
+
+function were(numbers) {
+  return numbers.length === 1 ? "was" : "were";
 }

@@ -223,3 +223,17 @@ def test_inspect_tells_of_rounds_and_canaries(tmp_path: Path) -> None:
     told = asyncio.run(live())
     assert "It found 1 of its canaries among what was handed on" in told
     assert "The newest round it knows is 2" in told
+
+
+def test_inspect_names_the_rounds_that_were_unopened(tmp_path: Path) -> None:
+    world = RelayedWorld(tmp_path)
+
+    async def live() -> dict[str, Any]:
+        device = world.joined()
+        await world.play_round(device, unopened=True)
+        await world.play_round(device)
+        return inspect(device.state, now=world.clock.now(), consent=ANYTHING, policy=trusting(world.of))
+
+    found = asyncio.run(live())
+    assert [one["unopened"] for one in found[world.of.digest]["rounds"]] == [True, False]
+    assert "1 of its rounds were unopened (1)." in as_text(found)

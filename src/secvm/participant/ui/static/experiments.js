@@ -100,13 +100,14 @@ function rounds(one, key) {
   const head = ["round", "packages", "arrived", "given up"];
   const cell = (/** @type {number} */ number) => el("td", { class: "number" }, String(number));
   const rows = [...one.rounds].reverse().slice(0, 200).map((/** @type {any} */ row) => el("tr", {},
-    ...[row.round, row.packages, row.acknowledged, row.lost].map(cell)));
+    ...[row.round, row.packages, row.acknowledged, row.lost].map(cell), el("td", {}, row.unopened ? "unopened" : "")));
   const ended = (/** @type {string} */ text) => (/[.!?]$/.test(text) ? text : `${text}.`);
   const left = one.abstentions.map((/** @type {any} */ was) => `Round ${was.round}: ${ended(was.sentence)}`);
   return folded(`${key}:rounds`, "Round by round",
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Packages by round" },
       el("table", {},
-        el("thead", {}, el("tr", {}, ...head.map((name) => el("th", { scope: "col", class: "number" }, name)))),
+        el("thead", {}, el("tr", {}, ...head.map((name) => el("th", { scope: "col", class: "number" }, name)),
+          el("td", {}))),
         el("tbody", {}, ...rows))),
     left.length ? el("p", {}, "Rounds in which your device took no part, and why:") : null,
     left.length ? sentences(left) : null);
