@@ -370,7 +370,7 @@ def test_repro_whatever_the_how_to_installs_was_pinned_by_hash() -> None:
 def test_the_how_to_names_only_metrics_that_exist() -> None:
     text = "".join((ROOT / f"docs/how-to/{page}.md").read_text(encoding="utf-8") for page in PAGES)
     named = set(re.findall(r"secvm_(?:coordinator|relay|witness)_([a-z_]+)_total", text))
-    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/secvm").glob("*/*.py"))
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/secvm").rglob("*.py"))
     assert named
     assert {name for name in named if not re.search(rf"metrics\.counter\(\s*\"{name}\"", source)} == set()
 
