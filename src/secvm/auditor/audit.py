@@ -17,6 +17,7 @@ from secvm.auditor.experiment_audit import ExperimentAudit, OnRound
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import EnoughError, Findings
 from secvm.auditor.listed import Listed, is_digest, listed_experiments
+from secvm.auditor.recounting import Recounting
 from secvm.auditor.relayed_audit import RelayedAudit
 from secvm.auditor.relayed_replay import RelayedReplay
 from secvm.auditor.relayed_subject import RelayedSubject
@@ -105,7 +106,8 @@ def audit_files(
             )
             if document.experiment.cover is not None:
                 relayed = RelayedSubject(subject=subject, doors=_doors(document, doors), capsules=capsules)
-                reports[digest] = _audit_relayed(relayed, log, beacons, on_round, listed.get(digest))
+                with Recounting() as recounting:
+                    reports[digest] = _audit_relayed(relayed, recounting, log, beacons, on_round, listed.get(digest))
                 continue
             audit = ExperimentAudit(subject, beacons=beacons, on_round=on_round)
             reports[digest] = audit.audit(log, listed.get(digest))
@@ -126,13 +128,14 @@ def _doors(document: ExperimentDocument, open_door: Callable[[str], PublicFiles]
 
 def _audit_relayed(
     subject: RelayedSubject,
+    recounting: Recounting,
     log: WholeLog | None,
     beacons: BeaconSource | None,
     on_round: OnRound,
     listed: Listed | None,
 ) -> ExperimentReport:
     digest, planned = subject.document.digest, subject.document.rounds
-    replay = RelayedReplay(subject, on_round=lambda number: on_round(digest, number, planned))
+    replay = RelayedReplay(subject, recounting=recounting, on_round=lambda number: on_round(digest, number, planned))
     return RelayedAudit(subject, replay, beacons=beacons).audit(log, listed)
 
 

@@ -62,6 +62,7 @@ class RelayedAudit:
             log_size=log_size,
             committed_at=committed_at,
             findings=found,
+            capsules_gone=tuple(replay.capsules.gone),
         )
 
     def _round(self, number: int, facts: RoundFacts) -> RoundReport:

@@ -1,49 +1,69 @@
-"""The capsules of a round in public: both opened parts among them, and counted again with the published seed.
+"""The capsules of a round in public: both opened parts among them, and every one counted again with the published seed.
 
-Digests come in runs of 4,096 and capsules beside them, where the coordinator serves them (docs/protocol.md §34). With
-the digests alone an auditor sees that they are those that the mixing relay signed and that both opened parts lie among
-them, byte for byte; with the capsules, that they give the net tally and the parts, and nothing else.
+Three files of each shard are read (docs/protocol.md §31), one shard after another. Its digests are under the mixing
+relay's root and ascend from shard to shard; both opened parts lie among them, byte for byte; its capsules give its
+sub-tally, and all sub-tallies net tally and parts. A round is forgotten by its coordinator after a while: what is gone
+is told as not checked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
-from secvm.auditor.files import experiment_path
+from secvm.auditor.files import blob_path, experiment_path
+from secvm.auditor.opened_search import PartSearch
+from secvm.auditor.recounting import JudgedShard, OpenedRound, Recounting, ShardFiles, Shown, bulk_sealer
 from secvm.auditor.relayed_doors import Doors
 from secvm.auditor.relayed_findings import Found
 from secvm.auditor.relayed_subject import RelayedSubject, ShownRound
-from secvm.crypto.layers import INNER_BYTES
-from secvm.crypto.merkle import HASH_BYTES, MAX_PROOF_HASHES
-from secvm.errors import LocalProtocolError, RemoteProtocolError
+from secvm.errors import BadProofError, MalformedMessageError, RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.evidence_relays import PartProof, RelayedKind
-from secvm.protocol.relays.capsule_tree import CapsuleTree
+from secvm.protocol.evidence_relays import PartProof, RelayedEvidence, RelayedKind
 from secvm.protocol.relays.cells import Cells
 from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import DIGEST_BYTES, capsule_digest
-from secvm.protocol.relays.opened_parts import OpenedPart, Role
+from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.relays.opened_parts import OpenedPart, parts_of
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.shards import SHARD, read_sub_tally, shard_count, shard_entry, shard_size, shards_root
+from secvm.protocol.relays.recount import (
+    MAX_CAPSULES_BYTES,
+    MAX_SHARD_TALLY_BYTES,
+    RawCount,
+    ShardTally,
+    entry_bytes,
+)
+from secvm.protocol.relays.shard_runs import MAX_RUN_BYTES, ShardRun, absence_in, beside, read_run
+from secvm.protocol.relays.shards import ShardProof, shard_count
 
-_MOST_RUN = 1 + MAX_PROOF_HASHES * HASH_BYTES + SHARD * DIGEST_BYTES
-_ROLES: tuple[Role, Role] = ("entry", "mix")
+_FAULTS = {
+    Shown.RUN: Found.RUNS,
+    Shown.CAPSULES: Found.CAPSULES,
+    Shown.TALLY: Found.SHARDS,
+    Shown.COUNT: Found.COUNT,
+    Shown.NOT_SERVED: Found.WITHHELD,
+}
+#: Enough shards of a round to be told by name.
+_MOST_NAMED = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Round:
-    """What an opened round's statements say; all of it was judged."""
+    """What an opened round's statements say, all of it judged; and what was found of it so far."""
 
     shown: ShownRound
     opening: Opening
     entry_count: EntryCount
     mix_count: MixCount
     parts: tuple[OpenedPart, OpenedPart]
+    raw: RawCount
+    last: bytes = b""
+    recounted: int = 0
+    faults: int = 0
+    #: Whether the shards' sub-tallies are all there, so that their sum can be held to the net tally.
+    summed: bool = True
+    gone: bool = False
+    searches: tuple[PartSearch, ...] = ()
+    left_out: list[OpenedPart] = field(default_factory=list)
 
 
 class CapsuleCheck:
@@ -51,78 +71,148 @@ class CapsuleCheck:
 
     def __init__(self, subject: RelayedSubject, doors: Doors) -> None:
         self._subject, self._doors = subject, doors
+        #: Packages that were counted again, by round.
+        self.recounted: dict[int, int] = {}
+        #: Opened rounds whose capsules are not there, or not any more.
+        self.gone: list[int] = []
 
-    def check(self, shown: ShownRound, net: Tally | None) -> None:
+    def check(self, shown: ShownRound, net: Tally | None, recounting: Recounting) -> None:
         """Of a round that was opened; ``net``: its net tally, where it is there."""
-        found = self._subject.subject.findings
-        if not self._subject.capsules or shown.opening is None:
+        found, opening = self._subject.subject.findings, shown.opening
+        if not self._subject.capsules or opening is None:
             found.leave_out("capsules and opened parts: they were not looked at")
             return
-        first = self._file(shown.number, "shard", 0, _MOST_RUN)
-        if first is None:
-            found.leave_out("capsules and opened parts: their digests are not public")
+        if self._file(shown.number, "shard", 0) is None:
+            self._lost(shown.number)
             return
-        told = self._told(shown, shown.opening)
-        tree = self._digests(told, first)
-        if tree is None:
+        told = self._told(shown, opening)
+        opened = OpenedRound(self._subject.subject.envelope, shown.manifest.data, opening.data)
+        shards = shard_count(told.mix_count.capsules)
+        for files, judged in recounting.judge(opened, shards, self._files(told, shards)):
+            self._take(told, files, judged)
+        if told.gone:
+            self._lost(shown.number)
             return
-        # Both are looked at, whatever the first shows.
-        found_whole = {part.role: self._check_part(told, part, tree) for part in told.parts}
+        for search in told.searches:
+            if not search.ended:
+                self._missing(told, search, shards - 1)
+        self.recounted[shown.number] = told.recounted
         found.passed(shown.number, "parts")
-        self._check_capsules(told, tree, net if all(found_whole.values()) else None)
+        if told.summed and not told.left_out and net is not None and not told.raw.gives(net, told.parts):
+            self._subject.found(Found.RAW, shown.number, evidence=self._wrong_tally(told, shards))
+        found.passed(shown.number, "capsules")
 
     def _told(self, shown: ShownRound, opening: Opening) -> _Round:
         assert opening.entry_count is not None
         assert opening.mix_count is not None
-        assert opening.entry_reveal is not None
-        assert opening.mix_reveal is not None
-        count = EntryCount.enclosed(opening.entry_count)
-        seeds = (EntryReveal.enclosed(opening.entry_reveal).seed, MixReveal.enclosed(opening.mix_reveal).seed)
-        first, second = (
-            OpenedPart.of(role, self._subject.document, shown.manifest, count, seed)
-            for role, seed in zip(_ROLES, seeds, strict=True)
+        document = self._subject.document
+        parts = parts_of(document, shown.manifest, opening)
+        count = MixCount.enclosed(opening.mix_count)
+        return _Round(
+            shown,
+            opening,
+            EntryCount.enclosed(opening.entry_count),
+            count,
+            parts,
+            RawCount(Cells.of(document.experiment), capsules=count.capsules),
+            searches=tuple(PartSearch(part, bulk_sealer()) for part in parts),
         )
-        return _Round(shown, opening, count, MixCount.enclosed(opening.mix_count), (first, second))
 
-    def _file(self, number: int, what: str, shard: int, most: int) -> bytes | None:
+    def _lost(self, number: int) -> None:
+        self.gone.append(number)
+        self._subject.subject.findings.leave_out("capsules of some rounds: they are not public, or not any more")
+
+    # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _file(self, number: int, what: str, shard: int) -> bytes | None:
+        """One of a shard's files; what is longer than it can be is none of them, and is told as such."""
+        most = {"shard": MAX_RUN_BYTES, "capsules": MAX_CAPSULES_BYTES, "tally": MAX_SHARD_TALLY_BYTES}[what]
         path = experiment_path(self._subject.document.digest, what, number, shard)
         try:
             return self._subject.subject.files.get(path, most=most)
         except RemoteProtocolError:
             return b""
 
-    def _digests(self, told: _Round, first: bytes) -> CapsuleTree | None:
-        """All digests, if they are those under the mixing relay's root."""
-        number, capsules = told.shown.number, told.mix_count.capsules
-        runs = []
-        for shard in range(shard_count(capsules)):
-            data = first if shard == 0 else self._file(number, "shard", shard, _MOST_RUN)
-            run = None if data is None else _run(data, shard_size(shard, capsules))
-            if run is None:
-                self._subject.found(Found.RUNS, number, f"shard {shard} is not served, or is none")
-                return None
-            runs.append(run)
+    def _files(self, told: _Round, shards: int) -> Iterator[ShardFiles]:
+        number = told.shown.number
+        for shard in range(shards):
+            run, capsules, tally = (self._file(number, what, shard) for what in ("shard", "capsules", "tally"))
+            if (run is None or capsules is None or tally is None) and self._file(number, "shard", 0) is None:
+                # Forgotten while it was read: its time was over.
+                told.gone = True
+                return
+            yield ShardFiles(shard, run, capsules, tally)
+
+    # ── a shard ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, told: _Round, files: ShardFiles, judged: JudgedShard) -> None:
+        told.recounted += judged.recounted
+        if files.run is None or judged.shown is Shown.RUN:
+            # Whatever follows from the digests is not looked at.
+            told.searches, told.summed = (), False
+            self._tell(told, Found.WITHHELD if files.run is None else Found.RUNS, files)
+            return
+        run = read_run(files.run, shard=files.shard, capsules=told.mix_count.capsules)
+        if run.digests[0] <= told.last:
+            self._tell(told, Found.RUNS, files)
+        told.last = run.digests[-1]
+        for search in told.searches:
+            if search.misses(run):
+                self._missing(told, search, files.shard)
+        if judged.shown is not Shown.TRUE:
+            evidence = self._wrong_count(told, run, files) if judged.shown is Shown.COUNT else None
+            self._tell(told, _FAULTS[judged.shown], files, evidence)
         try:
-            tree = CapsuleTree(b"".join(runs))
-        except LocalProtocolError:
-            self._subject.found(Found.RUNS, number, "they do not ascend")
-            return None
-        if tree.root != told.mix_count.root:
-            self._subject.found(Found.RUNS, number, "they have another root")
-            return None
-        return tree
+            told.raw.add(judged.digests_hash, judged.sub_tally or b"")
+        except MalformedMessageError:
+            told.summed = False
+        told.summed &= judged.sub_tally is not None
 
-    def _check_part(self, told: _Round, part: OpenedPart, tree: CapsuleTree) -> bool:
-        """Whether all capsules of an opened part are there."""
-        for package, digest in enumerate(part.inner_digests()):
-            if tree.find(digest) is None:
-                self._accuse(told, part, tree, package, digest)
-                return False
-        return True
+    def _tell(self, told: _Round, what: Found, files: ShardFiles, evidence: RelayedEvidence | None = None) -> None:
+        told.faults += 1
+        detail = f"shard {files.shard}" if told.faults <= _MOST_NAMED else "and more shards"
+        self._subject.found(what, told.shown.number, detail, evidence=evidence)
 
-    def _accuse(self, told: _Round, part: OpenedPart, tree: CapsuleTree, package: int, digest: bytes) -> None:
+    def _wrong_count(self, told: _Round, run: ShardRun, files: ShardFiles) -> RelayedEvidence | None:
+        if files.capsules is None or files.tally is None or told.faults >= _MOST_NAMED:
+            return None
+        signed = ShardTally.from_bytes(files.tally)
+        proof = ShardProof(label=told.opening.label, shard=files.shard, path=signed.path, mix_path=run.path)
+        return self._subject.evidence(
+            RelayedKind.WRONG_COUNT,
+            documents=told.shown.envelopes,
+            blobs=(files.capsules, signed.sub_tally),
+            proof=proof,
+        )
+
+    def _wrong_tally(self, told: _Round, shards: int) -> RelayedEvidence | None:
+        """All sub-tallies, read again: they were not kept."""
+        subject, entries = self._subject.subject, []
+        net = subject.files.get(blob_path(told.opening.tally or ""), most=2 * self._subject.document.tally_bytes + 4096)
+        for shard in range(shards):
+            data, tally = self._file(told.shown.number, "shard", shard), self._file(told.shown.number, "tally", shard)
+            try:
+                run = read_run(data or b"", shard=shard, capsules=told.mix_count.capsules)
+                entries.append(entry_bytes(run, ShardTally.from_bytes(tally or b"").sub_tally))
+            except RemoteProtocolError:
+                return None
+        return self._subject.evidence(
+            RelayedKind.WRONG_TALLY, documents=told.shown.envelopes, blobs=(net or b"", b"".join(entries))
+        )
+
+    # ── a part ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _missing(self, told: _Round, search: PartSearch, shard: int) -> None:
+        """A capsule of an opened part is not where it would stand, in or beside this shard."""
+        part, package, digest = search.part, search.package, search.digest
+        told.searches = tuple(one for one in told.searches if one is not search)
+        told.left_out.append(part)
         opening, what = told.opening, Found.PART_OF_MIX
-        proof = PartProof(package=package, absence=tree.absence(digest))
+        absence = absence_in(digest, self._runs_around(told, shard, digest))
+        if absence is None:
+            self._subject.found(Found.RUNS, told.shown.number, f"shard {shard}")
+            return
+        proof = PartProof(package=package, absence=absence)
         outer = part.capsules(package)[1]
         if outer is not None:
             what = Found.PART_OF_ENTRY
@@ -131,7 +221,7 @@ class CapsuleCheck:
                 place = leaves.find(capsule_digest(outer))
                 absent = leaves.absence(capsule_digest(outer)) if place is None else None
                 stands = None if place is None else leaves.place(place)
-                proof = PartProof(package=package, absence=proof.absence, batch_place=stands, batch_absence=absent)
+                proof = PartProof(package=package, absence=absence, batch_place=stands, batch_absence=absent)
                 what = Found.PART_DROPPED_BY_ENTRY if place is None else Found.PART_DROPPED_BY_MIX
         statements = (opening.entry_count, opening.mix_count, opening.entry_reveal, opening.mix_reveal)
         evidence = self._subject.evidence(
@@ -142,38 +232,17 @@ class CapsuleCheck:
         )
         self._subject.found(what, told.shown.number, f"package {package}", evidence=evidence)
 
-    def _check_capsules(self, told: _Round, tree: CapsuleTree, net: Tally | None) -> None:
-        """Count again; nothing is said of the tally where a part is missing, which was told already."""
-        number, document, seed = told.shown.number, self._subject.document, told.opening.count_seed
-        assert seed is not None
-        reader = CapsuleReader.of(document, told.shown.manifest, seed)
-        cells = Cells.of(document.experiment)
-        raw: NDArray[np.int64] = np.zeros(cells.count, np.int64)
-        entries = []
-        for shard in range(shard_count(tree.size)):
-            digests = [tree[i] for i in range(shard * SHARD, shard * SHARD + shard_size(shard, tree.size))]
-            data = self._file(number, "capsules", shard, INNER_BYTES * SHARD)
-            if data is None:
-                self._subject.subject.findings.leave_out("capsules counted again: they are not all public")
-                return
-            capsules = [data[at : at + INNER_BYTES] for at in range(0, len(data), INNER_BYTES)]
-            if [capsule_digest(capsule) for capsule in capsules] != digests:
-                self._subject.found(Found.CAPSULES, number, f"shard {shard}")
-                return
-            sub_tally = reader.sub_tally(capsules)
-            entries.append(shard_entry(digests, sub_tally))
-            for cell, count in read_sub_tally(sub_tally, cells=cells.count, capsules=len(digests)).items():
-                raw[cell] += count
-        if shards_root(entries) != told.opening.shards:
-            self._subject.found(Found.SHARDS, number)
-        if net is not None:
-            entry, mix = told.parts
-            if cells.tally(raw) != net.merge(entry.part.tally).merge(mix.part.tally):
-                self._subject.found(Found.RAW, number)
-        self._subject.subject.findings.passed(number, "capsules")
-
-
-def _run(data: bytes, size: int) -> bytes | None:
-    """The digests of a run: a byte, the number of hashes; so many hashes; the digests."""
-    first = 1 + HASH_BYTES * data[0] if data else 1
-    return data[first:] if len(data) == first + size * DIGEST_BYTES and size else None
+    def _runs_around(self, told: _Round, shard: int, digest: bytes) -> list[ShardRun]:
+        """The shard in which the digest would stand, and the one beside it where that is needed; under the root."""
+        runs: list[ShardRun] = []
+        wanted: int | None = shard
+        while wanted is not None and len(runs) < 2:
+            data = self._file(told.shown.number, "shard", wanted)
+            try:
+                run = read_run(data or b"", shard=wanted, capsules=told.mix_count.capsules)
+                run.check(told.mix_count.root)
+            except (MalformedMessageError, BadProofError):
+                return []
+            runs.append(run)
+            wanted = beside(run, digest)
+        return runs

@@ -79,6 +79,8 @@ class RoundFacts:
     part: int | None = None
     #: Why an opened round was not stepped.
     stayed: str | None = None
+    #: Packages that were counted again; None: capsules were not there, or not looked at.
+    recounted: int | None = None
     chances: Chances | None = None
 
     def to_content(self) -> dict[str, Any]:
@@ -92,6 +94,7 @@ class RoundFacts:
             "refused": self.refused,
             "part": self.part,
             "stayed": self.stayed,
+            "recounted": self.recounted,
             "seen": None if self.chances is None else self.chances.to_content(),
         }
 
@@ -107,6 +110,8 @@ class RoundFacts:
             f" part {self.part}"
         )
         found = [numbers if self.stayed is None else f"{numbers}; not stepped: {self.stayed}"]
+        if self.recounted is not None:
+            found.append(f"counted again: {self.recounted} packages")
         if self.chances is not None:
             seen = self.chances
             cell = "never in" if seen.fullest_cell is None else f"{seen.fullest_cell} of"

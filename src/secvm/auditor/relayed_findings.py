@@ -87,10 +87,12 @@ class Found(enum.Enum):
     )
     PART_OF_MIX = _Told(Who.MIX, "parts", "the mixing relay's opened part is not in what it handed on", _KEEP)
     CAPSULES = _Told(Who.COORDINATOR, "capsules", "capsules in public are not those of their digests", _ASK_C)
-    SHARDS = _Told(
-        Who.COORDINATOR, "capsules", "the capsules, counted again, do not give the root of the shards", _KEEP
+    SHARDS = _Told(Who.COORDINATOR, "capsules", "a sub-tally in public is not under the root of the shards", _ASK_C)
+    COUNT = _Told(Who.COORDINATOR, "capsules", "its capsules, counted again, do not give a signed sub-tally", _KEEP)
+    RAW = _Told(Who.COORDINATOR, "capsules", "its sub-tallies together are not net tally and opened parts", _KEEP)
+    WITHHELD = _Told(
+        Who.COORDINATOR, "capsules", "capsules that must still be public are not served", "look again in an hour"
     )
-    RAW = _Told(Who.COORDINATOR, "capsules", "the capsules, counted again, are not net tally and opened parts", _KEEP)
     ENDING = _Told(Who.COORDINATOR, "chain", "the ending cannot be believed, or does not follow", _KEEP)
 
     @property

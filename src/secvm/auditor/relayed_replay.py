@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from secvm.auditor.files import experiment_path
+from secvm.auditor.recounting import Recounting
 from secvm.auditor.relayed_capsules import CapsuleCheck
 from secvm.auditor.relayed_doors import Doors
 from secvm.auditor.relayed_facts import RoundFacts, chances_of
@@ -48,8 +49,15 @@ _COMMITMENTS = {Inconsistency.MIX_COMMITMENT, Inconsistency.ENTRY_COMMITMENT}
 class RelayedReplay:
     """One experiment's rounds, in their order."""
 
-    def __init__(self, subject: RelayedSubject, *, on_round: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        subject: RelayedSubject,
+        *,
+        recounting: Recounting | None = None,
+        on_round: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._subject, self._on_round = subject, on_round
+        self._recounting = Recounting(processes=1) if recounting is None else recounting
         self._document, self._findings = subject.document, subject.subject.findings
         #: Of every round that is shown or missing, from 1 on.
         self.facts: dict[int, RoundFacts] = {}
@@ -63,7 +71,7 @@ class RelayedReplay:
         self.steps = RelayedSteps(subject)
         self._openings = OpeningCheck(subject)
         self._doors = Doors(subject)
-        self._capsules = CapsuleCheck(subject, self._doors)
+        self.capsules = CapsuleCheck(subject, self._doors)
         self._before: ShownRound | None = None
         #: What is bound to one round, and the first round that it was seen in.
         self._bound: dict[bytes, int] = {}
@@ -99,6 +107,19 @@ class RelayedReplay:
         if latest is not None:
             self._check_latest(*latest)
         self._read_ending()
+        self._judge_gone()
+
+    def _judge_gone(self) -> None:
+        """Capsules are public until the round after the next is over; those of a round read before that are withheld.
+
+        The rounds after it were read after it was looked for. After an ending, and of a copy, nobody can tell.
+        """
+        if self.ending is not None or self._subject.subject.snapshot:
+            return
+        for number in self.capsules.gone:
+            after = self.facts.get(number + 2)
+            if after is None or after.ended == RUNNING:
+                self._subject.found(Found.WITHHELD, number)
 
     # ── documents ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -206,7 +227,7 @@ class RelayedReplay:
         if now >= instants.batch_by:
             self._doors.check(shown)
         if opened:
-            self._capsules.check(shown, net)
+            self.capsules.check(shown, net, self._recounting)
         missing: tuple[str, ...] = ()
         if opening is not None:
             missing = tuple(one.value for one in opening.missing)
@@ -224,6 +245,7 @@ class RelayedReplay:
             refused=None if mix is None else mix.refused,
             part=None if reveal is None else reveal.part,
             stayed=None if stayed is None else stayed.value,
+            recounted=self.capsules.recounted.get(shown.number),
             chances=chances_of(self._document, capsules=count.capsules, net=net) if opened and count else None,
         )
 

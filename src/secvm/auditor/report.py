@@ -55,6 +55,14 @@ class ExperimentReport:
     #: When a quorum had cosigned it, in milliseconds.
     committed_at: int | None
     findings: Findings
+    #: Of two relays: opened rounds whose capsules are not public, or not any more.
+    capsules_gone: tuple[int, ...] = ()
+
+    @property
+    def recounted(self) -> dict[int, int]:
+        """Packages that were counted again, by round."""
+        told = {one.number: one.facts.recounted for one in self.rounds if one.facts is not None}
+        return {number: count for number, count in told.items() if count is not None}
 
     @property
     def ok(self) -> bool:
@@ -97,6 +105,12 @@ class Report:
         return sum(experiment.steps_replayed for experiment in self.experiments)
 
     @property
+    def recounted(self) -> tuple[int, int]:
+        """Packages that were counted again, and in how many rounds."""
+        counts = [count for one in self.experiments for count in one.recounted.values()]
+        return sum(counts), len(counts)
+
+    @property
     def ok(self) -> bool:
         """Nothing was found. That is all that it says."""
         return not self.faults
@@ -110,6 +124,8 @@ class Report:
             "experiments": [_experiment_content(one) for one in self.experiments],
             "rounds": [_round_content(one) for one in self.rounds],
             "steps_replayed": self.steps_replayed,
+            "recounted": self.recounted[0],
+            "rounds_recounted": self.recounted[1],
             "faults": [_fault_content(fault) for fault in self.faults],
             "warnings": self.warnings,
             "not_checked": self.not_checked,
@@ -132,6 +148,9 @@ def _experiment_content(one: ExperimentReport) -> dict[str, Any]:
         "salt_value": one.salt_value,
         "log_size": one.log_size,
         "committed_at": one.committed_at,
+        "recounted": sum(one.recounted.values()),
+        "rounds_recounted": len(one.recounted),
+        "capsules_gone": list(one.capsules_gone),
     }
 
 

@@ -31,6 +31,9 @@ def report_text(report: Report) -> str:
     lines += _block("Not checked, or not to be seen from outside", report.not_checked)
     found = len(report.faults)
     steps = f"{report.steps_replayed} step{'' if report.steps_replayed == 1 else 's'} replayed"
+    packages, rounds = report.recounted
+    if rounds:
+        steps += f"; {packages} packages counted again in {rounds} round{'' if rounds == 1 else 's'}"
     said = "nothing found" if not found else f"{found} fault{'' if found == 1 else 's'} found"
     return "\n".join([*lines, f"{steps}; {said}."])
 
@@ -43,9 +46,20 @@ def _experiment(one: ExperimentReport) -> Iterator[str]:
         when = "" if one.committed_at is None else f", first cosigned by a quorum at {_time(one.committed_at)}"
         yield f"  log      {one.log_size} entries{when}"
     yield f"  salt     {one.salt}"
+    if one.recounted or one.capsules_gone:
+        yield f"  recount  {sum(one.recounted.values())} packages in {len(one.recounted)} rounds{_gone(one)}"
     if one.rounds:
         yield "   round  verdict"
         yield from _rounds(one.rounds)
+
+
+def _gone(one: ExperimentReport) -> str:
+    """Opened rounds that could not be counted again, in spans."""
+    spans = []
+    for _, found in groupby(enumerate(one.capsules_gone), key=lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in found]
+        spans.append(f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}")
+    return f"; capsules gone of round {', '.join(spans)}" if spans else ""
 
 
 def _rounds(rounds: tuple[RoundReport, ...]) -> Iterator[str]:

@@ -71,6 +71,11 @@ class AuditedHistory:
         """Where the experiment's files are."""
         return f"/v1/experiment/{self.document.digest}"
 
+    @property
+    def shows_capsules(self) -> bool:
+        """Whether its rounds are sealed to the last capsule; a light one has none that could be shown."""
+        return any(isinstance(one, SealedRound) for one in self.rounds)
+
     def door_at(self, url: str) -> GivenFiles:
         """A relay's own door, by its URL."""
         role = "entry" if url == self.document.entry_relay.url else "mix"

@@ -15,6 +15,7 @@ from secvm.protocol.recompute import Model, model_of
 from secvm.protocol.relays.commitments import part_path
 from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.reveals import EntryReveal
+from secvm.protocol.relays.shards import SHARD, read_sub_tally, write_sub_tally
 from secvm.testing.audited_history import AuditedHistory
 from secvm.testing.audited_rounds import LightRound, SealedRound
 from secvm.testing.relayed_rounds import COORDINATOR, MIX, STRANGER
@@ -417,18 +418,46 @@ def capsules_exchanged() -> AuditedHistory:
 
 
 @_lie("SHARDS", proved=False)
-def shards_of_another_count() -> AuditedHistory:
-    """The root of the shards is that of sub-tallies that pleased."""
+def root_of_no_shards() -> AuditedHistory:
+    """The root of the shards is one that no sub-tally in public leads to."""
     return _sealed("shards", lies={"opening": lambda told: replace(told, shards=bytes(32))})
 
 
-@_lie("RAW", proved=False)
+@_lie("COUNT")
+def shard_counted_falsely() -> AuditedHistory:
+    """One package more in a sub-tally, and in the net tally with it."""
+    return _sealed("counted", lies={"sub_tallies": lambda told: [_one_more(told[0])], "net": _invented})
+
+
+@_lie("WITHHELD", proved=False)
+def capsules_withheld() -> AuditedHistory:
+    """The newest round is opened, and none of its capsules is public."""
+    made = _sealed("withheld capsules")
+    for path in [path for path in made.files if path.endswith("/1/0")]:
+        del made.files[path]
+    return made
+
+
+@_lie("WITHHELD", proved=False)
+def sub_tally_withheld() -> AuditedHistory:
+    """Digests and capsules are public, and what they are said to count is not."""
+    made = _sealed("withheld tally")
+    del made.files[f"{made.place}/tally/1/0"]
+    return made
+
+
+def _one_more(sub_tally: bytes) -> bytes:
+    counts = read_sub_tally(sub_tally, cells=30, capsules=SHARD)
+    return write_sub_tally({**counts, 0: counts.get(0, 0) + 1})
+
+
+def _invented(net: Any) -> Any:
+    plus = net.plus.copy()
+    plus[0, 0] += 1
+    return replace(net, plus=plus)
+
+
+@_lie("RAW")
 def package_invented() -> AuditedHistory:
     """The coordinator adds one package to the net tally."""
-
-    def one_more(net: Any) -> Any:
-        plus = net.plus.copy()
-        plus[0, 0] += 1
-        return replace(net, plus=plus)
-
-    return _sealed("invented", lies={"net": one_more})
+    return _sealed("invented", lies={"net": _invented})

@@ -17,7 +17,7 @@ ROUNDS, LIGHT, SEALED = 5, scaled(60, 2_000), scaled(2, 40)
 
 
 def audited(made: AuditedHistory) -> Report:
-    return audit_files(GivenFiles(made.files), now=made.now, doors=made.door_at)
+    return audit_files(GivenFiles(made.files), now=made.now, doors=made.door_at, capsules=made.shows_capsules)
 
 
 @pytest.mark.parametrize("part", range(10))

@@ -14,7 +14,8 @@ from secvm.testing.lies_about_relays import RELAYED_LIES
 def test_a_lie_is_found_by_its_check_alone_and_proved_where_it_was_signed(name: str) -> None:
     lie = RELAYED_LIES[name]
     made = lie.tell()
-    report = audit_files(GivenFiles(made.files), now=made.now, doors=made.door_at if lie.doors else None)
+    doors = made.door_at if lie.doors else None
+    report = audit_files(GivenFiles(made.files), now=made.now, doors=doors, capsules=made.shows_capsules)
     # An auditor without these checks finds nothing at all.
     assert {fault.found for fault in report.faults} == lie.found, [fault.sentence for fault in report.faults]
     assert any(fault.provable for fault in report.faults) == lie.proved

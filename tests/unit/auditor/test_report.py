@@ -32,6 +32,8 @@ def test_keys_of_the_report_are_these() -> None:
         "experiments",
         "rounds",
         "steps_replayed",
+        "recounted",
+        "rounds_recounted",
         "faults",
         "warnings",
         "not_checked",
@@ -52,6 +54,9 @@ def test_keys_of_the_report_are_these() -> None:
         "salt_value",
         "log_size",
         "committed_at",
+        "recounted",
+        "rounds_recounted",
+        "capsules_gone",
     ]
 
 
