@@ -33,7 +33,7 @@ from secvm.protocol.relays.recount import (
     entry_bytes,
 )
 from secvm.protocol.relays.shard_runs import MAX_RUN_BYTES, ShardRun, absence_in, beside, read_run
-from secvm.protocol.relays.shards import ShardProof, shard_count
+from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS, ShardProof, shard_count
 
 _FAULTS = {
     Shown.RUN: Found.RUNS,
@@ -83,7 +83,7 @@ class CapsuleCheck:
             found.leave_out("capsules and opened parts: they were not looked at")
             return
         if self._file(shown.number, "shard", 0) is None:
-            self._lost(shown.number)
+            self._lost(shown)
             return
         told = self._told(shown, opening)
         opened = OpenedRound(self._subject.subject.envelope, shown.manifest.data, opening.data)
@@ -91,7 +91,7 @@ class CapsuleCheck:
         for files, judged in recounting.judge(opened, shards, self._files(told, shards)):
             self._take(told, files, judged)
         if told.gone:
-            self._lost(shown.number)
+            self._lost(shown)
             return
         for search in told.searches:
             if not search.ended:
@@ -118,9 +118,14 @@ class CapsuleCheck:
             searches=tuple(PartSearch(part, bulk_sealer()) for part in parts),
         )
 
-    def _lost(self, number: int) -> None:
-        self.gone.append(number)
-        self._subject.subject.findings.leave_out("capsules of some rounds: they are not public, or not any more")
+    def _lost(self, shown: ShownRound) -> None:
+        """Nothing of the round is there: forgotten when its time was over, not copied, or withheld."""
+        self.gone.append(shown.number)
+        subject = self._subject.subject
+        if not subject.snapshot and subject.now < shown.manifest.instants.open_by + LEAST_DAYS * DAY_MS:
+            self._subject.found(Found.WITHHELD, shown.number)
+        else:
+            subject.findings.leave_out("capsules of some rounds: they are not public, or not any more")
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -107,19 +107,6 @@ class RelayedReplay:
         if latest is not None:
             self._check_latest(*latest)
         self._read_ending()
-        self._judge_gone()
-
-    def _judge_gone(self) -> None:
-        """Capsules are public until the round after the next is over; those of a round read before that are withheld.
-
-        The rounds after it were read after it was looked for. After an ending, and of a copy, nobody can tell.
-        """
-        if self.ending is not None or self._subject.subject.snapshot:
-            return
-        for number in self.capsules.gone:
-            after = self.facts.get(number + 2)
-            if after is None or after.ended == RUNNING:
-                self._subject.found(Found.WITHHELD, number)
 
     # ── documents ────────────────────────────────────────────────────────────────────────────────────────────────────
 
