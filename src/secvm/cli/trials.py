@@ -1,4 +1,4 @@
-"""``secvm dev trials``: every lie of ``secvm.testing.malicious`` told many times, and as many honest runs."""
+"""``secvm dev trials``: every lie that we know told many times, and as many honest runs."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ def trials(
     Each trial is an honest past at random and a lie at random: which round, which rule, which variant, a newcomer or
     somebody who has followed. Honest runs have absences, late joiners, abandoned rounds, changing keys, and in half of
     them a second implementation of the rules. Ends with 1 if a lie is believed that should be caught, or an honest run
-    refused. A forged tally within the budget is expected not to be detected. Example:
+    refused. With one relay a forged tally within the budget is expected not to be detected. Lies about a count with two
+    relays are told to an auditor, who counts again, and to a device that looks at one shard. Examples:
 
     \b
         ./secvm dev trials --trials 50 --format json
+        ./secvm dev trials --lie sign-swapped --lie honest-count
     """
-    from secvm.lab.trials import HONEST, LIES, run
+    from secvm.lab.trials import HONEST, HONEST_COUNT, TRIALS, run
 
-    unknown = sorted(set(lie or ()) - {*LIES, HONEST})
+    unknown = sorted(set(lie or ()) - set(TRIALS))
     if unknown:
-        raise BadInputError(f"there is no lie '{unknown[0]}'", next_step=f"Known: {', '.join([*LIES, HONEST])}.")
-    chosen = [one for name, one in LIES.items() if not lie or name in lie]
-
-    honest = not lie or HONEST in lie
-    with progress("trials", count * (len(chosen) + honest)) as advance:
-        counts = run(chosen, trials=count, seed=seed, honest=honest, advance=advance)
-    right = not any(found.deviating for found in counts)
+        raise BadInputError(f"there is no lie '{unknown[0]}'", next_step=f"Known: {', '.join(TRIALS)}.")
+    chosen = [name for name in TRIALS if not lie or name in lie]
+    with progress("trials", count * len(chosen)) as advance:
+        counts = run(chosen, trials=count, seed=seed, advance=advance)
+    right = not any(found.deviating for found in counts.values())
+    honest = {name: counts[name] for name in (HONEST, HONEST_COUNT) if name in counts}
     result = {
         "trials": count,
         "seed": seed,
@@ -46,18 +47,19 @@ def trials(
             found.name: {
                 "caught": found.caught,
                 "not_caught": found.trials - found.caught,
-                "expected": "caught" if LIES[found.name].detected else "not detected",
+                "expected": "caught" if TRIALS[found.name][0] else "not detected",
                 "by": dict(found.by.most_common()),
                 "device": dict(found.device.most_common()),
                 "audit": dict(found.audit.most_common()),
                 "deviating": found.deviating,
             }
-            for found in counts
-            if found.name != HONEST
+            for found in counts.values()
+            if found.name not in honest
         },
-        HONEST: {"runs": counts[-1].trials, "refused": counts[-1].caught, "deviating": counts[-1].deviating}
-        if counts and counts[-1].name == HONEST
-        else None,
+        **{
+            name: {"runs": found.trials, "refused": found.caught, "deviating": found.deviating}
+            for name, found in honest.items()
+        },
     }
     emit(result, output_format)
     if not right:

@@ -4,6 +4,9 @@ A trial is an honest past at random, a lie at random, and a device, twice: its p
 computes the salt, checks what it is served and looks at the checkpoint again; and a whole one, in a folder, that lives
 up to the end of the window, and of which no capsule may leave. All is seeded: a number of a trial is a trial that can
 be had again.
+
+Lies about a count (``COUNT_LIES``) are told of a round with two relays: an auditor counts everything again, a device
+the shard that it is led to. Their honest runs have losses and kills.
 """
 
 from __future__ import annotations
@@ -21,16 +24,19 @@ from secvm.auditor.files import GivenFiles
 from secvm.errors import CheatingError, RemoteProtocolError
 from secvm.protocol.documents import digest_of
 from secvm.protocol.evidence import examine
+from secvm.protocol.examining import examine_relayed
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
 from secvm.protocol.salt import salt_of
 from secvm.protocol.trusted_rounds import Checked, TrustedRounds
+from secvm.testing.audited_history import draw_history
 from secvm.testing.honest_run import honest_run
 from secvm.testing.lied_to import lied_to, told_the_truth
+from secvm.testing.lies_about_shards import COUNT_LIES, SIGNED, CountLie, seen_by_device
 from secvm.testing.malicious import LIES, Lie, Scene, Told
 from secvm.testing.public_history import lines_from, served_from
 
-#: The name under which honest runs are counted.
-HONEST = "honest"
+#: The names under which honest runs are counted: of one relay, and of two.
+HONEST, HONEST_COUNT = "honest", "honest-count"
 #: How a lie fails that nobody had to see: what it changes is not used.
 NO_EFFECT = "nothing of it is used"
 #: What a device does that has noticed nothing.
@@ -73,13 +79,10 @@ class Count:
 
 
 def run(
-    lies: Iterable[Lie], *, trials: int, seed: str, honest: bool = True, advance: Callable[[int], None] | None = None
-) -> list[Count]:
-    """So many trials of each of these, and of honest runs; ``advance`` is called with each number of trials done."""
-    counts = [_count(lie.name, lie.detected, partial(try_lie, lie), trials, seed, advance) for lie in lies]
-    if honest:
-        counts.append(_count(HONEST, False, try_honesty, trials, seed, advance))
-    return counts
+    names: Iterable[str], *, trials: int, seed: str, advance: Callable[[int], None] | None = None
+) -> dict[str, Count]:
+    """So many trials of each of these; ``advance`` is called with each number of trials done."""
+    return {name: _count(name, *TRIALS[name], trials, seed, advance) for name in names}
 
 
 def _count(
@@ -106,6 +109,35 @@ def _count(
         if advance is not None:
             advance(1)
     return count
+
+
+def try_count_lie(lie: CountLie, dice: random.Random, _folder: Path) -> Outcome:
+    """One lie about a count, once: an auditor finds it and proves what was signed; a device sees what it can."""
+    scene = lie.told(dice)
+    report = audit_files(GivenFiles(scene.files), now=scene.now)
+    found = {fault.found or fault.check for fault in report.faults}
+    proved = {fault.found for fault in report.faults if fault.provable}
+    for data in report.evidence:
+        # What convicts must convince others too: raises, and the trial with it, if it does not.
+        examine_relayed(data)
+    right = bool(found & lie.found) and found <= lie.follows and proved == found & SIGNED
+    device = seen_by_device(scene)
+    caught = ", ".join(sorted(name.lower() for name in found)) or None
+    audit = FOUND if right else MISSED if report.ok else FALSE_ALARM
+    if device != lie.device:
+        return Outcome(None, lie.sentence, device=f"{device}, not {lie.device}", audit=audit)
+    return Outcome(caught, lie.sentence, device=device, audit=audit)
+
+
+def try_honest_count(dice: random.Random, _folder: Path) -> Outcome:
+    """Honest rounds of two relays with losses and kills, sealed to the last capsule: nothing is found."""
+    made = draw_history(dice, rounds=2, sealed=True)
+    report = audit_files(GivenFiles(made.files), now=made.now, doors=made.door_at, capsules=made.shows_capsules)
+    opened = sum(opening.is_opened for opening in made.openings)
+    if report.ok and report.recounted[1] == opened:
+        return Outcome(None, HONEST_COUNT, device=f"{opened} of 2 rounds opened")
+    sentence = report.faults[0].sentence if report.faults else "not everything was counted again"
+    return Outcome("false alarm", HONEST_COUNT, sentence, audit=FALSE_ALARM)
 
 
 def try_honesty(dice: random.Random, folder: Path) -> Outcome:
@@ -198,4 +230,27 @@ def _is_honest(checked: Checked | None, told: Told) -> bool:
     return same and digest_of(checked.trusted.state) == told.honest.state
 
 
-__all__ = ["HONEST", "LIES", "NO_EFFECT", "SENDS", "Count", "Outcome", "judge", "look", "run", "try_honesty", "try_lie"]
+Trial = Callable[[random.Random, Path], Outcome]
+#: All of them by name: whether it should be caught, and how it is tried.
+TRIALS: dict[str, tuple[bool, Trial]] = {
+    **{name: (lie.detected, partial(try_lie, lie)) for name, lie in LIES.items()},
+    **{name: (True, partial(try_count_lie, lie)) for name, lie in COUNT_LIES.items()},
+    HONEST: (False, try_honesty),
+    HONEST_COUNT: (False, try_honest_count),
+}
+
+__all__ = [
+    "HONEST",
+    "HONEST_COUNT",
+    "LIES",
+    "NO_EFFECT",
+    "SENDS",
+    "TRIALS",
+    "Count",
+    "Outcome",
+    "judge",
+    "look",
+    "run",
+    "try_honesty",
+    "try_lie",
+]

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from secvm.lab.trials import FOUND, UNSEEN, run
+from secvm.lab.trials import FOUND, HONEST, HONEST_COUNT, UNSEEN, run
+from secvm.testing.lies_about_shards import COUNT_LIES
 from secvm.testing.malicious import LIES, Lie
 from tests.effort import scaled
 from tests.seeds import seed_for
@@ -26,7 +27,7 @@ CONVICTING = {
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES.values() if lie.detected], ids=lambda lie: lie.name)
 def test_a_lie_is_caught_every_time(lie: Lie) -> None:
-    (count,) = run([lie], trials=TRIALS, seed=SEED, honest=False)
+    count = run([lie.name], trials=TRIALS, seed=SEED)[lie.name]
     assert (count.caught, count.deviating) == (TRIALS, [])
     if lie.visible_from_outside:
         assert count.audit == Counter({FOUND: TRIALS})
@@ -35,11 +36,20 @@ def test_a_lie_is_caught_every_time(lie: Lie) -> None:
 
 
 def test_a_forged_tally_within_the_budget_is_not_detected() -> None:
-    (count,) = run([LIES["forged-tally"]], trials=TRIALS, seed=SEED, honest=False)
+    count = run(["forged-tally"], trials=TRIALS, seed=SEED)["forged-tally"]
     assert count.caught == 0
     assert count.audit == Counter({UNSEEN: TRIALS})
 
 
-def test_nobody_refuses_an_honest_run() -> None:
-    (count,) = run([], trials=TRIALS, seed=SEED)
+@pytest.mark.parametrize("name", [HONEST, HONEST_COUNT])
+def test_nobody_refuses_an_honest_run(name: str) -> None:
+    count = run([name], trials=TRIALS, seed=SEED)[name]
     assert (count.trials, count.caught) == (TRIALS, 0)
+
+
+@pytest.mark.parametrize("name", COUNT_LIES)
+def test_a_lie_about_a_count_is_seen_by_whoever_counts_again(name: str) -> None:
+    count = run([name], trials=TRIALS, seed=SEED)[name]
+    assert (count.caught, count.deviating) == (TRIALS, [])
+    assert count.audit == Counter({FOUND: TRIALS})
+    assert count.device == Counter({COUNT_LIES[name].device: TRIALS})

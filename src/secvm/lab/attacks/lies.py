@@ -29,11 +29,11 @@ class LiesTold:
 def tell(names: Sequence[str], trials: int, seed: int, advance: Advance) -> LiesTold:
     """So many lies, of these sorts in turn, each to a device with an honest past of its own."""
     # Late: whole devices bring clients and servers along, and a list of attacks needs none of them.
-    from secvm.lab.trials import LIES, run  # noqa: PLC0415
+    from secvm.lab.trials import run  # noqa: PLC0415
 
     shares = {name: len(range(i, trials, len(names))) for i, name in enumerate(names)}
     counts = [
-        run([LIES[name]], trials=share, seed=f"attack {seed}", honest=False, advance=advance)[0]
+        run([name], trials=share, seed=f"attack {seed}", advance=advance)[name]
         for name, share in shares.items()
         if share
     ]
