@@ -28,7 +28,7 @@ from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.recount import Recount, ShardTally
 from secvm.protocol.relays.shard_runs import read_run
-from secvm.runtime.lanes import find_lanes
+from secvm.runtime.lanes import Mode, find_lanes
 
 #: A round of fewer shards is counted in this process: others take a second to be there.
 MANY_SHARDS = 16
@@ -83,8 +83,9 @@ class JudgedShard:
 class Recounting:
     """The processes of one audit; none are started before there is much to count."""
 
-    def __init__(self, *, processes: int | None = None, many: int = MANY_SHARDS) -> None:
+    def __init__(self, *, processes: int | None = None, many: int = MANY_SHARDS, lanes: Mode = "auto") -> None:
         self._processes = (os.cpu_count() or 1) if processes is None else processes
+        self._lanes: Mode = lanes
         self._many = many
         self._pool: ProcessPoolExecutor | None = None
 
@@ -103,7 +104,7 @@ class Recounting:
     ) -> Iterator[tuple[ShardFiles, JudgedShard]]:
         """Each of a round's shards, in order; ``files`` is read as far ahead as there are hands."""
         if self._processes < 2 or shards < self._many:
-            yield from ((one, judge_shard(opened, one)) for one in files)
+            yield from ((one, judge_shard(opened, one, self._lanes)) for one in files)
             return
         if self._pool is None:
             # Not forked: this process may have threads.
@@ -111,7 +112,7 @@ class Recounting:
             self._pool = ProcessPoolExecutor(self._processes, mp_context=context)
         waiting = deque[tuple[ShardFiles, Future[JudgedShard]]]()
         for one in files:
-            waiting.append((one, self._pool.submit(judge_shard, opened, one)))
+            waiting.append((one, self._pool.submit(judge_shard, opened, one, self._lanes)))
             if len(waiting) > 2 * self._processes:
                 first, judged = waiting.popleft()
                 yield first, judged.result()
@@ -120,9 +121,9 @@ class Recounting:
             yield first, judged.result()
 
 
-def judge_shard(opened: OpenedRound, files: ShardFiles) -> JudgedShard:
+def judge_shard(opened: OpenedRound, files: ShardFiles, lanes: Mode = "auto") -> JudgedShard:
     """One shard, counted again. Total: whatever the files are, it says what they show."""
-    recount = _recount(opened)
+    recount = _recount(opened, lanes)
     if files.run is None:
         return JudgedShard(Shown.NOT_SERVED)
     try:
@@ -153,13 +154,13 @@ def judge_shard(opened: OpenedRound, files: ShardFiles) -> JudgedShard:
 
 
 @lru_cache(maxsize=8)
-def _recount(opened: OpenedRound) -> Recount:
+def _recount(opened: OpenedRound, lanes: Mode) -> Recount:
     document = read_published(opened.experiment, digest=digest_of(Envelope.from_bytes(opened.experiment).payload))
     manifest, opening = RelayedManifest.from_bytes(opened.manifest), Opening.from_bytes(opened.opening)
-    return Recount.of(document, manifest, opening, bulk_sealer())
+    return Recount.of(document, manifest, opening, bulk_sealer(lanes))
 
 
 @cache
-def bulk_sealer() -> BulkSealer:
+def bulk_sealer(lanes: Mode = "auto") -> BulkSealer:
     """With this machine's lanes, looked for once."""
-    return BulkSealer(find_lanes().lanes)
+    return BulkSealer(find_lanes(lanes).lanes)
