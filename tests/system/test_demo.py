@@ -95,6 +95,8 @@ def test_the_audit_finds_nothing_and_offline_has_the_same_bytes(ran: tuple[Path,
     # Of so few people noise may leave nobody in a round, which is then opened and not stepped.
     assert told["audit"] == "ok"
     assert told["steps_replayed"] <= 2
+    # Every package that the mixing relay handed on, in both rounds: people's, and both relays' cover.
+    assert told["recounted"] == told["packages_sent"] + 2 * 2 * told["privacy"]["cover_packages"]
     privacy = told["privacy"]
     assert (privacy["kind"], privacy["epsilon"], privacy["delta"]) == ("relays", 8, 0.001)
     assert privacy["achieved"] <= 8

@@ -144,7 +144,10 @@ def _checks(result: DemoResult) -> str:
             " outside."
         )
     else:
-        true = " and these from the relays’ signed counts. Whether devices tell the truth nobody can see from outside."
+        true = (
+            f", and these from the {number(checks.recounted)} packages that the relays handed on, each of which it"
+            " opened and counted again. Whether devices tell the truth nobody can see from outside."
+        )
     audited = (
         f"An auditor read what is public and found no fault: {number(checks.steps_replayed)} steps follow from the"
         f" published tallies{true}"

@@ -113,6 +113,8 @@ class Checks:
     #: What an auditor found from outside, in sentences; nothing: no fault. And how many steps it played again.
     faults: tuple[str, ...]
     steps_replayed: int
+    #: Packages that it counted again, with the seeds that were published.
+    recounted: int = 0
 
     @property
     def audit(self) -> str:
@@ -205,6 +207,7 @@ class DemoResult:
             "witnesses": self.witnesses,
             "audit": self.checks.audit,
             "steps_replayed": self.checks.steps_replayed,
+            "recounted": self.checks.recounted,
             "privacy": {"kind": "plain"} if self.protected is None else self.protected.guarantee.summary(),
             "seconds": round(self.seconds, 1),
             "setup_seconds": round(self.setup_seconds, 1),

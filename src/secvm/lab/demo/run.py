@@ -265,6 +265,7 @@ class _Play:
                 bit_exact=self.published[-1].state == replay.state,
                 faults=tuple(fault.sentence for fault in self._report.faults),
                 steps_replayed=self._report.steps_replayed,
+                recounted=self._report.recounted[0],
             ),
             leakage=replay.leakage() if done.protected is None else None,
             protected=done.protected,

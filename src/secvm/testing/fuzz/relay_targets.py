@@ -36,6 +36,7 @@ from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, rea
 from secvm.protocol.relays.missing_canary import MissingCanary, examine_canary
 from secvm.protocol.relays.opening import Opening, read_opening
 from secvm.protocol.relays.receipts import Receipt
+from secvm.protocol.relays.recount import RawCount, ShardTally, entry_bytes
 from secvm.protocol.relays.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.session import RelayedSession
 from secvm.protocol.relays.session_events import RequestReady, RoundAnnounced
@@ -178,8 +179,27 @@ def _evidence() -> list[bytes]:
             experiment=experiment,
             documents=(manifest, first.opening.signed([COORDINATOR]), second.manifest.signed([COORDINATOR])),
         ),
+        RelayedEvidence(
+            kind=RelayedKind.WRONG_COUNT,
+            experiment=experiment,
+            documents=(manifest, first.opening.signed([COORDINATOR])),
+            blobs=(bytes(160), write_sub_tally({0: 1})),
+            proof=first.shards.proof(0),
+        ),
+        RelayedEvidence(
+            kind=RelayedKind.WRONG_TALLY,
+            experiment=experiment,
+            documents=(manifest, first.opening.signed([COORDINATOR])),
+            blobs=(b"net tally", _one_shard()),
+        ),
     )
     return [one.to_bytes() for one in made]
+
+
+def _one_shard() -> bytes:
+    """One shard that counts a package."""
+    run = ShardRun(0, 1, (), (bytes(32),))
+    return entry_bytes(run, write_sub_tally({0: 1}))
 
 
 def _told() -> list[bytes]:
@@ -350,7 +370,7 @@ TARGETS = (
         decode=tried_both_ways(ShardProof.from_bytes, lambda found: found.data),
         allowed=_MALFORMED,
         seeds=lambda: [_rounds()[0].shards.proof(0).data],
-        covers=("protocol.relays.shards:ShardProof.from_bytes",),
+        covers=("protocol.relays.shards:ShardProof.from_bytes", "protocol.relays.shards:ShardProof.from_fields"),
         most_bytes=2048,
     ),
     Target(
@@ -360,6 +380,22 @@ TARGETS = (
         allowed=_MALFORMED,
         seeds=lambda: [b"", write_sub_tally({0: 1}), write_sub_tally({1: 2, 29: 3})],
         covers=("protocol.relays.shards:read_sub_tally",),
+        most_bytes=256,
+    ),
+    Target(
+        name="shard-tally",
+        decode=tried_both_ways(ShardTally.from_bytes, ShardTally.to_bytes),
+        allowed=_MALFORMED,
+        seeds=lambda: [b"\0", ShardTally((bytes(32),), write_sub_tally({1: 2})).to_bytes()],
+        covers=("protocol.relays.recount:ShardTally.from_bytes",),
+        most_bytes=256,
+    ),
+    Target(
+        name="shard-entries",
+        decode=lambda data: RawCount.of(data, Cells.of(_rounds()[0].document.experiment), capsules=SHARD + 1),
+        allowed=_MALFORMED,
+        seeds=lambda: [_one_shard(), 2 * _one_shard()],
+        covers=(),
         most_bytes=256,
     ),
     Target(
