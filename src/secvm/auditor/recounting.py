@@ -31,7 +31,7 @@ from secvm.protocol.relays.shard_runs import read_run
 from secvm.runtime.lanes import Mode, find_lanes
 
 #: A round of fewer shards is counted in this process: others take a second to be there.
-MANY_SHARDS = 16
+MANY_SHARDS = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from secvm.auditor.relayed_findings import RELAYED_CHECKS
 
 #: What nobody can see from outside, whatever the files say.
 NOT_SEEN = (
-    "with one relay, whether the tallies are true: a coordinator can invent packages within what budget and relay allow",
+    "with one relay, whether tallies are true: a coordinator can invent packages within what budget and relay allow",
     "whether a round that was abandoned was below its floor: of such rounds nothing is told",
     "whether a capsule was left out: only the device that holds its acknowledgement can tell",
     "whether others are shown the same files: compare the checkpoint with theirs, or ask a witness",

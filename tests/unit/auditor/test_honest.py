@@ -60,7 +60,7 @@ def test_all_checks_of_a_round_pass_where_all_is_there() -> None:
 def test_never_says_that_a_round_is_correct() -> None:
     content = str(audited(history(end=True)).to_content()).lower()
     assert "correct" not in content
-    assert "whether the tallies are true" in content
+    assert "whether tallies are true" in content
 
 
 def test_what_cannot_be_seen_from_outside_is_always_listed() -> None:
