@@ -80,9 +80,10 @@ class Scene:
     round: SealedRound
 
     @classmethod
-    def drawn(cls, dice: random.Random) -> Scene:
+    def drawn(cls, dice: random.Random, *, large: bool | None = None) -> Scene:
         """One of a few rounds, nine times in ten a small one."""
-        history = _history(_SMALL if dice.random() < 0.1 else dice.randrange(_SMALL))
+        large = dice.random() < 0.1 if large is None else large
+        history = _history(_SMALL if large else dice.randrange(_SMALL))
         told = history.rounds[-1]
         assert isinstance(told, SealedRound)
         return cls(
@@ -180,9 +181,9 @@ class CountLie:
         """All that may be found: a count that would be below zero cannot be made to follow."""
         return self.found | {"RAW"}
 
-    def told(self, dice: random.Random) -> Scene:
+    def told(self, dice: random.Random, *, large: bool | None = None) -> Scene:
         """An honest round, and this lie about it."""
-        scene = Scene.drawn(dice)
+        scene = Scene.drawn(dice, large=large)
         self.tell(scene)
         return scene
 
