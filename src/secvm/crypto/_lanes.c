@@ -295,6 +295,9 @@ static inline __m128i big_words(__m128i word) {
 }
 
 static inline void sha_block(sha_state *state, const uint8_t *block) {
+    /* SHA instructions have the old encoding: as long as the upper half of any register holds something, some CPUs take
+     * a hundred cycles between them and the instructions beside them. */
+    _mm256_zeroupper();
     __m128i abef = state->abef, cdgh = state->cdgh, w[4];
     for (int i = 0; i < 4; i++) w[i] = big_words(_mm_loadu_si128((const __m128i *)(block + 16 * i)));
 #pragma GCC unroll 16
