@@ -7,8 +7,9 @@
  3. What it answers counts when the line is its own and fits the checkpoint (``Logbook.take``). Whatever else comes is a
     failure, counted and tried again later, in the machine's time: a clock that stands still stops no retries.
  4. A witness that has seen another size tells it (409) and is asked again, with a proof from there. If it has seen
-    *more* than there is, or something else of the same size, the log is halted, and nothing of it is signed here any
-    more: somebody signed with its key before, and a second signature would make the fork.
+    *more* than there is, or a proof from what it has seen does not convince it (422), then what it has seen is no
+    beginning of this log. The log is halted, and nothing of it is signed here any more: somebody signed with its key
+    before, and a second signature would make the fork.
 
 Nobody waits for this. When there is a quorum, ``wake`` tells the driver.
 """
@@ -182,17 +183,17 @@ class Cosigner:
                 status, data = await self._post(session, witness.url + "/add-checkpoint", request)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
                 return _Outcome.AWAY
-            try:
-                if status == 200:
+            if status == 200:
+                try:
                     self._take(size, witness.key, data)
-                    self._seen[witness.key] = size
-                    return _Outcome.COSIGNED
-                if status != 409:
+                except RemoteProtocolError:
                     return _Outcome.REFUSED
-                told = read_size(data)
-            except RemoteProtocolError:
-                return _Outcome.REFUSED
-            if told > size or old == told == size:
+                self._seen[witness.key] = size
+                return _Outcome.COSIGNED
+            told = _size_told(data, old) if status == 409 else old
+            # From nothing there is nothing to prove: who refuses that has cosigned nothing else. The last: until July
+            # 2026 C2SP answered 409 to a second root of one size, with that size or without.
+            if told > size or (status == 422 and old > 0) or (status == 409 and told == old == size):
                 self._halt(at, size, told)
                 return _Outcome.REFUSED
             if told == old:
@@ -229,6 +230,14 @@ class Cosigner:
         self._entries.set(self._logbook.most_cosigned)
         self._waiting.set(self._logbook.waiting())
         self._halted.set(self._logbook.halted)
+
+
+def _size_told(data: bytes, asked: int) -> int:
+    """The size in an answer 409; one that tells none says that it is not the one that was asked from."""
+    try:
+        return read_size(data)
+    except RemoteProtocolError:
+        return asked
 
 
 async def first_of(waits: Sequence[asyncio.Future[Any]]) -> None:

@@ -279,6 +279,37 @@ def test_a_witness_that_has_seen_another_log_halts_it_and_nothing_more_is_signed
     assert [witness.asked for witness in scene.witnesses] == asked
 
 
+@pytest.mark.parametrize("answer", [(409, write_size(1)), (409, b""), (422, b"")])
+def test_repro_a_fork_is_no_reason_to_try_again_by_the_answer_of_before_or_of_now(answer: Answer) -> None:
+    scene = Scene()
+    scene.play(once)
+    scene.clock.advance(1000 * TERMS.freshness_s // 2)
+    scene.witnesses[2].instead = lambda body: answer
+    scene.play(once)
+    assert scene.logbook.halted
+
+
+def test_repro_a_log_that_has_grown_out_of_another_past_than_a_witness_saw_is_halted() -> None:
+    """An old copy of the store has grown beyond what the witness cosigned: its proof from there does not hold."""
+    scene = Scene()
+    add(scene.store, logged(title="second"))
+    scene.logbook.follow(logged_books(scene.books, scene.books.read()))
+    origin = scene.logbook.key.name
+    scene.witnesses[0].newest[origin] = Checkpoint(origin, 1, bytes(32))
+    scene.logbook.asked_size = 2
+    scene.play(once)
+    assert scene.logbook.halted
+    assert scene.witnesses[0].newest[origin].size == 1
+
+
+def test_a_witness_that_refuses_a_first_checkpoint_halts_nothing() -> None:
+    scene = Scene()
+    scene.witnesses[0].instead = lambda body: (422, b"")
+    scene.play(once)
+    assert not scene.logbook.halted
+    assert scene.logbook.cosigned() == 1
+
+
 def test_a_witness_that_hangs_is_given_up_and_holds_nobody_up() -> None:
     scene = Scene()
 
