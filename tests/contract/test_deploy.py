@@ -238,7 +238,12 @@ def test_the_witness_proxy_leads_to_its_port_and_public_paths() -> None:
     settings = read_settings(DEPLOY / "witness.toml", WitnessSettings)
     proxy = (DEPLOY / "nginx-witness.conf").read_text(encoding="utf-8")
     assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
-    assert f"location ~ ^({SUBMIT_PATH}|{SEEN_PATH})$" in proxy
+    location = re.search(r'location ~ "(\^.*\$)" {', proxy)
+    assert location is not None
+    for path in (SUBMIT_PATH, SEEN_PATH, f"/{'0a' * 32}/checkpoint"):
+        assert re.fullmatch(location[1], path)
+    for path in ("/health", "/metrics", f"/{'0A' * 32}/checkpoint", "/v1/seen/x"):
+        assert not re.fullmatch(location[1], path)
     assert f"client_max_body_size {settings.limits.request_bytes // 2**10}k;" in proxy
 
 

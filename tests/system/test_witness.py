@@ -103,7 +103,7 @@ def test_killed_in_the_middle_it_never_tells_two_histories(tmp_path: Path) -> No
                     other = next(face for face in FACES if checkpoint(face, newest.size, origin) != newest)
                     body = request(other, newest.size, newest.size, origin=origin)
                     refused = await ask(port, "POST", "/add-checkpoint", body)
-                    assert (refused.status, refused.body) == (409, b"%d\n" % newest.size)
+                    assert refused.status == 422
             assert any(one.size > COMMON for one in found)
             os.kill(process.pid, signal.SIGTERM)
             assert await process.wait() == 0

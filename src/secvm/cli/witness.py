@@ -82,7 +82,9 @@ def init(
     log: Annotated[
         list[str],
         typer.Option(
-            help="A log: its name, a space, its key in hex. Repeat for more.", metavar="TEXT", show_default=False
+            help="A log: its name, a space, its key in hex; or its vkey. Repeat for more.",
+            metavar="TEXT",
+            show_default=False,
         ),
     ],
     output_format: FormatOption = Format.TXT,

@@ -2,7 +2,8 @@
 
 A checkpoint is a note (``crypto.notes``) of three lines: the log's origin, its size in decimal, its root in base64.
 C2SP allows further lines; here they are refused: nobody audits them, and a server could say something else in them to
-each device. The log's key has the origin as its name.
+each device. A witness alone takes them, from logs of others, and cosigns them without a word about what they say
+(``Checkpoint.of_any_log``). The log's key has the origin as its name.
 
 A cosignature of a witness says: at that time this was the largest tree of that origin I had seen, and it has grown out
 of all that I had seen before. ``check_quorum`` counts each witness once, whatever stands under the note.
@@ -56,6 +57,14 @@ class Checkpoint:
         if not origin or len(origin.encode(errors="replace")) > MAX_ORIGIN_BYTES:
             raise MalformedMessageError("a checkpoint's origin is empty, or too long")
         return cls(origin, read_number(size), read_hash(root))
+
+    @classmethod
+    def of_any_log(cls, text: str) -> Checkpoint:
+        """From the text of a note under which other lines may stand than ours, none of them empty."""
+        lines = text.split("\n")
+        if not all(lines[3:-1]):
+            raise MalformedMessageError("a further line of a checkpoint is empty")
+        return cls.from_text("\n".join([*lines[:3], lines[-1]]))
 
     def sign(self, key: SigningKey) -> bytes:
         """In its note, signed by the log."""

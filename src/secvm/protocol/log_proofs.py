@@ -16,7 +16,7 @@ size N, an empty line and the checkpoint; it answers with cosignature lines, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from secvm.crypto.merkle import MAX_PROOF_HASHES, check_inclusion, leaf_hash
@@ -60,7 +60,7 @@ class LogProof:
         header, newline, rest = text_of(data).partition("\n")
         if header != PROOF_HEADER or not newline:
             raise MalformedMessageError("this is no proof of a log")
-        return cls(*_take_apart(rest, "index ", MAX_PROOF_HASHES))
+        return cls(*_take_apart(rest, "index ", MAX_PROOF_HASHES, Checkpoint.from_text))
 
     def check(self, entry: bytes, *, log: NoteKey) -> SignedCheckpoint:
         """That this log holds the entry at ``index``, by a checkpoint that it signed; that comes back.
@@ -99,7 +99,7 @@ class CosigningRequest:
     @classmethod
     def from_bytes(cls, data: bytes) -> CosigningRequest:
         """Take it apart; anything but a whole encoding is refused."""
-        return cls(*_take_apart(text_of(data), "old ", MAX_WITNESS_HASHES))
+        return cls(*_take_apart(text_of(data), "old ", MAX_WITNESS_HASHES, Checkpoint.of_any_log))
 
 
 def write_cosignatures(lines: Iterable[NoteSignature]) -> bytes:
@@ -132,7 +132,9 @@ def _hashes(path: Sequence[bytes]) -> str:
     return "".join(map(hash_line, path))
 
 
-def _take_apart(text: str, word: str, most: int) -> tuple[int, tuple[bytes, ...], bytes]:
+def _take_apart(
+    text: str, word: str, most: int, read: Callable[[str], Checkpoint]
+) -> tuple[int, tuple[bytes, ...], bytes]:
     """A number after a word, hashes, an empty line, a checkpoint."""
     before, border, below = text.partition("\n\n")
     first, *hashes = before.split("\n")
@@ -141,7 +143,7 @@ def _take_apart(text: str, word: str, most: int) -> tuple[int, tuple[bytes, ...]
     number, path = read_number(first.removeprefix(word)), tuple(map(read_hash, hashes))
     # Its form, so that a proof is whole or none; what it is worth is checked with the log's key.
     checkpoint = below.encode()
-    Checkpoint.from_text(Note.from_bytes(checkpoint).text)
+    read(Note.from_bytes(checkpoint).text)
     return number, path, checkpoint
 
 

@@ -2,5 +2,6 @@
 
 - ``decision``: what is asked, what was seen, and what follows: cosign or refuse. Pure.
 - ``store.WitnessStore``: what was cosigned, durably, before anybody is answered; and forks, as evidence.
+- ``log_list``: which logs, where a network of witnesses says so.
 - ``server.Doors``, ``main.Witness``: the process around the two (c2sp.org/tlog-witness).
 """

@@ -4,8 +4,9 @@
     decide             with what was cosigned last of that origin: cosign, or refuse          400, 409, 422
 
 A **fork** is two checkpoints of one origin and size with two roots, both signed by the log. No honest log has it,
-however often it crashed, so it is worth more than a refusal: both notes together convince anybody. What is kept of a
-note is the text and the log's own signature. Other lines anybody could have added, and as many as they like.
+however often it crashed, so it is worth more than a refusal: both notes together convince anybody. It is noticed
+whatever ``old`` says; the answer is the one that C2SP gives to that ``old``. What is kept of a note is the text and the
+log's own signature. Other lines anybody could have added, and as many as they like.
 
 Nothing here touches a clock, a file or a key of ours.
 """
@@ -20,7 +21,7 @@ from secvm.crypto.merkle import EMPTY_ROOT
 from secvm.crypto.notes import Note, NoteKey
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError
-from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, check_growth, read_checkpoint
+from secvm.protocol.checkpoints import Checkpoint, check_growth
 from secvm.protocol.log_proofs import CosigningRequest
 from secvm.protocol.version import LOG_ORIGIN
 
@@ -29,15 +30,27 @@ from secvm.protocol.version import LOG_ORIGIN
 class KnownLog:
     """A log whose checkpoints are looked at."""
 
-    name: str
-    key: VerifyKey
+    origin: str
+    #: What it signs them with. Mostly its name is the origin; C2SP does not demand it.
+    key: NoteKey
+
+    @classmethod
+    def of_coordinator(cls, name: str, key: VerifyKey) -> KnownLog:
+        """The log of a coordinator of this name (docs/protocol.md §20.2)."""
+        origin = f"{name}/{LOG_ORIGIN}"
+        return cls(origin, NoteKey(origin, key))
 
 
 class Logs:
     """The logs that a witness knows."""
 
     def __init__(self, logs: Iterable[KnownLog]) -> None:
-        self._by_origin = {f"{log.name}/{LOG_ORIGIN}": log for log in logs}
+        self._by_origin = {log.origin: log for log in logs}
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Of all of them."""
+        return tuple(self._by_origin)
 
     def find(self, origin: str) -> KnownLog | None:
         """Whose origin this is; none: nobody's that is known."""
@@ -57,13 +70,18 @@ class Seen:
 class Question:
     """A request whose checkpoint is signed by a log that is known."""
 
-    #: The log's name.
+    #: The name of the log's key.
     log: str
     old: int
     path: tuple[bytes, ...]
     checkpoint: Checkpoint
     #: The checkpoint with the log's own signature, and no other line.
     note: bytes
+
+    @property
+    def text(self) -> str:
+        """What a cosignature is over, further lines of the log's included."""
+        return Note.from_bytes(self.note).text
 
 
 class Reason(enum.Enum):
@@ -91,7 +109,7 @@ _STATUS = {
     Reason.BAD_SIGNATURE: 403,
     Reason.SHRINKS: 400,
     Reason.OTHER_SIZE: 409,
-    Reason.FORK: 409,
+    Reason.FORK: 422,
     Reason.BAD_PROOF: 422,
 }
 
@@ -121,6 +139,8 @@ class Refuse:
     reason: Reason
     #: What was cosigned last, where the answer tells it.
     size: int | None = None
+    #: Whether it is one of two roots of a size, and so evidence, whatever the answer is.
+    fork: bool = False
 
 
 Decision = Cosign | Refuse
@@ -130,18 +150,18 @@ def read_question(data: bytes, logs: Logs) -> Question | Refuse:
     """What is asked, if a log that is known has signed it."""
     try:
         request = CosigningRequest.from_bytes(data)
-        origin = Checkpoint.from_text(Note.from_bytes(request.checkpoint).text).origin
+        note = Note.from_bytes(request.checkpoint)
+        checkpoint = Checkpoint.of_any_log(note.text)
     except MalformedMessageError:
         return Refuse(Reason.MALFORMED)
-    log = logs.find(origin)
+    log = logs.find(checkpoint.origin)
     if log is None:
         return Refuse(Reason.UNKNOWN_LOG)
-    key = NoteKey(origin, log.key)
     try:
-        signed = read_checkpoint(request.checkpoint, log=key)
+        log.key.check(note)
     except BadSignatureError:
         return Refuse(Reason.BAD_SIGNATURE)
-    return Question(log.name, request.old, request.path, signed.checkpoint, _signed_by_log_alone(signed, key))
+    return Question(log.key.name, request.old, request.path, checkpoint, _signed_by_log_alone(note, log.key))
 
 
 def decide(seen: Seen | None, asked: Question) -> Decision:
@@ -151,13 +171,14 @@ def decide(seen: Seen | None, asked: Question) -> Decision:
     """
     new = asked.checkpoint
     known = Checkpoint(new.origin, 0, EMPTY_ROOT) if seen is None else seen.checkpoint
-    # Before all others: what ``old`` says does not make two roots of one size less of a fork.
-    if seen is not None and new.size == known.size and new.root != known.root:
-        return Refuse(Reason.FORK, known.size)
+    # What ``old`` says does not make two roots of one size less of a fork.
+    fork = seen is not None and new.size == known.size and new.root != known.root
     if asked.old > new.size:
-        return Refuse(Reason.SHRINKS)
+        return Refuse(Reason.SHRINKS, fork=fork)
     if asked.old != known.size:
-        return Refuse(Reason.OTHER_SIZE, known.size)
+        return Refuse(Reason.OTHER_SIZE, known.size, fork=fork)
+    if fork:
+        return Refuse(Reason.FORK, fork=True)
     try:
         check_growth(known, new, asked.path)
     except BadProofError:
@@ -167,6 +188,6 @@ def decide(seen: Seen | None, asked: Question) -> Decision:
     return Cosign(Growth.RENEWED if new == known else Growth.GROWN, new)
 
 
-def _signed_by_log_alone(signed: SignedCheckpoint, key: NoteKey) -> bytes:
-    mine = next(made for made in signed.note.signatures if (made.name, made.key_id) == (key.name, key.key_id))
-    return Note(signed.note.text, (mine,)).to_bytes()
+def _signed_by_log_alone(note: Note, key: NoteKey) -> bytes:
+    mine = next(made for made in note.signatures if (made.name, made.key_id) == (key.name, key.key_id))
+    return Note(note.text, (mine,)).to_bytes()

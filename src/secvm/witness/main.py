@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from secvm.crypto.kem import RandomBytes
 from secvm.crypto.notes import NoteKey, SignatureKind
-from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
+from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
@@ -31,7 +31,7 @@ from secvm.runtime.passphrases import Passphrase
 from secvm.runtime.secret_files import make_secret, read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import parse_settings, read_settings
-from secvm.witness.decision import KnownLog, Logs
+from secvm.witness.decision import Logs
 from secvm.witness.server import Doors
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
@@ -44,16 +44,17 @@ _HEX_KEY = re.compile(rb"[0-9a-f]{64}\n?")
 
 
 def initialise(folder: Path, *, name: str, logs: Sequence[str]) -> NoteKey:
-    """A new witness in this folder, for logs told as "name key": settings, key and store. Its public key."""
+    """A new witness in this folder, for logs told as "name key" or as C2SP writes keys. Its public key."""
     folder = folder.absolute()
     if (folder / SETTINGS_FILE).exists():
         raise BadInputError(f"there is a witness in {folder} already")
-    if any(log.count(" ") != 1 for log in logs):
-        raise BadInputError("a log is told as its name, a space and its key in hexadecimal")
+    told = [log.split(" ") for log in logs]
+    if any(len(words) > 2 for words in told):
+        raise BadInputError("a log is told as its name, a space and its key in hexadecimal, or as origin+id+key")
     content: dict[str, Any] = {
         "witness": {"name": name, "key_file": str(folder / KEY_FILE)},
         "store": {"path": str(folder / STORE_FILE)},
-        "logs": [dict(zip(("name", "key"), log.split(" "), strict=True)) for log in logs],
+        "logs": [dict(zip(("name", "key")[-len(words) :], words, strict=True)) for words in told],
     }
     # Checked before anything is made.
     parse_settings(json.dumps(content), WitnessSettings, "this witness")
@@ -123,9 +124,10 @@ class Witness:
         self._settings = settings
         self._clock = clock
         self.log = Log(log_to, clock, "witness")
-        self._logs = Logs(KnownLog(log.name, VerifyKey(bytes.fromhex(log.key))) for log in settings.logs)
+        known = settings.known_logs()
+        self._logs = Logs(known)
         self._key = read_key(settings.witness.key_file, passphrase)
-        if self._key.public.data.hex() in {log.key for log in settings.logs}:
+        if self._key.public in {log.key.key for log in known}:
             raise BadInputError("a log cannot be its own witness: its key is the witness's")
         self._store = WitnessStore(settings.store.path)
 
@@ -146,7 +148,7 @@ class Witness:
         server = HttpServer(doors.handle, limits=limits.server_limits(body_bytes=limits.request_bytes))
         try:
             port = await server.start(settings.listen.host, settings.listen.port)
-            self.log.tell("listening", port=port)
+            self.log.tell("listening", port=port, count=len(self._logs.origins))
             if listening is not None:
                 listening(port)
             await stop.wait()

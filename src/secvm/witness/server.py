@@ -1,10 +1,12 @@
-"""The witness's doors: ``POST /add-checkpoint``, ``GET /v1/seen``, ``GET /health``, ``GET /metrics``.
+"""The witness's doors: ``POST /add-checkpoint``, ``GET /…/checkpoint``, ``/v1/seen``, ``/health``, ``/metrics``.
 
 A question is read and its log's signature checked when it comes. It is decided and remembered in the store's thread,
 together with others of the same moment; cosigned and answered when that is on the disk. The statuses are C2SP's
 (``decision.Reason``).
 
-``/v1/seen`` tells everybody what was cosigned last of each origin, and shows both notes of every fork.
+``/H/checkpoint``, with H the SHA-256 of an origin in hexadecimal, is what was cosigned last of that log, under the
+log's signature and ours: C2SP's way by which whoever watches a log compares what it shows with what witnesses saw.
+``/v1/seen`` tells the same of all logs at once, without signatures, and shows both notes of every fork.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Awaitable
 
-from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.crypto.notes import NoteKey, SignatureKind, cosign_note
 from secvm.crypto.signing import SigningKey
 from secvm.errors import StoreError
 from secvm.protocol.checkpoints import Checkpoint
@@ -32,6 +35,9 @@ SUBMIT_PATH = "/add-checkpoint"
 SEEN_PATH = "/v1/seen"
 TEXT_TYPE = "text/plain; charset=utf-8"
 _JSON_TYPE = "application/json"
+_MONITORED = re.compile("/([0-9a-f]{64})/checkpoint")
+#: It changes with the log; whoever is between may keep it for a moment.
+_SHORT = (("cache-control", "max-age=5"),)
 #: A refusal of one origin for one reason is logged once in this time, and counted always.
 _QUIET_MS = 60_000
 
@@ -40,6 +46,7 @@ _SENTENCES = {
     Reason.UNKNOWN_LOG: "No log that is known here has this origin.",
     Reason.BAD_SIGNATURE: "The log whose origin this is did not sign it.",
     Reason.SHRINKS: "The old size is larger than the checkpoint's.",
+    Reason.FORK: "The log has signed another root of this size, and that one was cosigned.",
     Reason.BAD_PROOF: "The proof does not show that the log has grown out of what was cosigned.",
 }
 
@@ -79,6 +86,8 @@ class Doors:
         self._logged: dict[tuple[Reason, str], int] = {}
         #: What ``/v1/seen`` answers, until something is decided.
         self._kept: Response | None = None
+        #: By the hash in its path: a log that is known, or was when it was cosigned.
+        self._origins = {_hash(origin): origin for origin in (*logs.origins, *(at.origin for at, _ in store.seen()))}
         self._cosigned = metrics.counter(
             "cosigned", "Checkpoints that were cosigned.", {"growth": tuple(growth.value for growth in Growth)}
         )
@@ -95,7 +104,10 @@ class Doors:
             # What it has seen is for everybody; the rest is for whoever runs it, and not under a name.
             refused = None if request.path == SEEN_PATH else refuse_names(request.headers)
             return refused or gets[request.path]()
-        if request.path == SUBMIT_PATH or request.path in gets:
+        monitored = _MONITORED.fullmatch(request.path)
+        if request.method == "GET" and monitored:
+            return self._newest(monitored[1])
+        if request.path == SUBMIT_PATH or request.path in gets or monitored:
             return Response(405, b"", headers=(("allow", "POST" if request.path == SUBMIT_PATH else "GET"),))
         return Response(404)
 
@@ -129,13 +141,13 @@ class Doors:
         self._kept = None
         decision, time_s = durable
         if isinstance(decision, Refuse):
-            if decision.reason in {Reason.FORK, Reason.BAD_PROOF}:
-                self._tell_of(decision.reason, asked.checkpoint)
+            if decision.fork or decision.reason is Reason.BAD_PROOF:
+                self._tell_of(_event(decision), asked.checkpoint)
             return self._refuse(decision)
         self._cosigned.add(growth=decision.growth.value)
         if decision.growth is not Growth.RENEWED:
             self._log.tell("cosigned", size=decision.checkpoint.size, **_which(decision.checkpoint))
-        line = decision.checkpoint.cosign(self._key, name=self._name, time_s=time_s)
+        line = cosign_note(asked.text, name=self._name, key=self._key, time_s=time_s)
         return Response(200, write_cosignatures([line]), TEXT_TYPE)
 
     def _tell_of(self, reason: Reason, checkpoint: Checkpoint) -> None:
@@ -148,7 +160,7 @@ class Doors:
             self._log.tell(reason.value, size=checkpoint.size, **_which(checkpoint))
 
     def _refuse(self, refused: Refuse) -> Response:
-        self._refused.add(reason=refused.reason.value)
+        self._refused.add(reason=_event(refused).value)
         if refused.size is not None:
             return Response(refused.reason.status, write_size(refused.size), SIZE_TYPE)
         return Response(refused.reason.status, f"{_SENTENCES[refused.reason]}\n".encode(), TEXT_TYPE)
@@ -157,6 +169,19 @@ class Doors:
         return Response(503, b"Come again later.\n", TEXT_TYPE, (("retry-after", str(self._retry_after_s)),))
 
     # ── what anybody may look at ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _newest(self, origin_hash: str) -> Response:
+        origin = self._origins.get(origin_hash)
+        try:
+            newest = None if origin is None else self._store.cosigned(origin)
+        except StoreError:
+            return self._try_later()
+        if newest is None:
+            return Response(404, b"Nothing of such a log was cosigned here.\n", TEXT_TYPE)
+        note, time_s = newest
+        # Ed25519 gives the line that was answered then, to the byte.
+        line = cosign_note(note.text, name=self._name, key=self._key, time_s=time_s)
+        return Response(200, note.signed_by(line).to_bytes(), TEXT_TYPE, _SHORT)
 
     def _seen(self) -> Response:
         if self._kept is not None:
@@ -193,6 +218,15 @@ class Doors:
         return Response(200, *self._metrics.page())
 
 
+def _event(refused: Refuse) -> Reason:
+    """What whoever runs the witness is told: a fork is one, whatever the answer was."""
+    return Reason.FORK if refused.fork else refused.reason
+
+
 def _which(checkpoint: Checkpoint) -> dict[str, str]:
-    """Whose log it is, in words that a log line may hold: SHA-256 of its origin."""
-    return {"digest": hashlib.sha256(checkpoint.origin.encode()).hexdigest()}
+    """Whose log it is, in words that a log line may hold: the hash in the path of its checkpoint."""
+    return {"digest": _hash(checkpoint.origin)}
+
+
+def _hash(origin: str) -> str:
+    return hashlib.sha256(origin.encode()).hexdigest()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
-from secvm.errors import ProtocolError
+from secvm.errors import BadInputError, MalformedMessageError, ProtocolError
+from secvm.files import read_beginning_with
 from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.settings import Settings
+from secvm.witness.decision import KnownLog
+from secvm.witness.log_list import MOST_BYTES, read_log_list
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -31,6 +36,8 @@ class Identity(Settings):
     name: str = Field(pattern=r"^[!-*,-~]{1,200}$")
     #: Made by ``secvm witness key``.
     key_file: Path
+    #: A file of further logs, as networks of public witnesses hand it round (``witness.log_list``).
+    log_list: Path | None = None
 
 
 class Store(Settings):
@@ -40,22 +47,35 @@ class Store(Settings):
     path: Path
 
 
-class KnownLog(Settings):
+class LogPart(Settings):
     """``[[logs]]``: whose checkpoints are looked at."""
 
-    #: Host and path: the log's origin is ``name/secvm/v2``.
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)*$", max_length=200)
-    #: The log's Ed25519 key in hexadecimal.
-    key: str = Field(pattern=r"^[0-9a-f]{64}$")
+    #: Of a coordinator, host and path: its log's origin is ``name/secvm/v2``. None: the origin is the key's name.
+    name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)*$", max_length=200)
+    #: The log's Ed25519 key: with a name in hexadecimal, without as C2SP writes keys, origin+id+key.
+    key: str
 
-    @field_validator("key")
-    @classmethod
-    def _binds_its_owner(cls, key: str) -> str:
+    @model_validator(mode="after")
+    def _binds_its_owner(self) -> LogPart:
         try:
-            VerifyKey(bytes.fromhex(key))
+            self.known()
         except ProtocolError:
-            raise ValueError("should be a key that only the log can sign for: ask its owner for it again") from None
-        return key
+            raise ValueError(
+                "should have a name and a key in hexadecimal, or a key written origin+id+key alone, and one that only"
+                " the log can sign for: ask its owner for it again"
+            ) from None
+        return self
+
+    def known(self) -> KnownLog:
+        """As the witness knows it."""
+        if self.name is not None:
+            if not re.fullmatch("[0-9a-f]{64}", self.key):
+                raise MalformedMessageError("this is no key in hexadecimal")
+            return KnownLog.of_coordinator(self.name, VerifyKey(bytes.fromhex(self.key)))
+        key = NoteKey.from_text(self.key)
+        if key.kind is not SignatureKind.PLAIN:
+            raise MalformedMessageError("this is no log's key")
+        return KnownLog(key.name, key)
 
 
 class Limits(HttpLimits):
@@ -84,12 +104,23 @@ class WitnessSettings(Settings):
     listen: Listen = Listen()
     witness: Identity
     store: Store
-    logs: tuple[KnownLog, ...] = Field(min_length=1)
+    logs: tuple[LogPart, ...] = ()
     limits: Limits = Limits()
     testing: Testing = Testing()
 
     @model_validator(mode="after")
     def _each_once(self) -> WitnessSettings:
-        if len({log.name for log in self.logs}) != len(self.logs):
+        if len({log.known().origin for log in self.logs}) != len(self.logs):
             raise ValueError("a log stands there twice")
+        if not self.logs and self.witness.log_list is None:
+            raise ValueError("logs is missing: name one under [[logs]], or a file of them as witness.log_list")
         return self
+
+    def known_logs(self) -> tuple[KnownLog, ...]:
+        """All logs whose checkpoints are looked at; those of the list are read from their file."""
+        logs = {log.origin: log for log in (part.known() for part in self.logs)}
+        if self.witness.log_list is not None:
+            for log in read_log_list(read_beginning_with(b"", self.witness.log_list, most=MOST_BYTES)):
+                if logs.setdefault(log.origin, log) != log:
+                    raise BadInputError(f"the log {log.origin} has one key in the settings and another in the list")
+        return tuple(logs.values())

@@ -17,11 +17,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.errors import BadInputError, StoreError
+from secvm.crypto.notes import Note
+from secvm.errors import BadInputError, MalformedMessageError, StoreError
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.runtime.secret_files import make_secret
 from secvm.runtime.sqlite_faults import opening_fault
-from secvm.witness.decision import Cosign, Decision, Question, Reason, Seen, decide
+from secvm.witness.decision import Cosign, Decision, Question, Seen, decide
 
 #: "SVMw".
 APPLICATION_ID = 0x53564D77
@@ -34,7 +35,7 @@ _SCHEMA = """
 -- What was cosigned last of an origin. Grows with its log; never deleted.
 CREATE TABLE seen (
     origin TEXT NOT NULL PRIMARY KEY,
-    log    TEXT NOT NULL,       -- the log's name in the settings
+    log    TEXT NOT NULL,       -- the name of the log's key
     size   INTEGER NOT NULL,
     root   BLOB NOT NULL,
     note   BLOB NOT NULL,       -- the checkpoint with the log's signature
@@ -135,7 +136,7 @@ class WitnessStore:
         decision = decide(seen, asked)
         if isinstance(decision, Cosign):
             db.execute(_REMEMBER, (new.origin, asked.log, new.size, new.root, asked.note, time_s))
-        elif decision.reason is Reason.FORK and seen is not None:
+        elif decision.fork and seen is not None:
             kept = db.execute("SELECT count(*) FROM forks WHERE origin = ?", (new.origin,)).fetchone()[0]
             if kept < MAX_FORKS:
                 row = (new.origin, new.size, new.root, seen.note, asked.note, time_s)
@@ -147,6 +148,12 @@ class WitnessStore:
         with self._reading() as db:
             rows = db.execute("SELECT origin, size, root, time_s FROM seen ORDER BY origin").fetchall()
         return [(Checkpoint(origin, size, root), time_s) for origin, size, root, time_s in rows]
+
+    def cosigned(self, origin: str) -> tuple[Note, int] | None:
+        """What was cosigned last of this origin, as its log signed it, and when; None: nothing was."""
+        with self._reading() as db:
+            row = db.execute("SELECT note, time_s FROM seen WHERE origin = ?", (origin,)).fetchone()
+            return None if row is None else (Note.from_bytes(row[0]), row[1])
 
     def forks(self) -> list[Fork]:
         """The evidence, the oldest first."""
@@ -181,7 +188,7 @@ class WitnessStore:
         with self._lock:
             try:
                 yield self._db
-            except (sqlite3.Error, UnicodeDecodeError, MemoryError):
+            except (sqlite3.Error, UnicodeDecodeError, MalformedMessageError, MemoryError):
                 raise StoreError("the witness's store could not be read") from None
 
 

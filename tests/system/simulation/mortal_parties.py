@@ -126,7 +126,7 @@ class MortalWitness:
         store: Any = self
         self._doors = Doors(
             store,
-            Logs([KnownLog(TERMS.name, LOG.public)]),
+            Logs([KnownLog.of_coordinator(TERMS.name, LOG.public)]),
             name=KEYS[self.number].name,
             key=WITNESSES[self.number],
             clock=self.clock,

@@ -5,6 +5,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.crypto.merkle import EMPTY_ROOT
-from secvm.crypto.notes import Note, sign_note
+from secvm.crypto.notes import Note, NoteKey, sign_note
+from secvm.crypto.signing import SigningKey
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.log_proofs import CosigningRequest
-from secvm.witness.decision import Cosign, Growth, Question, Reason, Refuse, Seen, decide, read_question
+from secvm.witness.decision import (
+    Cosign,
+    Growth,
+    KnownLog,
+    Logs,
+    Question,
+    Reason,
+    Refuse,
+    Seen,
+    decide,
+    read_question,
+)
 from secvm.witness.store import MAX_FORKS, WitnessStore
 from tests.unit.witness.worlds import (
     COMMON,
@@ -41,7 +54,7 @@ def test_the_origin_of_a_known_log_is_known(name: str) -> None:
     origin = f"{name}/secvm/v2"
     asked = read_question(request("a", 3, 7, origin=origin), LOGS)
     assert isinstance(asked, Question)
-    assert (asked.log, asked.old, asked.checkpoint) == (name, 3, checkpoint("a", 7, origin))
+    assert (asked.log, asked.old, asked.checkpoint) == (origin, 3, checkpoint("a", 7, origin))
 
 
 @pytest.mark.parametrize(
@@ -76,6 +89,35 @@ def test_lines_of_others_are_passed_over_and_not_kept() -> None:
     asked = read_question(CosigningRequest(0, (), crowded.to_bytes()).to_bytes(), LOGS)
     assert isinstance(asked, Question)
     assert asked.note == own
+
+
+def extended(*lines: str, key: SigningKey = LOG) -> bytes:
+    """A first request whose checkpoint has further lines."""
+    text = checkpoint("a", 7).to_text() + "".join(f"{line}\n" for line in lines)
+    return b"old 0\n\n" + Note(text, (sign_note(text, name=ORIGIN, key=key),)).to_bytes()
+
+
+def test_further_lines_of_a_checkpoint_are_taken_and_are_signed_with_it() -> None:
+    asked = read_question(extended("one more", "and another"), LOGS)
+    assert isinstance(asked, Question)
+    assert asked.checkpoint == checkpoint("a", 7)
+    assert asked.text.endswith("\none more\nand another\n")
+    assert decide(None, asked) == Cosign(Growth.FIRST, checkpoint("a", 7))
+    # Nobody agrees on what they say: other lines are no other tree.
+    assert decide(Seen(checkpoint("a", 7), b""), replace(asked, old=7)) == Cosign(Growth.RENEWED, checkpoint("a", 7))
+    assert read_question(extended("one more", key=OTHER), LOGS) == Refuse(Reason.BAD_SIGNATURE)
+    for empty in (("",), ("a", ""), ("", "a")):
+        assert read_question(extended(*empty), LOGS) == Refuse(Reason.MALFORMED)
+
+
+def test_a_log_may_sign_under_another_name_than_its_origin() -> None:
+    logs = Logs([KnownLog(ORIGIN, NoteKey("key.example", LOG.public))])
+    text = checkpoint("a", 7).to_text()
+    signed = Note(text, (sign_note(text, name="key.example", key=LOG),)).to_bytes()
+    asked = read_question(CosigningRequest(0, (), signed).to_bytes(), logs)
+    assert isinstance(asked, Question)
+    assert (asked.log, asked.note) == ("key.example", signed)
+    assert read_question(request("a", 0, 7), logs) == Refuse(Reason.BAD_SIGNATURE)
 
 
 @given(data=st.binary(max_size=300))
@@ -115,10 +157,10 @@ def seen(face: str, size: int) -> Seen:
         (seen("a", 7), question("a", 0, 7), Refuse(Reason.OTHER_SIZE, 7)),
         (seen("a", 7), question("a", 9, 8), Refuse(Reason.SHRINKS)),
         (seen("a", 7), question("a", 7, 6), Refuse(Reason.SHRINKS)),
-        (seen("a", 7), question("b", 7, 7), Refuse(Reason.FORK, 7)),
-        # A fork is one, whatever else is wrong with the request.
-        (seen("a", 7), question("b", 3, 7), Refuse(Reason.FORK, 7)),
-        (seen("a", 7), question("b", 9, 7), Refuse(Reason.FORK, 7)),
+        (seen("a", 7), question("b", 7, 7), Refuse(Reason.FORK, fork=True)),
+        # A fork is one, whatever else is wrong with the request and is answered.
+        (seen("a", 7), question("b", 3, 7), Refuse(Reason.OTHER_SIZE, 7, fork=True)),
+        (seen("a", 7), question("b", 9, 7), Refuse(Reason.SHRINKS, fork=True)),
         (seen("a", 7), question("b", 7, 9), Refuse(Reason.BAD_PROOF)),
     ],
 )
@@ -139,7 +181,8 @@ def test_an_empty_tree_has_one_root() -> None:
     asked = read_question(CosigningRequest(0, (), signed).to_bytes(), LOGS)
     assert isinstance(asked, Question)
     assert decide(None, asked) == Refuse(Reason.BAD_PROOF)
-    assert decide(Seen(Checkpoint(ORIGIN, 0, EMPTY_ROOT), b""), asked) == Refuse(Reason.FORK, 0)
+    assert decide(Seen(Checkpoint(ORIGIN, 0, EMPTY_ROOT), b""), asked) == Refuse(Reason.FORK, fork=True)
+    assert Reason.BAD_PROOF.status == Reason.FORK.status == 422
 
 
 # ── one history ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,7 +265,7 @@ def test_evidence_is_kept_as_it_came_first_and_not_without_end() -> None:
         for time_s, signed in enumerate([*refused, *refused], start=6):
             asked = read_question(CosigningRequest(7, (), signed).to_bytes(), LOGS)
             assert isinstance(asked, Question)
-            assert store.answer([asked], time_s=time_s) == [Refuse(Reason.FORK, 7)]
+            assert store.answer([asked], time_s=time_s) == [Refuse(Reason.FORK, fork=True)]
         forks = store.forks()
         assert [fork.refused for fork in forks] == refused[:MAX_FORKS]
         assert {fork.cosigned for fork in forks} == {good.note}
@@ -233,8 +276,9 @@ def test_evidence_is_kept_as_it_came_first_and_not_without_end() -> None:
 def test_evidence_that_comes_again_is_not_written_over() -> None:
     with new_store() as path, contextlib.closing(WitnessStore(path)) as store:
         store.answer([question("a", 0, 7)], time_s=5)
-        for time_s in (6, 7):
-            store.answer([question("b", 7, 7)], time_s=time_s)
+        # Also when the answer was that of a wrong ``old``.
+        for time_s, old in ((6, 3), (7, 7)):
+            store.answer([question("b", old, 7)], time_s=time_s)
         assert [fork.time_s for fork in store.forks()] == [6]
 
 

@@ -12,9 +12,10 @@ from secvm.cli.main import run
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.errors import BadInputError
 from secvm.runtime.settings import Settings, read_settings
+from secvm.witness.decision import KnownLog
 from secvm.witness.main import initialise, make, read_key
 from secvm.witness.settings import WitnessSettings
-from tests.unit.witness.worlds import LOG, LOG_NAME, Place
+from tests.unit.witness.worlds import LOG, LOG_NAME, ORIGIN, OTHER, Place
 
 HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-witness.md"
 COUNTED = {"port", "per_address", "connections", "waiting"}
@@ -54,12 +55,46 @@ def test_init_makes_a_witness_that_can_be_run_and_tells_its_key(
         ("w", f"{LOG_NAME} {bytes(32).hex()}"),
         ("w", LOG_TOLD + " x"),
         ("w", "A " + "0" * 64),
+        ("w", NoteKey("log", LOG.public, SignatureKind.COSIGNATURE).to_text()),
+        ("w", NoteKey("log", LOG.public).to_text()[:-4]),
     ],
 )
 def test_init_makes_nothing_of_what_is_wrong(tmp_path: Path, name: str, log: str) -> None:
     with pytest.raises(BadInputError):
         initialise(tmp_path / "w", name=name, logs=[log])
     assert not (tmp_path / "w").exists()
+
+
+def test_any_log_is_known_by_its_key_as_c2sp_writes_it(tmp_path: Path) -> None:
+    key = NoteKey("log.elsewhere.example/2026", LOG.public)
+    initialise(tmp_path / "w", name="w", logs=[key.to_text(), LOG_TOLD])
+    settings = read_settings(tmp_path / "w/witness.toml", WitnessSettings)
+    assert settings.known_logs() == (KnownLog(key.name, key), KnownLog.of_coordinator(LOG_NAME, LOG.public))
+
+
+def test_a_list_of_logs_is_read_beside_those_of_the_settings(tmp_path: Path) -> None:
+    key = NoteKey("log.elsewhere.example/2026", LOG.public)
+    file = tmp_path / "logs.txt"
+    told = f"logs/v0\nvkey {key.to_text()}\nqpd 24\ncontact x\n"
+    place = Place(tmp_path)
+    file.write_text(told, encoding="utf-8")
+    settings = read_settings(place.settings_file(witness={"log_list": file}), WitnessSettings)
+    assert KnownLog(key.name, key) in settings.known_logs()
+    assert len(settings.known_logs()) == 1 + len(settings.logs)
+    other = NoteKey(ORIGIN, OTHER.public)
+    file.write_text(told.replace(key.to_text(), other.to_text()), encoding="utf-8")
+    with pytest.raises(BadInputError, match="one key in the settings and another in the list"):
+        settings.known_logs()
+    file.unlink()
+    with pytest.raises(BadInputError, match="cannot read"):
+        settings.known_logs()
+
+
+def test_a_witness_without_logs_is_told_what_is_missing(tmp_path: Path) -> None:
+    path = Place(tmp_path).settings_file()
+    path.write_text(path.read_text(encoding="utf-8").partition("[[logs]]")[0], encoding="utf-8")
+    with pytest.raises(BadInputError, match="logs is missing: name one under"):
+        read_settings(path, WitnessSettings)
 
 
 def test_names_with_every_letter_that_is_allowed_are_written_so_that_they_can_be_read(tmp_path: Path) -> None:
@@ -89,8 +124,9 @@ def test_a_memory_may_get_a_new_key(tmp_path: Path) -> None:
     ("changes", "sentence"),
     [
         ({"witness": {"name": "a+b"}}, "witness.name"),
-        ({"[logs]": {"key": "xyz"}}, "logs.0.key"),
-        ({"[logs]": {"key": bytes(32).hex()}}, "logs.0.key should be a key that only the log can sign for"),
+        ({"[logs]": {"key": "xyz"}}, "logs.0 should have a name and a key in hexadecimal"),
+        ({"[logs]": {"key": bytes(32).hex()}}, "and one that only the log can sign for"),
+        ({"[logs]": {"key": NoteKey("x", LOG.public).to_text()}}, "or a key written origin+id+key alone"),
         ({"[logs]": {"name": "Https://x"}}, "logs.0.name"),
         ({"limits": {"waiting": 0}}, "limits.waiting"),
         ({"limits": {"orgins": 7}}, "limits.orgins is not a setting"),
@@ -121,7 +157,8 @@ def test_the_file_in_the_how_to_is_read_and_shows_every_setting_with_its_default
             if name == "testing":
                 continue
             assert re.search(rf"^{key} = ", found[1], re.MULTILINE), key
-            if not inner.is_required():
+            # What is none without being said cannot be shown in TOML: its comment says it.
+            if not inner.is_required() and inner.default is not None:
                 assert getattr(getattr(read, name), key) == inner.default, key
 
 

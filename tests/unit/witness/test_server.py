@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.crypto.notes import NoteKey, SignatureKind
-from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
+from secvm.crypto.notes import Note, NoteKey, SignatureKind, sign_note
+from secvm.protocol.checkpoints import Checkpoint, hash_line, read_checkpoint
 from secvm.protocol.log_proofs import CosigningRequest
 from tests.unit.relay.helpers import Answered, ask
 from tests.unit.witness.worlds import (
@@ -36,6 +36,8 @@ def name_of(origin: str) -> str:
 def test_the_statuses_are_those_of_the_specification(tmp_path: Path) -> None:
     async def main() -> None:
         place = Place(tmp_path)
+        text = checkpoint("b", 9).to_text().encode()
+        forged = text + checkpoint("a", 9).sign(LOG)[len(text) :]
         async with running(place) as witness:
             for body, status in (
                 (b"", 400),
@@ -48,8 +50,22 @@ def test_the_statuses_are_those_of_the_specification(tmp_path: Path) -> None:
                 (request("a", 3, 3), 200),
                 (request("a", 0, 7), 409),
                 (request("a", 3, 7), 200),
-                (request("b", 7, 7), 409),
+                (request("b", 3, 7), 409),
+                (request("b", 9, 7), 400),
+                (request("b", 7, 7), 422),
                 (request("b", 7, 9), 422),
+                (CosigningRequest(7, (), checkpoint("a", 9).sign(LOG)).to_bytes(), 422),
+                (CosigningRequest(7, (bytes(32),), checkpoint("a", 7).sign(LOG)).to_bytes(), 422),
+                (CosigningRequest(0, (bytes(32),), checkpoint("a", 7, another(1)).sign(LOG)).to_bytes(), 422),
+                (CosigningRequest(0, (), Checkpoint(another(1), 0, bytes(32)).sign(LOG)).to_bytes(), 422),
+                # An unknown origin before a bad signature, and both before what the proof is worth.
+                (request("a", 9, 3, origin="elsewhere.example/secvm/v2", key=OTHER), 404),
+                (request("a", 9, 3, key=OTHER), 403),
+                # Name and id are the log's, the signature is not.
+                (b"old 7\n\n" + forged, 403),
+                (request("a", 7, 9).replace(b"old 7", b"old 07"), 400),
+                (CosigningRequest(7, (bytes(32),) * 63, checkpoint("a", 9).sign(LOG)).to_bytes(), 422),
+                (b"old 7\n" + 64 * hash_line(bytes(32)).encode() + b"\n" + checkpoint("a", 9).sign(LOG), 400),
                 (b"x" * 70_000, 413),
             ):
                 answer = await witness.submit(body)
@@ -132,7 +148,9 @@ def test_a_fork_is_told_counted_and_shown_with_both_notes(tmp_path: Path) -> Non
         async with running(place) as witness:
             assert (await witness.submit(request("a", 0, 7, origin=origin))).status == 200
             refused = await witness.submit(request("b", 7, 7, origin=origin))
-            assert (refused.status, refused.body) == (409, b"7\n")
+            assert refused.status == 422
+            # A size is for whoever asks again from there.
+            assert refused.fields["content-type"] == "text/plain; charset=utf-8"
             metrics = (await ask(witness.port, "GET", "/metrics")).body
             assert b'secvm_witness_refused_total{reason="fork"} 1.0' in metrics
             assert b'secvm_witness_cosigned_total{growth="first"} 1.0' in metrics
@@ -150,6 +168,52 @@ def test_a_fork_is_told_counted_and_shown_with_both_notes(tmp_path: Path) -> Non
         (seen,) = shown["seen"]
         assert (seen["origin"], seen["size"]) == (origin, 9)
         assert Checkpoint(origin, 9, FACES["a"].root(9)).to_text().endswith(f"\n{seen['root']}\n")
+
+    asyncio.run(main())
+
+
+def test_the_newest_of_a_log_is_shown_under_both_signatures_to_whoever_watches_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        path = f"/{name_of(ORIGIN)}/checkpoint"
+
+        async def shown() -> bytes:
+            answer = await ask(witness.port, "GET", path, headers={"host": "witness.example"})
+            assert answer.status == 200
+            assert answer.fields["content-type"] == "text/plain; charset=utf-8"
+            assert answer.fields["cache-control"] == "max-age=5"
+            return answer.body
+
+        async with running(place) as witness:
+            assert (await ask(witness.port, "GET", path)).status == 404
+            for body in (request("a", 0, 7), request("a", 7, 7), request("a", 7, 9)):
+                place.steering.steer(limit=1000 * (START_S + len(body)))
+                signed = place.cosigned(await witness.submit(body), body)
+                assert await shown() == signed.data
+            assert (await witness.submit(request("b", 9, 9))).status == 422
+            assert await shown() == signed.data
+            assert (await ask(witness.port, "POST", path)).fields["allow"] == "GET"
+            for other in (another(3), "elsewhere.example"):
+                assert (await ask(witness.port, "GET", f"/{name_of(other)}/checkpoint")).status == 404
+            for wrong in (path.upper(), path + "/", path[:-1], f"/{ORIGIN}/checkpoint"):
+                assert (await ask(witness.port, "GET", wrong)).status == 404
+        async with running(place) as witness:
+            assert await shown() == signed.data
+
+    asyncio.run(main())
+
+
+def test_further_lines_of_a_checkpoint_are_cosigned_and_shown(tmp_path: Path) -> None:
+    async def main() -> None:
+        place = Place(tmp_path)
+        text = checkpoint("a", 7).to_text() + "one more\n"
+        signed = Note(text, (sign_note(text, name=ORIGIN, key=LOG),))
+        async with running(place) as witness:
+            answer = await witness.submit(b"old 0\n\n" + signed.to_bytes())
+            assert answer.status == 200
+            whole = Note.from_bytes(signed.to_bytes() + answer.body)
+            assert place.key.check(whole) == START_S
+            assert (await ask(witness.port, "GET", f"/{name_of(ORIGIN)}/checkpoint")).body == whole.to_bytes()
 
     asyncio.run(main())
 

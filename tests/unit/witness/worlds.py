@@ -29,7 +29,7 @@ LOG = SigningKey(b"\1" * 32)
 OTHER = SigningKey(b"\2" * 32)
 #: Other logs that the witness knows.
 OTHER_NAMES = [f"coordinator.example/{number}" for number in range(100)]
-LOGS = Logs(KnownLog(name, LOG.public) for name in (LOG_NAME, *OTHER_NAMES))
+LOGS = Logs(KnownLog.of_coordinator(name, LOG.public) for name in (LOG_NAME, *OTHER_NAMES))
 ORIGIN = f"{LOG_NAME}/secvm/v2"
 START_S = 1_767_225_600
 #: Leaves that the two faces of the log share, and leaves of each.

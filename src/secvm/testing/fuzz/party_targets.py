@@ -187,7 +187,7 @@ def _identity(data: bytes) -> object:
 @functools.cache
 def _logs() -> Logs:
     parties = world.history().parties
-    return Logs([KnownLog(world.history().terms.name, parties.log.public)])
+    return Logs([KnownLog.of_coordinator(world.history().terms.name, parties.log.public)])
 
 
 def _seeds_of(name: str, targets: tuple[Target, ...]) -> Any:

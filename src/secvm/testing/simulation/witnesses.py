@@ -45,7 +45,7 @@ class SimulatedWitness(Process):
         own = parties().witnesses[self.number]
         self._doors = Doors(
             self.store,
-            Logs([KnownLog(log_terms().name, log_terms().key)]),
+            Logs([KnownLog.of_coordinator(log_terms().name, log_terms().key)]),
             name=own.name,
             key=own.key,
             clock=self.clock,
