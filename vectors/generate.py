@@ -21,6 +21,7 @@ import generate_beacons  # type: ignore[import-not-found]  # beside this program
 import generate_cover_parts  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_locking  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
+import generate_policy  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_relays  # type: ignore[import-not-found]  # beside this program, not in a package
 import generate_tallies  # type: ignore[import-not-found]  # beside this program, not in a package
@@ -1223,6 +1224,7 @@ FILES: dict[str, Callable[[], JSON]] = (
     | generate_tallies.FILES
     | generate_locking.FILES
     | generate_log.FILES
+    | generate_policy.FILES
     | generate_beacons.FILES
     | generate_tokens.FILES
     | generate_trusted.FILES

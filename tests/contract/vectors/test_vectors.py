@@ -56,6 +56,7 @@ from tests.contract.vectors import (
     cover_part_checks,
     locking_checks,
     log_checks,
+    policy_checks,
     protocol_checks,
     relay_checks,
     tally_checks,
@@ -536,6 +537,7 @@ CHECKS: dict[str, Callable[[JSON], None]] = (
     | tally_checks.CHECKS
     | locking_checks.CHECKS
     | log_checks.CHECKS
+    | policy_checks.CHECKS
     | token_checks.CHECKS
     | trusted_checks.CHECKS
     | beacon_checks.CHECKS
