@@ -17,6 +17,7 @@ from secvm.auditor.experiment_audit import ExperimentAudit, OnRound
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import EnoughError, Findings
 from secvm.auditor.listed import Listed, is_digest, listed_experiments
+from secvm.auditor.policy_check import check_policy
 from secvm.auditor.recounting import Recounting
 from secvm.auditor.relayed_audit import RelayedAudit
 from secvm.auditor.relayed_replay import RelayedReplay
@@ -27,6 +28,7 @@ from secvm.auditor.whole_log import WholeLog
 from secvm.crypto.beacon import BeaconSource
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.log_policy import LogPolicy
 from secvm.protocol.relays.opened_parts import Role
 
 #: A million bins in eight models. Larger ones are replayed when the auditor says so.
@@ -40,6 +42,7 @@ def audit_files(
     now: int | Callable[[], int],
     experiment: str | None = None,
     beacons: BeaconSource | None = None,
+    policy: LogPolicy | None = None,
     snapshot: bool = False,
     models: bool = True,
     capsules: bool = True,
@@ -58,6 +61,8 @@ def audit_files(
         A digest, or its beginning; None audits all of them.
     beacons
         Where to fetch records of public randomness besides; None takes what is served.
+    policy
+        Which logs and witnesses the auditor knows; None: those that experiments name.
     snapshot
         The files are a copy of some time ago: an old checkpoint is no fault.
     models
@@ -104,6 +109,8 @@ def audit_files(
                 snapshot=snapshot,
                 models=models,
             )
+            if policy is not None:
+                check_policy(subject, policy)
             if document.experiment.cover is not None:
                 relayed = RelayedSubject(subject=subject, doors=_doors(document, doors), capsules=capsules)
                 with Recounting() as recounting:

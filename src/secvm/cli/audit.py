@@ -66,6 +66,10 @@ def audit(
         Beacons,
         typer.Option(help="Public randomness as the coordinator serves it, or asked from the beacons besides."),
     ] = Beacons.SERVED,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Logs and witnesses that you know, a policy file of C2SP's; else experiments name them."),
+    ] = None,
     evidence: Annotated[
         Path | None, typer.Option(help="Examine this file of evidence instead, offline.", metavar="FILE")
     ] = None,
@@ -99,6 +103,7 @@ def audit(
     \b
         ./secvm audit https://coordinator.example
         ./secvm audit https://coordinator.example --experiment 3fa9 --evidence-to found.json
+        ./secvm audit https://coordinator.example --policy log.policy
         ./secvm audit https://coordinator.example --ask-relays
         ./secvm audit copied-public-folder --format json
         ./secvm audit --evidence found.json
@@ -116,6 +121,7 @@ def audit(
         where,
         experiment,
         live=beacons is Beacons.LIVE,
+        policy=policy,
         at=at,
         models=not skip_models,
         capsules=not skip_capsules,
@@ -136,6 +142,7 @@ def _replay(
     experiment: str | None,
     *,
     live: bool,
+    policy: Path | None,
     at: str | None,
     models: bool,
     capsules: bool,
@@ -144,10 +151,13 @@ def _replay(
 ) -> Report:
     from secvm.auditor.audit import audit_files
     from secvm.auditor.web import WebFiles
+    from secvm.files import read_beginning_with
+    from secvm.protocol.log_policy import MOST_POLICY_BYTES, read_policy
     from secvm.runtime.beacons import WebBeacons
     from secvm.runtime.clock import SystemClock
 
     clock = SystemClock()
+    known = None if policy is None else read_policy(read_beginning_with(b"", policy, most=MOST_POLICY_BYTES))
     files, snapshot = open_files(where)
     instant = None if at is None else _instant(at)
     with progress("rounds replayed") as advance:
@@ -156,6 +166,7 @@ def _replay(
             now=clock.now if instant is None else instant,
             experiment=experiment,
             beacons=WebBeacons(clock) if live else None,
+            policy=known,
             snapshot=snapshot,
             models=models,
             capsules=capsules,

@@ -86,7 +86,7 @@ def init(
     from secvm.coordinator.main import SETTINGS_FILE, initialise, log_key
 
     admin_key = initialise(folder, database)
-    settings, public = folder / SETTINGS_FILE, log_key(folder).data.hex()
+    settings, public = folder / SETTINGS_FILE, log_key(folder / "state").data.hex()
     text = (
         f"settings   {settings}\n"
         f"admin key  {admin_key}\n"
@@ -125,6 +125,26 @@ def protect_keys(
         new=new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove),
         output_format=output_format,
     )
+
+
+@app.command()
+def policy(
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Print which log this is, who its witnesses are and how many are enough, as a policy file.
+
+    The file is C2SP's (c2sp.org/tlog-policy). Devices take it as [trust] policy, 'secvm audit' as --policy; its line
+    'log' is what a public witness is told. Example:
+
+    \b
+        ./secvm coordinator policy --config coordinator/coordinator.toml > log.policy
+    """
+    from secvm.coordinator.keys import log_policy
+
+    made = log_policy(config, passphrase_of(passphrase_file, passphrase_fd))
+    typer.echo(made.to_bytes(), nl=False)
 
 
 @app.command("new-admin-key")

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from secvm.coordinator.main import ADMIN_FILE, KEY_FILE, LOG_KEY_FILE
+from secvm.coordinator.main import ADMIN_FILE, KEY_FILE, LOG_KEY_FILE, log_key
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.crypto.kem import RandomBytes, throw
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
+from secvm.protocol.log_policy import LogPolicy
+from secvm.runtime.passphrases import Passphrase
 from secvm.runtime.settings import read_settings
 
 _ADMIN_KEY_BYTES = 32
@@ -31,6 +33,21 @@ def secret_files(settings_path: Path) -> list[Path]:
     if not found:
         raise BadInputError(f"there are no keys in {state} yet", next_step="'secvm coordinator init' makes them.")
     return found
+
+
+def log_policy(settings_path: Path, passphrase: Passphrase | None = None) -> LogPolicy:
+    """What others need to know of the coordinator's log: its key, its witnesses and how many of them are enough."""
+    folder = settings_path.resolve().parent
+    settings = read_settings(settings_path, CoordinatorSettings).with_policy(folder)
+    state = folder / settings.state.folder
+    if not (state / LOG_KEY_FILE).exists():
+        raise BadInputError(f"there is no log key in {state} yet", next_step="'secvm coordinator init' makes one.")
+    terms = settings.terms(log_key(state, passphrase))
+    if terms is None:
+        raise BadInputError(
+            "this coordinator has no log", next_step="[log] and [[witnesses]] in its settings make one."
+        )
+    return LogPolicy.of_terms(terms, {witness.note_key.key: witness.url for witness in settings.witnesses})
 
 
 def new_admin_key(settings_path: Path, dice: RandomBytes) -> str:

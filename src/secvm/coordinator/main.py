@@ -83,15 +83,16 @@ def initialise(folder: Path, database: str | None = None) -> str:
     return admin_key
 
 
-def log_key(folder: Path) -> VerifyKey:
-    """The public key of the log of a coordinator that was made here: witnesses are told it."""
-    return _key_in(folder / "state" / LOG_KEY_FILE).public
+def log_key(state: Path, passphrase: Passphrase | None = None) -> VerifyKey:
+    """The public key of the log of a coordinator with this state: witnesses are told it."""
+    return _key_in(state / LOG_KEY_FILE, passphrase).public
 
 
 class Coordinator:
     """One process's parts: a whole coordinator on a file of its own, or one node of many on a database."""
 
     def __init__(self, settings: CoordinatorSettings, folder: Path, passphrase: Passphrase | None = None) -> None:
+        settings = settings.with_policy(folder)
         self._settings = settings
         self._passphrase = passphrase
         self._folder = folder

@@ -39,6 +39,7 @@
     name = "secvm.example"          # host and path, without https://, under which this coordinator is reached
     freshness_s = 3600              # how old witnesses' cosignatures may be for a device
     quorum = 1                      # so many witnesses are enough; more than half of them, without
+                                    # or, in place of [[witnesses]], a file with both: "log.policy" (c2sp.org/tlog-policy)
 
     [[witnesses]]                   # who cosigns the log
     name = "witness.example/w"
@@ -80,9 +81,12 @@ from secvm.coordinator.epochs import Grid
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadInputError, ProtocolError
+from secvm.files import read_beginning_with
 from secvm.protocol.documents import Fields
 from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
+from secvm.protocol.log_policy import MOST_POLICY_BYTES, LogPolicy, read_policy
 from secvm.protocol.relays.shards import LEAST_DAYS
+from secvm.protocol.version import LOG_ORIGIN
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
 from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.lanes import Mode
@@ -97,6 +101,7 @@ def _check_sha256(text: str) -> str:
     return text
 
 
+_URL = r"https?://[!-~]+"
 Sha256 = Annotated[str, pydantic.AfterValidator(_check_sha256)]
 Positive = Annotated[int, pydantic.Field(ge=1)]
 
@@ -173,8 +178,8 @@ class LogPart(Settings):
     #: What the origins of the logs begin with.
     name: str
     freshness_s: Annotated[int, pydantic.Field(ge=1, le=MAX_FRESHNESS_S)] = 3600
-    #: More than half of the witnesses, without.
-    quorum: Positive | None = None
+    #: More than half of the witnesses, without. A path: of a file with quorum and witnesses, as C2SP writes policies.
+    quorum: Positive | Path | None = None
 
 
 class WitnessPart(Settings):
@@ -182,7 +187,7 @@ class WitnessPart(Settings):
 
     name: str
     #: The submission prefix.
-    url: Annotated[str, pydantic.Field(pattern=r"^https?://[!-~]+$")]
+    url: Annotated[str, pydantic.Field(pattern=f"^{_URL}$")]
     #: In hexadecimal, or as C2SP writes keys.
     key: str
 
@@ -294,23 +299,44 @@ class CoordinatorSettings(Settings):
 
     @pydantic.model_validator(mode="after")
     def _log_and_witnesses_belong_together(self) -> Self:
+        if self.log is not None and isinstance(self.log.quorum, Path):
+            if self.witnesses:
+                raise ValueError("witnesses stand in the file that log.quorum names: leave out [[witnesses]]")
+            return self
         if (self.log is None) != (not self.witnesses):
             raise ValueError(
                 "a log needs witnesses, and witnesses need a log: give [log] and [[witnesses]], or neither"
             )
-        if self.log is not None and self.log.quorum is not None:
+        self._check_log()
+        return self
+
+    def _check_log(self) -> None:
+        if self.log is not None and isinstance(self.log.quorum, int):
             least, most = len(self.witnesses) // 2 + 1, len(self.witnesses)
             if not least <= self.log.quorum <= most:
                 raise ValueError(f"log.quorum of {most} witnesses lies between {least} and {most}")
         if self.log is not None:
             # In place of the log's own key, which is not known here: y = 2 is no point of the curve, so nobody has it.
             self.terms(VerifyKey((2).to_bytes(PUBLIC_KEY_BYTES, "little")))
-        return self
+
+    def with_policy(self, folder: Path) -> Self:
+        """The same, with the witnesses and the quorum of the policy, if the settings name one."""
+        if self.log is None or not isinstance(self.log.quorum, Path):
+            return self
+        path = folder / self.log.quorum
+        policy = read_policy(read_beginning_with(b"", path, most=MOST_POLICY_BYTES))
+        try:
+            made = self.model_copy(update=_from_policy(self.log, policy))
+            made._check_log()
+        except ValueError as fault:
+            raise BadInputError(f"the policy {path} cannot be taken for this log: {fault}") from None
+        return made
 
     def terms(self, key: VerifyKey) -> LogTerms | None:
         """What new experiments say of their log; None without one."""
         if self.log is None:
             return None
+        assert not isinstance(self.log.quorum, Path), "with_policy comes first"
         terms = LogTerms(
             name=self.log.name,
             key=key,
@@ -323,6 +349,23 @@ class CoordinatorSettings(Settings):
             return LogTerms.from_fields(Fields(terms.to_content(), "the log"))
         except ProtocolError as fault:
             raise BadInputError(f"the log cannot be published: {fault}") from None
+
+
+def _from_policy(log: LogPart, policy: LogPolicy) -> dict[str, object]:
+    """What a policy says in place of settings. Experiments know one group of witnesses, and all of them are asked."""
+    quorum = policy.quorum
+    if quorum is None or {one.key.key for one in policy.witnesses} != set(quorum.of):
+        raise ValueError("its quorum should be one group with every witness in it, or its one witness")
+    if not all(re.fullmatch(_URL, one.url or "") for one in policy.witnesses):
+        raise ValueError("every witness should have a URL, where it is asked")
+    if policy.logs and f"{log.name}/{LOG_ORIGIN}" not in {one.key.name for one in policy.logs}:
+        raise ValueError(f"none of its logs has the origin {log.name}/{LOG_ORIGIN}")
+    return {
+        "log": log.model_copy(update={"quorum": quorum.least}),
+        "witnesses": tuple(
+            WitnessPart(name=one.key.name, url=one.url or "", key=one.key.to_text()) for one in policy.witnesses
+        ),
+    }
 
 
 #: What ``secvm coordinator init`` writes.

@@ -55,7 +55,7 @@ async def fetch_salt(
             first=first.content,
             records=found,
             allow_unsafe=policy.unsafe_beacons,
-            known_witnesses=policy.witnesses,
+            policy=policy.log_policy,
         )
     except RemoteProtocolError as fault:
         raise BadInputError(f"this experiment's salt cannot be believed: {fault}") from None

@@ -6,13 +6,14 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import MalformedMessageError
+from secvm.files import read_beginning_with
 from secvm.participant.consent import (
     DELTA,
     MOST_AUC,
@@ -27,6 +28,7 @@ from secvm.participant.consent import (
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
 from secvm.participant.surroundings import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
 from secvm.privacy.operators import ONE_RELAY
+from secvm.protocol.log_policy import MOST_POLICY_BYTES, LogPolicy, read_policy
 from secvm.protocol.recompute import Caps
 from secvm.runtime.settings import Settings
 
@@ -102,9 +104,10 @@ class TrustSettings(Settings):
     #: "one relay": join also where the coordinator's operator runs one of an experiment's two relays, so that all rests
     #: on the other.
     profile: Literal["two relays", "one relay"] = "two relays"
-    #: Keys of the only witnesses that count, each as its operator hands it out: name+id+key. Else those count that an
+    #: Keys of the only witnesses that count, each as its operator hands it out: name+id+key; or a file that says which
+    #: logs are known, which witnesses count and how many are enough (c2sp.org/tlog-policy). Else those count that an
     #: experiment names.
-    witnesses: tuple[str, ...] | None = Field(default=None, min_length=1)
+    witnesses: Annotated[tuple[str, ...], Field(min_length=1)] | Path | None = None
     #: No round is joined whose weights have a larger Euclidean norm, or a larger bias: "10", "2.5", "7/3".
     norm_cap: str | None = Field(default=None, pattern=f"^{_NUMBER}$")
     bias_cap: str | None = Field(default=None, pattern=f"^{_NUMBER}$")
@@ -122,10 +125,16 @@ class TrustSettings(Settings):
             raise ValueError("must not name a URL twice")
         return relays
 
+    def log_policy(self) -> LogPolicy | None:
+        """Which log, and which witnesses are enough; None: as an experiment says."""
+        if isinstance(self.witnesses, Path):
+            return read_policy(read_beginning_with(b"", self.witnesses, most=MOST_POLICY_BYTES))
+        return None if self.witnesses is None else LogPolicy.of_witnesses(read_witnesses(self.witnesses))
+
     @field_validator("witnesses")
     @classmethod
-    def _are_keys(cls, witnesses: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if witnesses is not None:
+    def _are_keys(cls, witnesses: tuple[str, ...] | Path | None) -> tuple[str, ...] | Path | None:
+        if isinstance(witnesses, tuple):
             read_witnesses(witnesses)
         return witnesses
 
@@ -236,10 +245,9 @@ class ParticipantSettings(Settings):
     def policy(self) -> TrustPolicy:
         """What this device demands of a server."""
         trust = self.trust
-        keys = None if trust.witnesses is None else frozenset(key.key for key in read_witnesses(trust.witnesses))
         return TrustPolicy(
             relays=self._relays(),
-            witnesses=keys,
+            log_policy=trust.log_policy(),
             caps=Caps(
                 norm=None if trust.norm_cap is None else Fraction(trust.norm_cap),
                 bias=None if trust.bias_cap is None else Fraction(trust.bias_cap),

@@ -17,6 +17,7 @@ from secvm.participant.traffic import Traffic
 from secvm.participant.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES, Fetched, Transport
 from secvm.privacy.operators import Operators
 from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.log_policy import LogPolicy, quorum_of
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.recompute import Caps
 from secvm.protocol.session_memory import Seal
@@ -46,8 +47,8 @@ class TrustPolicy:
 
     #: The only relays that packages take; None: those that the experiment names, which is for tests alone.
     relays: tuple[TrustedRelay, ...] | None = None
-    #: Keys of the only witnesses that count; None: those that the experiment names.
-    witnesses: frozenset[VerifyKey] | None = None
+    #: Which log, and which witnesses are enough; None: as the experiment says.
+    log_policy: LogPolicy | None = None
     caps: Caps = field(default_factory=Caps)
     #: Fresh looks at the log in each window.
     refetches: int = REFETCHES
@@ -88,12 +89,11 @@ class TrustPolicy:
                     next_step="To take part all the same, put without_log = true under [trust] in the settings.",
                 )
             return
-        known = {witness.key for witness in terms.witnesses}
-        if self.witnesses is not None and len(known & self.witnesses) < terms.quorum:
-            raise BadInputError(
-                "too few of this experiment's witnesses are ones that this device knows",
-                next_step="They are those under [trust] in the settings.",
-            )
+        try:
+            quorum_of(terms, self.log_policy)
+        except BadInputError as fault:
+            next_step = "Whom this device knows is told by witnesses under [trust] in the settings."
+            raise BadInputError(str(fault), next_step=next_step) from None
 
     def unknown_relay(self, document: ExperimentDocument) -> str | None:
         """In a sentence, the first of the experiment's relays that the person has not named; None: there is none."""

@@ -62,7 +62,7 @@ class LoggedRounds:
             document,
             envelope,
             None if parts is None else Trusted.from_parts(*parts),
-            known_witnesses=around.policy.witnesses,
+            policy=around.policy.log_policy,
             checking=around.checks,
         )
         self._seal_fetches()

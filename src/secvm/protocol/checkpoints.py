@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from secvm.crypto.merkle import HASH_BYTES, MAX_SIZE, check_consistency
 from secvm.crypto.notes import MAX_NOTE_BYTES, Note, NoteKey, NoteSignature, SignatureKind, cosign_note, sign_note
-from secvm.crypto.signing import SigningKey
+from secvm.crypto.signing import SigningKey, VerifyKey
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError, StaleCheckpointError
 
 #: How far a witness's clock may be ahead of ours (docs/protocol.md §16 has the same minute for servers).
@@ -74,6 +74,29 @@ class Checkpoint:
     def cosign(self, key: SigningKey, *, name: str, time_s: int) -> NoteSignature:
         """A witness's line under it."""
         return cosign_note(self.to_text(), name=name, key=key, time_s=time_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """How many of these must have cosigned: witnesses' keys, or quorums themselves (c2sp.org/tlog-policy has groups)."""
+
+    least: int
+    of: tuple[VerifyKey | Quorum, ...]
+
+    @property
+    def keys(self) -> frozenset[VerifyKey]:
+        """All whose cosignatures count."""
+        return frozenset(key for one in self.of for key in (one.keys if isinstance(one, Quorum) else (one,)))
+
+    def met_by(self, keys: Iterable[VerifyKey]) -> bool:
+        """Whether these are enough."""
+        return self.met_at(dict.fromkeys(keys, 0)) is not None
+
+    def met_at(self, times: Mapping[VerifyKey, int]) -> int | None:
+        """The earliest time by which enough of them had, of those who did; None: they are too few."""
+        each = (one.met_at(times) if isinstance(one, Quorum) else times.get(one) for one in self.of)
+        met = sorted(time for time in each if time is not None)
+        return met[self.least - 1] if len(met) >= self.least else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +176,21 @@ def check_times(
 
     Without ``freshness_s`` they count whenever they did: for a log that has come to its end.
     """
-    if not 1 <= quorum <= len({witness.key for witness in witnesses}):
+    keys = tuple(dict.fromkeys(witness.key for witness in witnesses))
+    if not 1 <= quorum <= len(keys):
         raise LocalProtocolError("a quorum lies between one and the number of witnesses")
-    if len({witness.key for witness in times}) < quorum:
+    return check_enough(times, Quorum(quorum, keys), now=now, freshness_s=freshness_s)
+
+
+def check_enough(times: dict[NoteKey, int], quorum: Quorum, *, now: int, freshness_s: int | None) -> dict[NoteKey, int]:
+    """The same, for any quorum."""
+    if not quorum.met_by(witness.key for witness in times):
         raise BadSignatureError("too few witnesses have cosigned the checkpoint")
     if freshness_s is None:
         return times
     oldest, latest = now - 1000 * freshness_s, now + 1000 * MAX_AHEAD_S
     fresh = {witness: time_s for witness, time_s in times.items() if oldest <= 1000 * time_s <= latest}
-    if len({witness.key for witness in fresh}) < quorum:
+    if not quorum.met_by(witness.key for witness in fresh):
         raise StaleCheckpointError
     return fresh
 

@@ -13,7 +13,7 @@ from typing import Any
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import MalformedMessageError
-from secvm.protocol.checkpoints import SignedCheckpoint, check_quorum
+from secvm.protocol.checkpoints import Quorum, SignedCheckpoint, check_quorum
 from secvm.protocol.documents import Fields
 from secvm.protocol.log_entries import Entry
 from secvm.protocol.log_proofs import LogProof
@@ -63,6 +63,11 @@ class LogTerms:
     def witness_keys(self) -> tuple[NoteKey, ...]:
         """The witnesses' keys as they stand under checkpoints."""
         return tuple(witness.note_key for witness in self.witnesses)
+
+    @property
+    def rule(self) -> Quorum:
+        """Who must have cosigned."""
+        return Quorum(self.quorum, tuple(witness.key for witness in self.witnesses))
 
     def check_quorum(self, signed: SignedCheckpoint, *, now: int) -> dict[NoteKey, int]:
         """That enough of the witnesses have cosigned lately; see ``checkpoints.check_quorum``."""

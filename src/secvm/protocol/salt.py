@@ -16,22 +16,20 @@ ran.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from secvm.crypto.beacon import salt_from, verify_beacon
-from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadBeaconError, BadSignatureError
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
 from secvm.protocol.log_entries import experiment_entry
+from secvm.protocol.log_policy import LogPolicy, quorum_of
 from secvm.protocol.log_proofs import LogProof
 
 
-def committed_at(
-    document: ExperimentDocument, first: bytes, *, known_witnesses: Collection[VerifyKey] | None = None
-) -> int:
+def committed_at(document: ExperimentDocument, first: bytes, *, policy: LogPolicy | None = None) -> int:
     """When a quorum had cosigned a checkpoint that contains the experiment, in milliseconds.
 
-    ``first`` is the proof file of the experiment's entry under that checkpoint. ``known_witnesses``: only these count.
+    ``first`` is the proof file of the experiment's entry under that checkpoint. ``policy``: the reader's own.
 
     Raises
     ------
@@ -43,11 +41,12 @@ def committed_at(
         raise BadBeaconError("an experiment without a log proves no time at which it was fixed")
     entry = experiment_entry(document.digest).to_bytes()
     signed = LogProof.from_bytes(first).check(entry, log=terms.log_key)
-    counting = [key for key in terms.witness_keys if known_witnesses is None or key.key in known_witnesses]
-    times = sorted({key.key: time_s for key, time_s in signed.times(counting).items()}.values())
-    if len(times) < terms.quorum:
+    quorum = quorum_of(terms, policy)
+    counting = [key for key in terms.witness_keys if key.key in quorum.keys]
+    time_s = quorum.met_at({key.key: time_s for key, time_s in signed.times(counting).items()})
+    if time_s is None:
         raise BadSignatureError("too few witnesses have cosigned the first checkpoint")
-    return 1000 * times[terms.quorum - 1]
+    return 1000 * time_s
 
 
 def salt_of(
@@ -56,12 +55,12 @@ def salt_of(
     first: bytes | None,
     records: Sequence[bytes],
     allow_unsafe: bool = False,
-    known_witnesses: Collection[VerifyKey] | None = None,
+    policy: LogPolicy | None = None,
 ) -> bytes:
     """The salt of an experiment with hashed bins.
 
     ``records`` are those of the beacons that it names, in their order; ``allow_unsafe`` takes the development beacon,
-    and then only in an experiment that is marked as a test. ``known_witnesses``: a reader's own list, where it has one.
+    and then only in an experiment that is marked as a test. ``policy``: the reader's own, where it has one.
 
     Raises
     ------
@@ -77,7 +76,7 @@ def salt_of(
         return binning.salt
     if first is None or len(records) != len(binning.beacons):
         raise BadBeaconError("the first checkpoint, or the record of a beacon, is missing")
-    committed = committed_at(document, first, known_witnesses=known_witnesses)
+    committed = committed_at(document, first, policy=policy)
     outputs = []
     for beacon, record in zip(binning.beacons, records, strict=True):
         output = verify_beacon(beacon.chain, beacon.round_number, record, allow_unsafe=allow_unsafe and document.test)

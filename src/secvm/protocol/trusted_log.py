@@ -12,14 +12,12 @@ root that contradicts a document the coordinator signed, or another line: ``Appe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
 
 from secvm.crypto.merkle import Frontier, inclusion_proof, leaf_hash
-from secvm.crypto.notes import NoteKey
-from secvm.crypto.signing import VerifyKey
 from secvm.errors import (
     BadInputError,
     BadProofError,
@@ -30,7 +28,7 @@ from secvm.errors import (
     StaleRoundError,
 )
 from secvm.protocol.checking import Checking
-from secvm.protocol.checkpoints import SignedCheckpoint, check_times
+from secvm.protocol.checkpoints import Quorum, SignedCheckpoint, check_enough
 from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.evidence import Evidence, Kind, LoggedEntry
 from secvm.protocol.experiment_document import ExperimentDocument
@@ -44,6 +42,7 @@ from secvm.protocol.log_entries import (
     experiment_entry,
     follows,
 )
+from secvm.protocol.log_policy import LogPolicy, quorum_of
 from secvm.protocol.log_proofs import LogProof
 from secvm.protocol.version import SEEN_LOG_TYPE
 
@@ -137,15 +136,17 @@ class TrustedLog:
         experiment: str,
         envelope: bytes,
         *,
-        witnesses: Sequence[NoteKey],
+        quorum: Quorum,
         checking: Checking,
         openings: bool = False,
     ) -> None:
-        """``envelope`` is the experiment's, for evidence; ``witnesses`` are those of the terms that count here;
+        """``envelope`` is the experiment's, for evidence; ``quorum``: which of the terms' witnesses are enough here;
         ``openings``: every round of the experiment has one.
         """
         self._terms, self._experiment, self._envelope = terms, experiment, envelope
-        self._witnesses, self._checking, self._openings = tuple(witnesses), checking, openings
+        self._quorum, self._checking, self._openings = quorum, checking, openings
+        # What is written in the name of others spoils nothing.
+        self._witnesses = tuple(key for key in terms.witness_keys if key.key in quorum.keys)
 
     @classmethod
     def of(
@@ -153,24 +154,21 @@ class TrustedLog:
         document: ExperimentDocument,
         envelope: bytes,
         *,
-        known_witnesses: Collection[VerifyKey] | None,
+        policy: LogPolicy | None,
         checking: Checking,
     ) -> TrustedLog:
-        """That of an experiment. ``known_witnesses``: this device's own list; then only those count that stand in it.
+        """That of an experiment, as a device with this policy believes it.
 
         Raises
         ------
         BadInputError
-            The experiment has no log, or too few of its witnesses are known to this device.
+            The experiment has no log, or none whose witnesses can be enough for this device.
         """
         terms = document.log
         if terms is None:
             raise BadInputError("this experiment has no log: nobody can tell whether all are told the same")
-        known = [one for one in terms.witness_keys if known_witnesses is None or one.key in known_witnesses]
-        if len(known) < terms.quorum:
-            raise BadInputError("too few of this experiment's witnesses are ones that this device knows")
-        openings = document.experiment.cover is not None
-        return cls(terms, document.digest, envelope, witnesses=known, checking=checking, openings=openings)
+        quorum, openings = quorum_of(terms, policy), document.experiment.cover is not None
+        return cls(terms, document.digest, envelope, quorum=quorum, checking=checking, openings=openings)
 
     def missing(self, seen: SeenLog, checkpoint: bytes) -> int:
         """How many lines this checkpoint's log has after what was seen; below zero: it is an older one.
@@ -186,10 +184,9 @@ class TrustedLog:
 
     def check_quorum(self, seen: SeenLog, checkpoint: bytes, *, now: int, over: bool = False) -> None:
         """Steps 2 and 3: enough of the witnesses that count here, lately; ``over``: what is shown is an ending."""
-        check_times(
+        check_enough(
             self._checking.times(self._read(seen, checkpoint), self._witnesses),
-            witnesses=self._witnesses,
-            quorum=self._terms.quorum,
+            self._quorum,
             now=now,
             freshness_s=None if over else self._terms.freshness_s,
         )

@@ -25,10 +25,10 @@ another ``RemoteProtocolError``: no package leaves, and the device asks again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
-from secvm.crypto.signing import Envelope, VerifyKey
+from secvm.crypto.signing import Envelope
 from secvm.errors import (
     CheatingError,
     EquivocationError,
@@ -45,6 +45,7 @@ from secvm.protocol.ending import Ending, accept_ending
 from secvm.protocol.evidence import Evidence, Kind, count_fault
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log_entries import Document
+from secvm.protocol.log_policy import LogPolicy
 from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import AcceptedManifest, RoundManifest, last_round
 from secvm.protocol.recompute import Model, what_differs
@@ -60,22 +61,22 @@ class TrustedRounds:
         experiment: bytes,
         trusted: Trusted | None = None,
         *,
-        known_witnesses: Collection[VerifyKey] | None = None,
+        policy: LogPolicy | None = None,
         checking: Checking | None = None,
     ) -> None:
         """``experiment`` is the document's envelope as it was served, for evidence.
 
-        ``known_witnesses``: this device's own list. Then only witnesses count that stand in it too. ``checking``: one
-        that many devices of a host share.
+        ``policy``: this device's own, on top of what the experiment says. ``checking``: one that many devices of a host
+        share.
 
         Raises
         ------
         BadInputError
-            The experiment has no log, or too few of its witnesses are known to this device.
+            The experiment has no log, or none whose witnesses can be enough for this device.
         """
         self._document, self._experiment = document, experiment
         self._checking = checking or Checking()
-        self._log = TrustedLog.of(document, experiment, known_witnesses=known_witnesses, checking=self._checking)
+        self._log = TrustedLog.of(document, experiment, policy=policy, checking=self._checking)
         if trusted is None:
             trusted = Trusted(manifest=None, log=SeenLog(), state=self._checking.first(document).state_bytes)
         self._trusted = trusted

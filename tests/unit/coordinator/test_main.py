@@ -99,9 +99,9 @@ def with_log(*urls: str, **changes: object) -> CoordinatorSettings:
 
 def test_the_logs_key_is_made_once_and_is_another_than_the_signing_key(tmp_path: Path) -> None:
     initialise(tmp_path)
-    made = log_key(tmp_path)
+    made = log_key(tmp_path / "state")
     Coordinator(with_log(), tmp_path).close()
-    assert log_key(tmp_path) == made
+    assert log_key(tmp_path / "state") == made
     assert SigningKey((tmp_path / "state" / KEY_FILE).read_bytes()).public != made
     (tmp_path / "state" / LOG_KEY_FILE).write_bytes((tmp_path / "state" / KEY_FILE).read_bytes())
     with pytest.raises(BadInputError, match="a log signs with a key of its own"):

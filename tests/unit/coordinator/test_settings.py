@@ -1,16 +1,21 @@
 """A coordinator's settings: what is documented is taken, what is not is refused, and the grid stays."""
 
+import json
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from secvm.cli.main import run
 from secvm.coordinator import main
 from secvm.coordinator import settings as module
 from secvm.coordinator.cosigning import WitnessAddress
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
+from secvm.crypto.notes import NoteKey
+from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError
+from secvm.protocol.log_policy import LogPolicy, read_policy
 from secvm.runtime.settings import read_settings
 from tests.unit.protocol.helpers import LOG, WITNESSES, log_terms
 
@@ -90,6 +95,75 @@ def test_a_log_that_cannot_be_is_refused_in_one_sentence(tmp_path: Path, more: s
     with pytest.raises(BadInputError, match=sentence) as caught:
         read(tmp_path, EXAMPLE + more)
     assert "a secret" not in str(caught.value)
+
+
+def policed(folder: Path, policy: str) -> CoordinatorSettings:
+    (folder / "log.policy").write_text(policy, encoding="utf-8")
+    return read(folder, EXAMPLE + LOGGED + 'quorum = "log.policy"\n').with_policy(folder)
+
+
+def test_a_policy_names_witnesses_and_quorum_instead(tmp_path: Path) -> None:
+    told = read(tmp_path, EXAMPLE + LOGGED + "".join(map(witness, range(3))))
+    terms = told.terms(LOG.public)
+    assert terms is not None
+    policy = LogPolicy.of_terms(terms, {one.note_key.key: one.url for one in told.witnesses}).to_bytes().decode()
+    addresses = [one.address for one in policed(tmp_path, policy).witnesses]
+    assert addresses == [one.address for one in told.witnesses]
+    assert policed(tmp_path, policy).terms(LOG.public) == terms
+    # Without settings for it nothing is read.
+    assert told.with_policy(tmp_path / "nowhere") is told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("group g1 2 w1 w2 w3", "group g1 1 w1 w2 w3", "log.quorum of 3 witnesses lies between 2 and 3"),
+        ("group g1 2 w1 w2 w3\n", "group g0 1 w1 w2\ngroup g1 2 g0 w3\n", "one group with every witness in it"),
+        ("group g1 2 w1 w2 w3", "group g1 2 w1 w2", "one group with every witness in it"),
+        ("quorum g1", "quorum none", "one group with every witness in it"),
+        (" https://w0.example/", "", "every witness should have a URL"),
+        (" https://w0.example/", " ftp://w0.example/", "every witness should have a URL"),
+        ("log.example/secvm/v2", "other.example/secvm/v2", "none of its logs has the origin log.example/secvm/v2"),
+        ("quorum g1\n", "", "one line quorum"),
+    ],
+)
+def test_a_policy_that_no_experiment_can_have_is_refused(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    told = read(tmp_path, EXAMPLE + LOGGED + "".join(map(witness, range(3))))
+    terms = told.terms(LOG.public)
+    assert terms is not None
+    policy = LogPolicy.of_terms(terms, {one.note_key.key: one.url for one in told.witnesses}).to_bytes().decode()
+    if old.startswith("log.example"):
+        policy = policy.replace(terms.log_key.to_text(), NoteKey(new, LOG.public).to_text())
+    assert old in policy or old.startswith("log.example")
+    with pytest.raises(BadInputError, match=sentence):
+        policed(tmp_path, policy.replace(old, new))
+
+
+def test_witnesses_stand_in_one_place(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="leave out"):
+        read(tmp_path, EXAMPLE + LOGGED + 'quorum = "log.policy"\n' + witness(0))
+    with pytest.raises(BadInputError, match="cannot read"):
+        read(tmp_path, EXAMPLE + LOGGED + 'quorum = "nowhere"\n').with_policy(tmp_path)
+
+
+def test_the_policy_of_a_coordinator_is_told_with_its_logs_own_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["coordinator", "init", str(tmp_path / "c"), "--format", "json"]) == 0
+    key = VerifyKey(bytes.fromhex(json.loads(capsys.readouterr().out)["log_key"]))
+    config = tmp_path / "c/coordinator.toml"
+    assert run(["coordinator", "policy", "--config", str(config)]) == 2
+    assert "has no log" in capsys.readouterr().err
+    config.write_text(EXAMPLE + LOGGED + "".join(map(witness, range(3))), encoding="utf-8")
+    assert run(["coordinator", "policy", "--config", str(config)]) == 0
+    terms = read_settings(config, CoordinatorSettings).terms(key)
+    assert terms is not None
+    urls = {one.key: f"https://w{i}.example/" for i, one in enumerate(terms.witnesses)}
+    assert read_policy(capsys.readouterr().out.encode()) == LogPolicy.of_terms(terms, urls)
+    (tmp_path / "c/state/log.key").unlink()
+    assert run(["coordinator", "policy", "--config", str(config)]) == 2
+    assert "no log key" in capsys.readouterr().err
+    assert not (tmp_path / "c/state/log.key").exists()
 
 
 def test_a_witness_with_the_logs_own_key_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from secvm.participant.host import Host
 from secvm.participant.main import make_clock, open_devices, serve
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.surroundings import TrustedRelay, TrustPolicy
+from secvm.protocol.checkpoints import Quorum
+from secvm.protocol.log_policy import Listed, LogPolicy
 from secvm.protocol.recompute import Caps
 from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
 from secvm.runtime.only_one import FILE as LOCK_FILE
@@ -105,12 +107,26 @@ def test_what_a_device_demands_stands_in_its_settings(tmp_path: Path) -> None:
     )
     assert settings.policy() == TrustPolicy(
         relays=(TrustedRelay(url="https://other.example/r", key=RELAY.public, operator="Others"),),
-        witnesses=frozenset({WITNESSES[0].public}),
+        log_policy=LogPolicy.of_witnesses([key]),
         caps=Caps(norm=Fraction(5, 2), bias=Fraction(7, 3)),
         refetches=0,
         without_log=True,
         unsafe_beacons=True,
     )
+
+
+def test_witnesses_may_stand_in_a_policy(tmp_path: Path) -> None:
+    keys = [NoteKey("w.example", key.public, SignatureKind.COSIGNATURE) for key in WITNESSES[:2]]
+    own = LogPolicy(witnesses=tuple(map(Listed, keys)), quorum=Quorum(1, (keys[0].key,)))
+    file = tmp_path / "log.policy"
+    settings = settings_of(tmp_path, relay={"urls": ["https://r.example"]}, trust={"witnesses": str(file)})
+    with pytest.raises(BadInputError, match="cannot read"):
+        settings.policy()
+    file.write_bytes(own.to_bytes())
+    assert settings.policy().log_policy == own
+    file.write_bytes(own.to_bytes()[:-1])
+    with pytest.raises(BadInputError, match="not whole"):
+        settings.policy()
 
 
 def test_steered_clock_is_for_tests(tmp_path: Path) -> None:

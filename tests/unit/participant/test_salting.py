@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, BeaconUnavailableError
 from secvm.learning.individual.binning import HashBinning, bin_features
@@ -14,6 +15,7 @@ from secvm.participant.salting import fetch_salt
 from secvm.participant.surroundings import TrustPolicy
 from secvm.participant.vault import Vault
 from secvm.protocol.experiment_document import HashedBins
+from secvm.protocol.log_policy import LogPolicy
 from secvm.protocol.salt import salt_of
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import FEATURES, World
@@ -103,6 +105,6 @@ def test_without_the_salt_nobody_joins(tmp_path: Path) -> None:
 
 def test_repro_witnesses_that_this_device_does_not_know_fix_no_salt(tmp_path: Path) -> None:
     world = salted_world(tmp_path)
-    stranger = SigningKey(bytes(32)).public
-    with pytest.raises(BadInputError, match="too few witnesses"):
-        salt_for(world, TrustPolicy(unsafe_beacons=True, witnesses=frozenset({stranger})))
+    stranger = NoteKey("w.example", SigningKey(bytes(32)).public, SignatureKind.COSIGNATURE)
+    with pytest.raises(BadInputError, match="too few of this experiment's witnesses"):
+        salt_for(world, TrustPolicy(unsafe_beacons=True, log_policy=LogPolicy.of_witnesses([stranger])))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError, StaleRoundError
 from secvm.learning.experiment import Experiment
@@ -18,6 +19,7 @@ from secvm.participant.state import DeviceState
 from secvm.participant.surroundings import TrustPolicy
 from secvm.protocol.evidence import Kind, examine
 from secvm.protocol.log_entries import experiment_entry
+from secvm.protocol.log_policy import Listed, LogPolicy
 from secvm.protocol.recompute import Caps
 from secvm.protocol.session import Phase
 from secvm.protocol.tiles import Tile
@@ -386,9 +388,15 @@ def test_experiment_without_a_log_is_refused_unless_it_is_a_test_or_the_person_s
 
 def test_experiment_of_unknown_witnesses_is_refused(tmp_path: Path) -> None:
     world = LoggedWorld(tmp_path)
-    own = frozenset({world.history.parties.witnesses[0].key.public})
+    terms = world.history.terms
+    one, all_of_them = terms.witness_keys[:1], LogPolicy.of_terms(terms)
     with pytest.raises(BadInputError, match="too few of this experiment's witnesses"):
-        world.joined(policy=TrustPolicy(witnesses=own))
+        world.joined(policy=TrustPolicy(log_policy=LogPolicy.of_witnesses(one)))
+    other = replace(all_of_them, logs=(Listed(NoteKey("elsewhere.example/secvm/v2", terms.key)),))
+    with pytest.raises(BadInputError, match="log is none of those"):
+        world.joined(policy=TrustPolicy(log_policy=other))
+    joined = world.joined(policy=TrustPolicy(log_policy=all_of_them))
+    assert set(joined.memberships) == {world.of.digest}
 
 
 def test_repro_a_round_that_was_begun_without_the_log_is_not_gone_on_with(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from secvm.crypto.beacon import LocalUnsafeBeacon
 from secvm.errors import BadBeaconError, BadProofError, BadSignatureError, MalformedMessageError
-from secvm.protocol.checkpoints import SignedCheckpoint
+from secvm.protocol.checkpoints import Quorum, SignedCheckpoint
 from secvm.protocol.experiment_document import Beacon, HashedBins, VocabularyBins
 from secvm.protocol.log_entries import experiment_entry
+from secvm.protocol.log_policy import LogPolicy
 from secvm.protocol.salt import committed_at, salt_of
 from secvm.testing.parties import Parties
 from secvm.testing.public_history import PublicHistory
@@ -54,12 +55,23 @@ def test_an_experiment_is_committed_when_its_quorum_was_reached() -> None:
 def test_repro_only_witnesses_that_the_reader_knows_say_when() -> None:
     # A device that counts three of five was dated back by the two that it does not know and one of its own.
     made = history()
-    known = {one.key.public for one in made.parties.witnesses[2:]}
+    known = LogPolicy.of_witnesses(made.terms.witness_keys[2:])
     dated_back = first(made, 1, 1, 1, 50, 60)
     assert committed_at(made.document, dated_back) == 1_000
-    assert committed_at(made.document, dated_back, known_witnesses=known) == 60_000
+    assert committed_at(made.document, dated_back, policy=known) == 60_000
     with pytest.raises(BadSignatureError, match="too few"):
-        committed_at(made.document, first(made, 1, 1, 1, 50), known_witnesses=known)
+        committed_at(made.document, first(made, 1, 1, 1, 50), policy=known)
+
+
+def test_a_policy_says_whose_time_must_be_among_them() -> None:
+    made = history()
+    keys = made.terms.witness_keys
+    last = replace(LogPolicy.of_witnesses(keys), quorum=Quorum(1, (keys[4].key,)))
+    proof = first(made, 10, 20, 30, 40, 50)
+    assert committed_at(made.document, proof) == 30_000
+    assert committed_at(made.document, proof, policy=last) == 50_000
+    with pytest.raises(BadSignatureError, match="too few"):
+        committed_at(made.document, first(made, 10, 20, 30, 40), policy=last)
 
 
 def test_later_entries_do_not_matter_to_the_first() -> None:

@@ -26,6 +26,7 @@ from secvm.protocol.blobs import encode_tally
 from secvm.protocol.evidence import Kind, examine
 from secvm.protocol.experiment_document import publish
 from secvm.protocol.log_entries import ending_entry, experiment_entry
+from secvm.protocol.log_policy import LogPolicy
 from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import RelayCount, last_round
 from secvm.protocol.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
@@ -121,11 +122,10 @@ def test_an_experiment_without_a_log_is_not_for_this() -> None:
 def test_only_witnesses_that_the_device_knows_count() -> None:
     made = PublicHistory.drawn(random.Random(3), witnesses=3, beacons=0)
     made.announce()
-    keys = [witness.key.public for witness in made.parties.witnesses]
-    quorum = made.terms.quorum
+    keys, quorum = made.terms.witness_keys, made.terms.quorum
     with pytest.raises(BadInputError, match="too few"):
-        device(made, known_witnesses=keys[: quorum - 1])
-    rounds = device(made, known_witnesses=keys[:quorum])
+        device(made, policy=LogPolicy.of_witnesses(keys[: quorum - 1]))
+    rounds = device(made, policy=LogPolicy.of_witnesses(keys[:quorum]))
     assert rounds.check(made.served(rounds), now=made.now).accepted is not None
 
 
@@ -136,8 +136,8 @@ def test_lines_of_witnesses_that_the_device_does_not_know_count_for_nothing() ->
     made = PublicHistory(dice, draw_document(dice, parties, beacons=0, log=terms), parties)
     made.announce()
     outside = parties.witnesses[0].key.public
-    known = [witness.key.public for witness in parties.witnesses if witness.key.public != outside]
-    rounds = device(made, known_witnesses=known)
+    known = [key for key in terms.witness_keys if key.key != outside]
+    rounds = device(made, policy=LogPolicy.of_witnesses(known))
     signed = made.log.checkpoint()
     some = [witness for witness in parties.witnesses if witness.key.public == outside]
     some += [witness for witness in parties.witnesses if witness not in some][: terms.quorum - 1]

@@ -10,8 +10,9 @@ from secvm.crypto.drand import QUICKNET, verify_round
 from secvm.crypto.merkle import Frontier, check_consistency, check_inclusion
 from secvm.crypto.nist_pulse import NistPulse, verify_pulse
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, read_signature_lines
-from secvm.errors import BadBeaconError, BadProofError, BadSignatureError, MalformedMessageError
+from secvm.errors import BadBeaconError, BadInputError, BadProofError, BadSignatureError, MalformedMessageError
 from secvm.protocol.checkpoints import Checkpoint, hash_line, read_checkpoint, read_hash, read_number
+from secvm.protocol.log_policy import LogPolicy, read_policy
 from secvm.protocol.log_proofs import (
     CosigningRequest,
     LogProof,
@@ -171,6 +172,14 @@ TARGETS = (
         ],
         covers=("crypto.notes:NoteKey.from_text",),
         most_bytes=256,
+    ),
+    Target(
+        name="log-policy",
+        decode=read_policy,
+        allowed=(BadInputError,),
+        seeds=lambda: [LogPolicy.of_terms(history().terms).to_bytes(), b"quorum none\n"],
+        covers=("protocol.log_policy:read_policy",),
+        most_bytes=1024,
     ),
     Target(
         name="checkpoint-text",

@@ -31,6 +31,7 @@ from secvm.testing.fuzz.log_targets import TARGETS as LOG_TARGETS
 from secvm.testing.fuzz.target import Target, expect
 from secvm.testing.random_experiments import START
 from secvm.witness.decision import KnownLog, Logs, read_question
+from secvm.witness.log_list import read_log_list
 
 _KEY = "key"
 
@@ -262,6 +263,17 @@ TARGETS = (
         allowed=(),
         seeds=_seeds_of("cosigning-request", LOG_TARGETS),
         covers=("witness.decision:read_question",),
+    ),
+    Target(
+        name="log-list",
+        decode=read_log_list,
+        allowed=(BadInputError,),
+        seeds=world.texts(
+            "# logs\nlogs/v0\n"
+            "vkey PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW\norigin a\nqpd 24\ncontact b\n"
+        ),
+        covers=("witness.log_list:read_log_list",),
+        most_bytes=512,
     ),
     Target(
         name="answer-dates",
