@@ -34,7 +34,12 @@ def wanted(list_file: Path) -> dict[str, tuple[str, ...]]:
     return {package.strip(): tuple(programs.split()) for package, _, programs in (x.partition(":") for x in lines if x)}
 
 
-def missing(packages: Mapping[str, Sequence[str]], which: Which = shutil.which) -> list[str]:
+def find(program: str) -> str | None:
+    """Where a program is; of a package that has none, one of its files, named by its whole path."""
+    return shutil.which(program) or (program if program.startswith("/") and Path(program).is_file() else None)
+
+
+def missing(packages: Mapping[str, Sequence[str]], which: Which = find) -> list[str]:
     """Name the packages of which no program is there."""
     return [package for package, programs in packages.items() if not any(which(program) for program in programs)]
 
@@ -43,7 +48,7 @@ def provide(
     root: Path,
     *,
     deep: bool = False,
-    which: Which = shutil.which,
+    which: Which = find,
     run: Callable[[Sequence[str]], bool] | None = None,
 ) -> None:
     """Install what is missing if this user may, and say what is still missing.

@@ -104,3 +104,9 @@ def test_the_list_of_this_repository_can_be_read(repository: Path) -> None:
     deep = system_packages.wanted(repository / "tests/deep/system_packages.txt")
     assert {"firefox-esr", "nginx"} <= set(deep)
     assert all((packages | deep).values())
+
+
+def test_a_package_without_programs_is_there_when_its_file_is(tmp_path: Path) -> None:
+    (tmp_path / "note.go").write_text("package note", encoding="utf-8")
+    packages = {"there": [str(tmp_path / "note.go")], "not": [str(tmp_path / "tlog.go")], "relative": ["note.go"]}
+    assert system_packages.missing(packages) == ["not", "relative"]
