@@ -47,7 +47,8 @@ def log_policies() -> JSON:
                 "# two organisations\n\n"
                 f"log {ONE} https://{ORIGIN}\nlog\t{TWO}\n"
                 f"  witness x1 {A} https://x1.example\t\nwitness x2 {B}\nwitness x3 {C}\ngroup x 2 x1 x2 x3\n \t\n"
-                f"\twitness y1 {D}\n  # a comment\nwitness y2 {E}\ngroup y any y1 y2\ngroup both all x y\nquorum both\n",
+                f"\twitness y1 {D}\n  # a comment\nwitness y2 {E}\n"
+                "group y any y1 y2\ngroup both all x y\nquorum both\n",
                 [[ONE, f"https://{ORIGIN}"], [TWO, None]],
                 [[A, "https://x1.example"], [B, None], [C, None], [D, None], [E, None]],
                 [[*pair, y] for pair in (["x1", "x2"], ["x1", "x3"], ["x2", "x3"]) for y in ("y1", "y2")],
@@ -148,7 +149,7 @@ def witness() -> JSON:
     """What c2sp.org/tlog-witness has a witness answer, one request after the other."""
     seven = signed(text("a", 7))
     head, line = seven.split("\n\n")
-    extended = text("a", 10, more="a line more\n")
+    extended, second = text("a", 10, more="a line more\n"), text("b", 6, origin="two.example/log")
     asked: list[tuple[str, str, int, int | str | None]] = [
         ("nothing", "", 400, None),
         ("no old size", seven, 400, None),
@@ -181,10 +182,9 @@ def witness() -> JSON:
         ("no proof", request(signed(text("a", 9)), "7"), 422, None),
         ("the log has grown", grown("a", 7, 9), 200, text("a", 9)),
         ("a line more", request(signed(extended), "9", FACES["a"].consistency_proof(9, 10)), 200, extended),
-        ("a second log", request(signed(text("b", 6, origin="two.example/log"), key=SECOND, name="two.example/log"), "0"),
-         200, text("b", 6, origin="two.example/log")),
+        ("a second log", request(signed(second, key=SECOND, name="two.example/log"), "0"), 200, second),
     ]  # fmt: skip
-    answers = []
+    answers: list[JSON] = []
     for number, (why, body, status, told) in enumerate(asked):
         time_s = NOW_S + number
         answer = None

@@ -39,7 +39,7 @@
     name = "secvm.example"          # host and path, without https://, under which this coordinator is reached
     freshness_s = 3600              # how old witnesses' cosignatures may be for a device
     quorum = 1                      # so many witnesses are enough; more than half of them, without
-                                    # or, in place of [[witnesses]], a file with both: "log.policy" (c2sp.org/tlog-policy)
+                                    # or "log.policy": instead of [[witnesses]], a file with both (c2sp.org/tlog-policy)
 
     [[witnesses]]                   # who cosigns the log
     name = "witness.example/w"
@@ -307,10 +307,11 @@ class CoordinatorSettings(Settings):
             raise ValueError(
                 "a log needs witnesses, and witnesses need a log: give [log] and [[witnesses]], or neither"
             )
-        self._check_log()
+        self.check_log()
         return self
 
-    def _check_log(self) -> None:
+    def check_log(self) -> None:
+        """That an experiment could say so of its log."""
         if self.log is not None and isinstance(self.log.quorum, int):
             least, most = len(self.witnesses) // 2 + 1, len(self.witnesses)
             if not least <= self.log.quorum <= most:
@@ -327,7 +328,7 @@ class CoordinatorSettings(Settings):
         policy = read_policy(read_beginning_with(b"", path, most=MOST_POLICY_BYTES))
         try:
             made = self.model_copy(update=_from_policy(self.log, policy))
-            made._check_log()
+            made.check_log()
         except ValueError as fault:
             raise BadInputError(f"the policy {path} cannot be taken for this log: {fault}") from None
         return made

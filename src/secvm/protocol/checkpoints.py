@@ -78,7 +78,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """How many of these must have cosigned: witnesses' keys, or quorums themselves (c2sp.org/tlog-policy has groups)."""
+    """How many of these must have cosigned: witnesses' keys, or quorums themselves (groups of c2sp.org/tlog-policy)."""
 
     least: int
     of: tuple[VerifyKey | Quorum, ...]

@@ -7,7 +7,7 @@
     group enough 2 w1 w2 w3
     quorum enough
 
-A device, an auditor and a coordinator can be given one. Its quorum comes on top of the experiment's own (``quorum_of``):
+A device, an auditor and a coordinator can be given one. Its quorum comes on top of the experiment's (``quorum_of``):
 neither can make the other smaller. Names of witnesses and groups mean nothing outside the file; a witness is its key.
 Keys are Ed25519, of type 01 for logs and 04 for witnesses; a file with others is refused as a whole, because what a
 quorum over unknown keys demands cannot be checked.

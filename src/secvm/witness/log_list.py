@@ -24,7 +24,7 @@ HEADER = "logs/v0"
 #: Of a file; a log takes about 200.
 MOST_BYTES = 2**22
 MOST_QPD = 2**31 - 1
-_LINE = re.compile(r"(vkey|origin|qpd|contact) (.+)")
+_WORDS = ("vkey", "origin", "qpd", "contact")
 
 
 def read_log_list(data: bytes) -> list[KnownLog]:
@@ -35,33 +35,36 @@ def read_log_list(data: bytes) -> list[KnownLog]:
     BadInputError
         It is no list; in a sentence with the number of the line.
     """
-    lines = _lines(data)
-    number, header = next(lines, (1, ""))
-    if header != HEADER:
-        raise BadInputError(f"a list of logs begins with {HEADER} (line {number})")
-    logs: list[KnownLog] = []
-    origins: set[str] = set()
-    for number, line in lines:
-        key = _of("vkey", number, line)
-        number, line = _next(lines, number)
-        origin = key.partition("+")[0]
-        if line.startswith("origin "):
-            origin = _of("origin", number, line)
-            number, line = _next(lines, number)
-        qpd = _of("qpd", number, line)
-        if not re.fullmatch("[1-9][0-9]{0,9}", qpd) or int(qpd) > MOST_QPD:
-            raise BadInputError(f"qpd is a number from 1 to {MOST_QPD} (line {number} of the list of logs)")
-        _of("contact", *_next(lines, number))
-        if origin in origins:
-            raise BadInputError(f"two logs have one origin (line {number} of the list of logs)")
-        origins.add(origin)
-        try:
-            found = NoteKey.from_text(key)
-        except MalformedMessageError:
-            continue
-        if found.kind is SignatureKind.PLAIN:
-            logs.append(KnownLog(origin, found))
-    return logs
+    lines = [(number, line.partition(" ")) for number, line in _lines(data)]
+    if not lines or lines[0][1] != (HEADER, "", ""):
+        raise BadInputError(f"a list of logs begins with {HEADER}")
+    logs: dict[str, KnownLog | None] = {}
+    at = 1
+    while at < len(lines):
+        own = [(word, value) for _, (word, _, value) in lines[at : at + len(_WORDS)]]
+        if own[1:2] and own[1][0] != "origin":
+            own = own[:3]
+        number, values = lines[at][0], dict(own)
+        words = [word for word in _WORDS if word in values or word != "origin"]
+        if [word for word, _ in own] != words or not all(values.values()):
+            raise BadInputError(f"a log of the list has vkey, origin or not, qpd and contact (from line {number})")
+        if not re.fullmatch("[1-9][0-9]{0,9}", values["qpd"]) or int(values["qpd"]) > MOST_QPD:
+            raise BadInputError(f"qpd is a number from 1 to {MOST_QPD} (of the log from line {number})")
+        origin = values.get("origin", values["vkey"].partition("+")[0])
+        if origin in logs:
+            raise BadInputError(f"two logs of the list have one origin (from line {number})")
+        logs[origin] = _known(origin, values["vkey"])
+        at += len(own)
+    return [log for log in logs.values() if log is not None]
+
+
+def _known(origin: str, text: str) -> KnownLog | None:
+    """None: of a kind of key that is not known here."""
+    try:
+        key = NoteKey.from_text(text)
+    except MalformedMessageError:
+        return None
+    return KnownLog(origin, key) if key.kind is SignatureKind.PLAIN else None
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:
@@ -75,14 +78,3 @@ def _lines(data: bytes) -> Iterator[tuple[int, str]]:
         told = line.strip(" \t")
         if told and not told.startswith("#"):
             yield number, told
-
-
-def _next(lines: Iterator[tuple[int, str]], number: int) -> tuple[int, str]:
-    return next(lines, (number, ""))
-
-
-def _of(word: str, number: int, line: str) -> str:
-    found = _LINE.fullmatch(line)
-    if found is None or found[1] != word:
-        raise BadInputError(f"of each log there are vkey, origin or not, qpd and contact (line {number})")
-    return found[2]

@@ -55,7 +55,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.trusted = TrustedLog(
-            TERMS, MINE, b"envelope", witnesses=TERMS.witness_keys, checking=Checking(), openings=self.openings
+            TERMS, MINE, b"envelope", quorum=TERMS.rule, checking=Checking(), openings=self.openings
         )
 
     def note(self, size: int | None = None, *, witnesses: int = 2, age_s: int = 0) -> bytes:
