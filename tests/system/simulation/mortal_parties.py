@@ -146,6 +146,10 @@ class MortalWitness:
             self._die()
         return decided
 
+    def seen(self) -> list[tuple[Checkpoint, int]]:
+        """As its doors ask its store when they are opened."""
+        return self.store.seen()
+
     def _die(self) -> None:
         self.kill()
         raise StoreError("the witness was killed")
