@@ -23,8 +23,7 @@ from secvm.crypto.kem import X25519PrivateKey
 from secvm.errors import RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm.protocol.blobs import encode_tally
-from secvm.protocol.documents import digest_of
+from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.relays.cells import Cells
 from secvm.protocol.relays.judging import is_opened
 from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
@@ -132,10 +131,10 @@ class Scene:
         made, tree = self.round, ShardTree(self.round.label)
         for k, sub_tally in enumerate(self.sub_tallies):
             tree.append(made.mixed[k * SHARD : (k + 1) * SHARD], sub_tally)
-        blob = encode_tally(made.net if net is None else net)
-        told: dict[str, Any] = {"shards": tree.root, "tally": digest_of(blob), **changes}
+        tally = made.net if net is None else net
+        told: dict[str, Any] = {"shards": tree.root, "tally": tally_digest(tally), **changes}
         self.opening = replace(self.opening, **told)
-        self.files[f"/v1/blob/{digest_of(blob)}"] = blob
+        self.files[f"/v1/blob/{tally_digest(tally)}"] = encode_tally(tally, made.document.experiment)
         self.files[f"{self.history.place}/opening/{made.round_number}"] = self.opening.signed([COORDINATOR])
         for k, sub_tally in enumerate(self.sub_tallies):
             self.files[self.path("tally", k)] = ShardTally(tree.proof(k).path, sub_tally).to_bytes()
@@ -313,7 +312,7 @@ def two_scalars_for_one_key(scene: Scene) -> None:
     scene.files[f"{place}/manifest/{number}"] = scene.files[f"{place}/manifest/latest"] = envelope
     scene.opening = replace(made.opening, count_seed=seed)
     scene.files[f"{place}/opening/{number}"] = scene.opening.signed([COORDINATOR])
-    scene.files[f"/v1/blob/{made.opening.tally}"] = encode_tally(made.net)
+    scene.files[f"/v1/blob/{made.opening.tally}"] = encode_tally(made.net, made.document.experiment)
     scene.round = made
 
 

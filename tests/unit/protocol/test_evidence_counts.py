@@ -54,7 +54,7 @@ def file(kind: RelayedKind, of: SealedRound, **changes: Any) -> bytes:
     run = ShardRun(0, len(of.mixed), of.shards.proof(0).mix_path, tuple(of.mixed))
     parts: dict[str, Any] = {
         "documents": (of.manifest.signed([COORDINATOR]), of.opening.signed([COORDINATOR])),
-        "blobs": (encode_tally(of.net), entry_bytes(run, of.sub_tallies[0])),
+        "blobs": (encode_tally(of.net, of.document.experiment), entry_bytes(run, of.sub_tallies[0])),
     }
     if kind is RelayedKind.WRONG_COUNT:
         parts |= {"blobs": (of.public()["capsules/1/0"], of.sub_tallies[0]), "proof": of.shards.proof(0)}
@@ -114,11 +114,11 @@ def test_what_the_coordinator_did_not_sign_does_not_convict_it() -> None:
 def test_sub_tallies_that_are_not_all_there_or_not_signed_do_not_convict() -> None:
     of = made("tally")
     run = ShardRun(0, len(of.mixed), (), tuple(of.mixed))
-    whole, net = entry_bytes(run, of.sub_tallies[0]), encode_tally(of.net)
+    whole, net = entry_bytes(run, of.sub_tallies[0]), encode_tally(of.net, of.document.experiment)
     false = entry_bytes(run, one_more(of.sub_tallies[0]))
     for entries in (b"", whole[:-1], whole + b"\0", whole * 2, whole[:30], whole[:36], false, entry_bytes(run, b"")):
         assert shows_nothing(file(RelayedKind.WRONG_TALLY, of, blobs=(net, entries)))
-    honest = encode_tally(made("honest").net)
+    honest = encode_tally(made("honest").net, of.document.experiment)
     assert shows_nothing(file(RelayedKind.WRONG_TALLY, of, blobs=(honest, whole)))
 
 
@@ -144,7 +144,11 @@ def test_no_accuser_without_keys_convicts_an_honest_federation() -> None:
     proofs: list[PartProof | ShardProof | None] = [None]
     for of in rounds:
         run = ShardRun(0, len(of.mixed), (), tuple(of.mixed))
-        blobs += [of.public()[f"capsules/{of.round_number}/0"], of.sub_tallies[0], encode_tally(of.net)]
+        blobs += [
+            of.public()[f"capsules/{of.round_number}/0"],
+            of.sub_tallies[0],
+            encode_tally(of.net, of.document.experiment),
+        ]
         blobs += [entry_bytes(run, of.sub_tallies[0]), entry_bytes(run, b""), one_more(of.sub_tallies[0])]
         tree = CapsuleTree(b"".join(of.mixed))
         proofs += [of.shards.proof(0), PartProof(package=dice.randrange(40), absence=tree.absence(bytes(32)))]
