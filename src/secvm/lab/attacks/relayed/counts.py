@@ -17,6 +17,7 @@ from secvm.lab.attacks.relayed.stage import Stage
 from secvm.lab.attacks.relayed.trap import Tried, Try, held, refused, trap
 from secvm.lab.attacks.views import Nothing
 from secvm.learning.cover_law import Noise, RelayCover
+from secvm.privacy.caught import dropped_in_cell, typical_cell
 from secvm.protocol.relays.counts import EntryCount, MixCount
 from secvm.protocol.relays.judging import is_opened
 from secvm.protocol.relays.reveals import entry_reveal
@@ -38,7 +39,7 @@ FLAGSHIP = RelayedRound(
     in_mean_cell=250,
     in_fullest_cell=2_900,
 )
-#: Packages of a cell that a relay drops: as many as are seen with 99 % in the mean cell.
+#: Packages of the mean cell that a relay drops.
 _DROPPED = 165
 _SHOUTED = 100_000
 
@@ -129,6 +130,13 @@ def _unseen(cheat: Callable[[np.random.Generator], Caught]) -> Try:
     return once
 
 
+def _unseen_in_mean_cell() -> float:
+    """The chance that the dropped packages of the mean cell are all of other parts, as a statement tells it."""
+    noise, parts = FLAGSHIP.cover.train, FLAGSHIP.cover.parts
+    cell = typical_cell(noise, parts, FLAGSHIP.in_mean_cell)
+    return 1 - dropped_in_cell(_DROPPED, cell, shape=noise.part(parts), parts=parts)
+
+
 def _nothing_opened(_dice: random.Random, _folder: Path) -> Tried:
     """Where no part is ever opened there is nothing to compare with."""
     return Tried(succeeded=True)
@@ -196,7 +204,7 @@ TRAPS = (
         "packages of a cell dropped",
         f"Drop {_DROPPED} packages of one cell, which the coordinator can tell.",
         lambda dice: by_content(dice, 1, FLAGSHIP, _DROPPED),
-        0.01,
+        _unseen_in_mean_cell(),
     ),
     trap(
         33,
