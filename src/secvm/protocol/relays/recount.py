@@ -156,7 +156,7 @@ class Recount:
     @staticmethod
     def check_capsules(run: ShardRun, capsules: bytes) -> None:
         """Step 2. Raises ``BadProofError``."""
-        digests = tuple(capsule_digest(capsule) for capsule in cut(capsules, INNER_BYTES))
+        digests = tuple(map(capsule_digest, cut(capsules, INNER_BYTES)))
         if len(capsules) != INNER_BYTES * len(run.digests) or digests != run.digests:
             raise BadProofError(f"the capsules of shard {run.shard} are not those of its digests")
 
