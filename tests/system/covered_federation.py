@@ -39,6 +39,7 @@ from secvm.protocol.relays.opening import read_opening
 from secvm.protocol.relays.recount import Recount, ShardTally
 from secvm.protocol.relays.shard_runs import read_run
 from secvm.testing.federation import Federation, HostOf, Pace
+from tests.system.verifying import verify
 
 SALT = bytes(range(16))
 FLOOR, FEATURES, ROUNDS = 2, 4, 2
@@ -133,6 +134,11 @@ def play(
         federation.settle()
         assert [(one["distrusting"], one["canaries"]) for one in federation.status()] == [(0, 0)] * hosts
         assert from_outside(federation)[0] == []
+        # A stranger's program, over HTTP as well, comes to the same model.
+        code, said = verify(federation.coordinator_url, federation.digest)
+        assert (code, said["digest"]) == (0, found[-1].evaluation_weights), said
+        cover = 2 * ROUNDS * federation.document.relay_cover.packages
+        assert said["recounted"] == sum(one.packages for one in found) + cover
         document = federation.document
     for number in range(count):
         check_device(folder / "devices" / f"{number:06d}", document.digest)
