@@ -134,14 +134,13 @@ const packageOf = (x, cell, number) => {
   if (cell < x.test) return write(3, (cell - x.people) % x.labels, 0, 1 + over(cell - x.people, x.labels));
   return write(2, over(cell - x.test, x.labels), (cell - x.test) % x.labels, 0); };
 // Cover: a part from its seed (§29), and what it explains (§31)
+const meanOf = ({ shape, odds }) => round(...mul([2n, 1n], mul(shape, odds))); // of both relays' parts that are not opened
 const sample = (words, cells, shape, odds) => { // the cells that are named, in order; RangeError: it needs more words
   let at = 0; const word = () => { if (at === words.length) throw new RangeError("no more words"); return words[at++]; };
-  const below = ([n, d]) => {
-    while (n > 0n && n < d) { const digit = (n << 64n) / d, w = word(); if (w !== digit) return w < digit; n = (n << 64n) - digit * d; }
+  const below = ([n, d]) => { while (n > 0n && n < d) { const digit = (n << 64n) / d, w = word(); if (w !== digit) return w < digit; n = (n << 64n) - digit * d; }
     return n > 0n; };
   const uniform = (m) => { for (const end = 2n ** 64n - (2n ** 64n % m); ;) { const w = m === 1n ? 0n : word(); if (w < end) return w % m; } };
-  const poisson = () => {
-    for (;;) { let k = 0n, w, chance = [1n, 2n]; do for (w = word(); w & 1n; w >>= 1n) k++; while (k && k % 64n === 0n && !w);
+  const poisson = () => { for (;;) { let k = 0n, w, chance = [1n, 2n]; do for (w = word(); w & 1n; w >>= 1n) k++; while (k && k % 64n === 0n && !w);
       for (let i = 1n; i <= k; i++) chance = [2n * chance[0], i * chance[1]]; if (below(chance)) return k; } };
   const [p, q] = div(odds, add(odds, ONE)), powers = [[p, q]]; for (let n = p * p, d = q * q; 16n * n >= d; n *= p, d *= q) powers.push([n, d]);
   const digits = powers.map(([n, d]) => (n << 64n) / d), size = () => {
@@ -193,8 +192,7 @@ const direction = (x, { plus, minus, participants }, m) => {
     return { n, sum, mean: n ? div(sum, frac(n)) : x.weights[labels[0]] ?? ONE }; });
   const a = mul(up.mean, x.factors[0]), b = mul(down.mean, x.factors[1]), g = gcd(a[0] * b[1], b[0] * a[1]) || 1n;
   const A = (a[0] * b[1]) / g, B = (b[0] * a[1]) / g, whole = add(up.sum, down.sum), people = up.n + down.n, bins = range(x.bins).map((j) => m * x.bins + j);
-  return {
-    numerator: bins.map((j) => A * plus[j] - B * minus[j]), scale: whole[0] && (A || B) ? div(A ? div(a, frac(A)) : div(b, frac(B)), mul(x.divisor, whole)) : ZERO,
+  return { numerator: bins.map((j) => A * plus[j] - B * minus[j]), scale: whole[0] && (A || B) ? div(A ? div(a, frac(A)) : div(b, frac(B)), mul(x.divisor, whole)) : ZERO,
     both: bins.map((j) => plus[j] + minus[j]), each: people ? div(ONE, mul(x.divisor, frac(people))) : ZERO,
     imbalance: whole[0] ? div(add(up.sum, neg(down.sum)), whole).map(abs) : ZERO }; };
 const fixed = (values, [n, d]) => { unsteppable(values.some((v) => (abs(v * n) << 32n) / d >= LIMIT)); return values.map((v) => round((v * n) << 32n, d)); };
@@ -214,8 +212,7 @@ const swift = (constants, t, of, { numerator, scale, both, each, imbalance }) =>
     const whole = T && T / sum(p.map((y, j) => y * pi[j])); set("precondition", (_, j) => (T ? pi[j] * whole : 0)); }
   set("velocity", (y, j) => momentum * y + gradient(numerator[j])); const z = p.map((y, j) => y * P[j]), move = r * sum(z.map((y, j) => y * v[j]));
   const most = float(add(Q(constants.mean_move), mul(Q(constants.mean_move_imbalance), imbalance)));
-  if (!(-most <= move && move <= most)) {
-    const share = (move > 0 ? move - most : move + most) / (r * sum(z.map((y, j) => y * p[j]))); set("velocity", (y, j) => y - share * p[j]); }
+  if (!(-most <= move && move <= most)) { const share = (move > 0 ? move - most : move + most) / (r * sum(z.map((y, j) => y * p[j]))); set("velocity", (y, j) => y - share * p[j]); }
   set("weights", (y, j) => keep * y + r * P[j] * v[j]); set("average", (y, j) => (t === 1 ? w[j] : 0.5 * y + 0.5 * w[j])); };
 const step = (x, state, tally) => { if (!tally.participants.some((n) => n > 0n)) throw new Unsteppable("nobody is left who trained");
   const t = state.step + 1, { name, constants } = x.rule, vectors = Object.fromEntries(Object.entries(state.vectors).map(([one, v]) => [one, v.slice()]));
@@ -241,12 +238,20 @@ const blobsOf = (x, { step: t, vectors }) => { // state, training and evaluation
   const last = Math.min(Number(x.rule.constants.averaging), t), rate = (count) => div(ONE, mul(Q(x.rule.constants.lambda), frac(BigInt(count))));
   const mean = Array.from(vectors.sum_0, (_, j) => range(last).reduce((sum, i) => sum + round(vectors[`sum_${i}`][j] << 8n, BigInt(t - i)), 0n));
   unsteppable(mean.some((v) => abs(v) >= LIMIT)); return [state, made([...vectors.sum_0], -32, rate(t)), made(mean, -40, rate(last))]; };
-const readTally = (x, bytes) => { // §13
-  const head = utf8(`secvm-tally-v1\n{"bins":${x.bins},"labels":${x.labels},"models":${x.signs.length}}\n`), size = x.signs.length * x.bins, { labels } = x;
-  must(same(bytes.slice(0, head.length), head) && bytes.length === head.length + 8 * (2 * size + labels + labels ** 2), "a tally of another experiment");
-  const counts = [...new BigInt64Array(bytes.slice(head.length).buffer)], piece = (from, count) => counts.slice(from, from + count);
-  must(counts.every((n) => n >= 0n && n < 1n << 53n), "a tally with a count out of range");
-  return { counts, plus: piece(0, size), minus: piece(size, size), participants: piece(2 * size, labels), cells: piece(2 * size + labels, labels ** 2) }; };
+const readTally = async (x, name, file) => { // planes of zig-zag numbers, less the known mean, in one zlib stream with nothing after it (§13)
+  const size = x.signs.length * x.bins, { labels } = x, ends = [2 * size, 2 * size + labels, 2 * size + labels + labels ** 2], n = ends[2], parts = [], sums = [1, 0];
+  const off = ends.map((_, kind) => (x.kinds?.[kind] ? meanOf(x.kinds[kind]) : 0n)), piece = (from, count) => counts.slice(from, from + count);
+  const inflated = new Blob([file ?? []]).stream().pipeThrough(new DecompressionStream("deflate")), bound = () => must(lengthOf(parts) <= 7 * n, "too long");
+  try { for await (const part of inflated) { parts.push(part); bound(); } } catch { throw new Lie("its tally is not served, or is no zlib stream of its size"); }
+  const planes = cat(...parts), k = planes.length / n; for (const byte of planes) { sums[0] = (sums[0] + byte) % 65521; sums[1] = (sums[1] + sums[0]) % 65521; }
+  must(Number.isInteger(k) && k > 0 && (k === 1 || planes.subarray((k - 1) * n).some((byte) => byte)), "a tally of another experiment");
+  must(unle(file.slice(-4).reverse()) === sums[1] * 65536 + sums[0], "a tally with something behind it");
+  const zigzag = (i) => range(k).reduceRight((sum, plane) => sum * 256n + BigInt(planes[plane * n + i]), 0n), signed = (z) => (z & 1n ? -(z + 1n) / 2n : z / 2n);
+  const counts = range(n).map((i) => signed(zigzag(i)) + off[ends.findIndex((end) => i < end)]);
+  const head = utf8(`secvm-tally-v1\n{"bins":${x.bins},"labels":${labels},"models":${x.signs.length}}\n`);
+  must(counts.every((count) => count >= 0n && count < 1n << 53n), "a tally with a count out of range");
+  must(digest(head, raw(BigInt64Array.from(counts))) === name, "its tally is not served under its digest");
+  return { counts, plus: piece(0, size), minus: piece(size, size), participants: piece(ends[0], labels), cells: piece(ends[1], labels ** 2) }; };
 // Rounds of two relays (§27 to §31)
 const STATEMENTS = {
   mix_commitment: "experiment:hex round:round key:hex parts:hex", entry_commitment: "experiment:hex round:round parts:hex nonce:hex",
@@ -261,8 +266,7 @@ const OPENING = `experiment:hex round:round label:hex ${COUNTS.map((name) => `${
 const statement = async (doc, name, text, tokens = false) => { // what one relay signed (§27)
   const type = `secvm-v2-${name.replace("_", "-")}`, payload = await envelope(unbase64(text), type, [doc.relays[name.startsWith("entry") ? 0 : 1].key], 1, 1);
   const told = read(payload, type, name.endsWith("reveal") ? 2048 : 1024, STATEMENTS[name] + (tokens ? " tokens:hex" : ""));
-  if ("key" in told) await goodPoint(told.key);
-  return "mix_count" in told ? { ...told, counted: (await statement(doc, "mix_count", told.mix_count)).digest } : told; };
+  if ("key" in told) await goodPoint(told.key); return "mix_count" in told ? { ...told, counted: (await statement(doc, "mix_count", told.mix_count)).digest } : told; };
 const readManifest = async (doc, D, payload, before, used) => {
   const relayed = doc.privacy !== null, told = relayed ? read(payload, "secvm-v2-manifest", 4096, MANIFEST) : read(payload, "secvm-v1-manifest", 2 ** 20, PLAIN);
   const { windows: w } = doc, lengths = [w.length_s, w.grace_s, w.batch_s, w.mix_s, w.reveal_s, w.open_s].slice(0, relayed ? 6 : 2);
@@ -319,15 +323,13 @@ const recount = async (x, get, manifest, { told, mix, secret, parts }, tell, now
     for (const name of names) missing.delete(name); last = names.at(-1);
     tell({ part: (k + 1) / shards, text: `round ${number}: ${Math.min(4096 * (k + 1), mix.capsules)} of ${mix.capsules} packages counted again` }); }
   must(!missing.size, `${missing.size} capsules of the opened parts are not in the batch`);
-  return [...range(2).flatMap((side) => range(x.people / 2).map((i) => counts[2 * i + side])), ...counts.slice(x.people, x.people + x.labels), ...counts.slice(x.test)];
-};
+  return [...range(2).flatMap((side) => range(x.people / 2).map((i) => counts[2 * i + side])), ...counts.slice(x.people, x.people + x.labels), ...counts.slice(x.test)]; };
 const stepOpened = (x, doc, state, net, clients) => { // the next state, or why it stays
-  const most = x.kinds.map((kind) => BigInt(clients) + 2n * quantile(kind)), [off, fewer] = x.kinds.map(({ shape, odds }) => round(...mul([2n, 1n], mul(shape, odds))));
+  const most = x.kinds.map((kind) => BigInt(clients) + 2n * quantile(kind)), [off, fewer] = x.kinds.map(meanOf);
   if (clients < doc.floor) return [state, "fewer submissions than the floor"];
   if ([[net.plus, most[0]], [net.minus, most[0]], [net.participants, most[1]], [net.cells, most[2]]].some(([list, limit]) => list.some((n) => n > limit)))
     return [state, "a cell has more than submissions and cover explain"];
-  try {
-    const participants = net.participants.map((n) => (n > fewer ? n - fewer : 0n)), [plus, minus] = [net.plus, net.minus].map((list) => list.map((n) => n - off));
+  try { const participants = net.participants.map((n) => (n > fewer ? n - fewer : 0n)), [plus, minus] = [net.plus, net.minus].map((list) => list.map((n) => n - off));
     const next = step(x, state, { plus, minus, participants }); return [next, blobsOf(x, next) && null];
   } catch (fault) { if (fault instanceof Unsteppable) return [state, fault.message]; throw fault; } };
 // An experiment, from its first round to its last
@@ -338,14 +340,13 @@ const verify = async (get, wanted = "", tell = () => {}, now = Date.now()) => {
   const served = await get(place), result = { experiment: D, digest: null, rounds: 0, replayed: 0, recounted: 0, not_checked: [
     "whether everybody is shown these documents: the log and its witnesses", "where the salt is from", "whether devices are people, and tell the truth"] };
   let at = 0, before = null, opening = null; if (!served) throw new Unreadable(`the experiment ${D} is not served`);
-  try {
-    const payload = await envelope(served, "", [], 0), version = new TextDecoder().decode(payload).includes('"type":"secvm-v2-experiment"') ? 2 : 1, relayed = version === 2;
+  try { const payload = await envelope(served, "", [], 0), version = new TextDecoder().decode(payload).includes('"type":"secvm-v2-experiment"') ? 2 : 1, relayed = version === 2;
     const doc = read(payload, `secvm-v${version}-experiment`, 2 ** 18), { coordinator_keys: keys, threshold } = doc;
     must(digest(payload) === D && threshold >= 1 && relayed === (doc.privacy !== null), "an experiment of another digest");
     await envelope(served, doc.type, keys, threshold);
     const x = questionOf(doc, D.slice(0, 32)), below = (path) => get(`${place}/${path}`), seen = new Set(), used = new Set();
     const signed = (bytes, kind) => envelope(bytes, `secvm-v${version}-${kind}`, keys, threshold);
-    const blob = async (name, what) => {
+    const tallyOf = async (name) => readTally(x, name, await get(`/v1/blob/${name}`)), blob = async (name, what) => {
       const bytes = await get(`/v1/blob/${name}`); must(bytes && digest(bytes) === name, `${what} is not served under its digest`); return bytes; };
     const stays = doc.learning.robust && "robust rounds (§6.8) are not replayed"; if (stays) result.not_checked.push(stays); let state = start(x);
     const follows = async (told) => { // the model that a document names is the one computed, and it is served
@@ -356,7 +357,7 @@ const verify = async (get, wanted = "", tell = () => {}, now = Date.now()) => {
     const plain = async ({ last }) => {
       must(last.tally !== null || canonical(last) === '{"cells":[],"participants":[],"relay_count":null,"tally":null}', "it is abandoned and has counts");
       if (last.tally === null) return "abandoned: the model stays";
-      const tally = readTally(x, await blob(last.tally, "its tally")), counts = tally.counts.slice(-x.labels * (x.labels + 1)).map(Number);
+      const tally = await tallyOf(last.tally), counts = tally.counts.slice(-x.labels * (x.labels + 1)).map(Number);
       must(canonical([last.participants, last.cells].flat(2)) === canonical(x.number ? counts.slice(0, 1) : counts), "its counts are not the tally's");
       const people = tally.participants.reduce((sum, n) => sum + n, 0n); must(people >= BigInt(doc.floor) && last.participants.length === x.labels, "fewer trained than the floor");
       if (stays) return stays; try { state = step(x, state, tally); } catch (fault) { throw fault instanceof Unsteppable ? new Lie(fault.message) : fault; }
@@ -364,7 +365,7 @@ const verify = async (get, wanted = "", tell = () => {}, now = Date.now()) => {
     const opened = async (bytes) => {
       must(bytes, "its opening is not served"); const payload = await signed(bytes, "opening"), judged = await judge(doc, before, payload);
       opening = digest(payload); if (judged.missing) return `unopened (${judged.missing} is missing): the model stays`;
-      const counts = await recount(x, below, before, judged, tell, now), net = readTally(x, await blob(judged.told.tally, "its net tally")), count = judged.mix.capsules;
+      const counts = await recount(x, below, before, judged, tell, now), net = await tallyOf(judged.told.tally), count = judged.mix.capsules;
       must(!counts || counts.every((n, i) => n === net.counts[i]), "its packages, counted again, do not give its net tally");
       if (counts) result.recounted += count; else result.not_checked.push(`the ${count} packages of round ${at}: they are not served any more`);
       const [next, why] = stays ? [state, stays] : stepOpened(x, doc, state, net, judged.entry.clients); state = next; result.replayed += !why;
@@ -381,8 +382,7 @@ const verify = async (get, wanted = "", tell = () => {}, now = Date.now()) => {
     const told = over && read(await signed(over, "ending"), `secvm-v${version}-ending`, relayed ? 4096 : 2 ** 20, ENDING[version - 1]);
     must(!told || (told.experiment === D && told.round === at && told.manifest === (before?.digest ?? null)), "the ending is of another round");
     await ended(told); if (told) await follows(told); else { result.digest = digest(blobsOf(x, state)[2]); result.not_checked.push("how it goes on: it is not over"); }
-    return result;
-  } catch (fault) { if (fault instanceof Lie && at) fault.message = `round ${at}: ${fault.message}`; throw fault; } };
+    return result; } catch (fault) { if (fault instanceof Lie && at) fault.message = `round ${at}: ${fault.message}`; throw fault; } };
 // Where files come from, and who is told
 const web = (url) => async (path) => { // no redirects: they would lead to somebody else's files
   const answer = await fetch(url.replace(/\/+$/, "") + path, { redirect: "error", cache: "no-store" }).catch(() => null), gone = answer && [404, 410].includes(answer.status);

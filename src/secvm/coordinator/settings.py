@@ -337,7 +337,8 @@ class CoordinatorSettings(Settings):
         """What new experiments say of their log; None without one."""
         if self.log is None:
             return None
-        assert not isinstance(self.log.quorum, Path), "with_policy comes first"
+        if isinstance(self.log.quorum, Path):
+            raise BadInputError(f"the policy {self.log.quorum} has not been read")
         terms = LogTerms(
             name=self.log.name,
             key=key,

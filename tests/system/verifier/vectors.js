@@ -125,7 +125,12 @@ const main = async () => {
   const lies = vectors("bad_openings");
   await cases("bad openings", lies.cases, (one) => refused(() => v.judge(question, manifest, utf8(v.canonical({ ...JSON.parse(lies.good), ...one.changes })))));
   await cases("malformed openings", lies.malformed, (one) => refused(() => v.judge(question, manifest, unhex(one.bytes))));
-  const tally = vectors("plain_manifest");
-  await cases("tallies", [tally], (one) => v.readTally(v.questionOf(JSON.parse(one.experiment)), unhex(one.tally)));
+  const tallies = vectors("tallies"), spoilt = vectors("bad_tallies"), asked = v.questionOf(JSON.parse(spoilt.experiment));
+  await cases("tallies", tallies.cases, async (one) => {
+    const x = v.questionOf(JSON.parse(one.cover ? tallies.covered : tallies.plain));
+    for (const bytes of one.bytes) assert.deepEqual((await v.readTally(x, one.digest, unhex(bytes))).counts.map(String), one.entries);
+  });
+  const good = tallies.cases.find((one) => one.bytes.includes(spoilt.good)).digest; await v.readTally(asked, good, unhex(spoilt.good));
+  await cases("bad tallies", spoilt.cases, (one) => refused(() => v.readTally(asked, good, unhex(one.bytes))));
 };
 main().then(() => console.log(JSON.stringify(counted)), (fault) => { console.error(fault.message); process.exitCode = 1; });

@@ -112,6 +112,7 @@ def test_the_summary_has_its_keys_in_their_order() -> None:
         "witnesses",
         "audit",
         "steps_replayed",
+        "recounted",
         "privacy",
         "seconds",
         "setup_seconds",
