@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: What is kept in the repository: the file, the shot, and how it is taken.
 PICTURES = {
+    "demo-light.png": ("report-demo", "light"),
+    "demo-dark.png": ("report-demo", "dark"),
     "dashboard-light.png": ("experiment", "light"),
     "dashboard-dark.png": ("experiment", "dark"),
     "planner.png": ("new", "light"),
@@ -50,7 +52,7 @@ def screenshots(
     pictures: Annotated[
         Path | None, typer.Option(help="Also write the pictures of README.md and docs/ here.", show_default=False)
     ] = None,
-    rounds: Annotated[int, typer.Option(min=2, max=29, help="Rounds that the federation plays first.")] = 16,
+    rounds: Annotated[int, typer.Option(min=2, max=29, help="Rounds that the federation plays first.")] = 6,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Take pictures of every page, in light and dark, phone and desktop.
@@ -59,7 +61,7 @@ def screenshots(
 
     \b
         ./secvm dev screenshots --out out/screenshots
-        ./secvm dev screenshots --only operator --only person --pictures docs/pictures
+        ./secvm dev screenshots --only demo --only operator --only person --pictures docs/pictures
     """
     from secvm.testing.browser import Browser
 
@@ -81,7 +83,7 @@ def screenshots(
             elif name == "person":
                 taken += _person(browser, out, made, pictures)
             else:
-                taken += _of_report(browser, out, name, reports[name])
+                taken += _of_report(browser, out, name, reports[name], pictures)
     (out / "index.html").write_text(_sheet(taken), encoding="utf-8")
     faults = [f"{one.file.name}: {fault}" for one in taken for fault in one.faults]
     listed = [{"page": one.shot, "scheme": one.scheme, "size": one.size, "file": one.file.name} for one in taken]
@@ -112,7 +114,7 @@ def _operator(browser: Browser, out: Path, made: Path, rounds: int, pictures: Pa
     folder = made / "federation"
     folder.mkdir()
     note("secvm dev screenshots: starting a federation")
-    with Showcase(folder, participants=100, rounds=max(30, rounds + 1)) as showcase:
+    with Showcase(folder, participants=1_000, rounds=rounds + 2, bins=40, epsilon=1) as showcase:
 
         def look() -> None:
             taken.extend(_noted(take(browser, OPERATOR, showcase.url, out, digest=showcase.digest)))
@@ -154,10 +156,12 @@ def _report(name: str, made: Path) -> Path:
     return made / file
 
 
-def _of_report(browser: Browser, out: Path, name: str, file: Path) -> list[Taken]:
+def _of_report(browser: Browser, out: Path, name: str, file: Path, pictures: Path | None) -> list[Taken]:
     from secvm.lab.shots import Shot, take
 
     shot = Shot(f"report-{name}", f"Report of {name}", ready="main")
+    if pictures is not None:
+        _keep(browser, [shot], file.as_uri(), pictures)
     return list(_noted(take(browser, [shot], file.as_uri(), out)))
 
 

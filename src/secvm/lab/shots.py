@@ -94,9 +94,10 @@ PERSON = (
     Shot("person-forget", "Leaving and forgetting", act=_press("Leave and forget"), screen=True, ready=_PERSON),
     Shot("person-proof", "Evidence of a server that cheated", act=_press("Save the proof"), screen=True, ready=_PERSON),
 )
-#: Reports, each as the command that makes a small one and the file that comes of it, in a folder of our own.
+#: Reports, each as the command that makes it, small but for the demo, and the file that comes of it, in a folder of our
+#: own.
 REPORTS: dict[str, tuple[str, str]] = {
-    "demo": ("demo --participants 60 --rounds 6 --report {folder}/demo.html", "demo.html"),
+    "demo": ("demo --report {folder}/demo.html", "demo.html"),
     "simulate": (
         "simulate --people 2000 --days 2 --rounds 60 --words 40 --bins 500 --floor 10 --folder {folder}/simulated",
         "simulated/report.html",

@@ -36,23 +36,27 @@ class Showcase:
         rounds: int = 30,
         bins: int = 256,
         seed: int = 3,
+        epsilon: float | None = None,
         **told: object,
     ) -> None:
-        """``rounds`` are planned, none is played yet. ``told``: of the experiment, such as its title."""
-        self._plan = Plan(participants=participants, rounds=rounds, hosts=1, seed=seed, bins=bins)
-        crowd = made_up(participants, seed=seed, further=1)
+        """``rounds`` are planned, none is played yet; ``epsilon``: with two relays' cover, and so many words as bins.
+        ``told``: of the experiment, such as its title.
+        """
+        self._plan = Plan(participants=participants, rounds=rounds, hosts=1, seed=seed, bins=bins, epsilon=epsilon)
+        crowd = made_up(participants, seed=seed, further=1, vocabulary_size=self._plan.vocabulary_size)
         self._experiment = self._plan.experiment(
             crowd.labels, float(np.mean([len(features) for features in crowd.features]))
         )
-        self._told = told
+        self._told, self._vocabulary = told, crowd.vocabulary
         people = folder / "people.jsonl"
         crowd.write(people, range(participants))
         self.federation = Federation(
             folder,
-            hosts=[HostOf(people, 0, participants)],
+            hosts=[HostOf(people, 0, participants, crowd.write_vocabulary(folder / "words.txt"))],
             seed=self._plan.dice_seed.decode(),
             pace=Pace(rate=_RATE),
             dashboard=True,
+            covered=self._plan.covered,
         )
         #: The last round that is over.
         self.played = 0
@@ -60,7 +64,8 @@ class Showcase:
     def __enter__(self) -> Self:
         try:
             self.federation.start_servers()
-            self.federation.begin({**self._plan.specification(self._experiment, self._plan.participants), **self._told})
+            specification = self._plan.specification(self._experiment, self._plan.participants, self._vocabulary)
+            self.federation.begin({**specification, **self._told})
         except BaseException:
             self.federation.stop()
             raise
