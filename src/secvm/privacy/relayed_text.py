@@ -116,9 +116,10 @@ def _seen(caught: Caught, people: int, operators: Operators) -> str:
     mean, fullest = _cell(caught.mean_cell), _cell(caught.fullest_cell)
     return (
         f"After each round everybody can count again what {operators.mix} (the mixing relay) handed on; the coordinator"
-        f" cannot change one package unseen. In each round, with {people:,} devices: a relay that falsifies its noise is"
-        f" seen with a chance of 1 in {1 / caught.false_cover} at least; whoever drops or replaces {caught.blindly:,}"
-        f" capsules blindly before they are handed on, with 99 in 100; by content, in the mean cell {mean}, and in the fullest {fullest}."
+        f" cannot change one package unseen. In each round, with {people:,} devices: a relay that falsifies its noise"
+        f" is seen with a chance of 1 in {1 / caught.false_cover} at least; whoever drops or replaces"
+        f" {caught.blindly:,} capsules blindly before they are handed on, with 99 in 100; by content, in the mean cell"
+        f" {mean}, and in the fullest {fullest}."
         f" An entry relay that drops one of your capsules is seen by you with a chance of 1 in {1 / caught.canary}, and"
         " surely if it drops all. Nobody can see whether the entry relay's clients are people, or whether they tell the"
         " truth."
