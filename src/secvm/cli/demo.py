@@ -255,7 +255,7 @@ def _as_text(result: DemoResult) -> str:
         (
             "audit",
             f"{checks.audit}: {checks.steps_replayed} steps follow from the published tallies"
-            + (f", {checks.recounted} packages counted again" if checks.recounted else "")
+            + (f", {checks.recounted:,} packages counted again" if checks.recounted else "")
             + (f", {result.witnesses} witnesses cosigned" if result.witnesses else "")
             if not checks.faults
             else f"FAILED: {checks.faults[0]}",
