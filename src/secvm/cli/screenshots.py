@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: What is kept in the repository: the file, the shot, and how it is taken.
 PICTURES = {
+    "demo-light.png": ("report-demo", "light"),
+    "demo-dark.png": ("report-demo", "dark"),
     "dashboard-light.png": ("experiment", "light"),
     "dashboard-dark.png": ("experiment", "dark"),
     "planner.png": ("new", "light"),
@@ -59,7 +61,7 @@ def screenshots(
 
     \b
         ./secvm dev screenshots --out out/screenshots
-        ./secvm dev screenshots --only operator --only person --pictures docs/pictures
+        ./secvm dev screenshots --only demo --only operator --only person --pictures docs/pictures
     """
     from secvm.testing.browser import Browser
 
@@ -81,7 +83,7 @@ def screenshots(
             elif name == "person":
                 taken += _person(browser, out, made, pictures)
             else:
-                taken += _of_report(browser, out, name, reports[name])
+                taken += _of_report(browser, out, name, reports[name], pictures)
     (out / "index.html").write_text(_sheet(taken), encoding="utf-8")
     faults = [f"{one.file.name}: {fault}" for one in taken for fault in one.faults]
     listed = [{"page": one.shot, "scheme": one.scheme, "size": one.size, "file": one.file.name} for one in taken]
@@ -154,10 +156,12 @@ def _report(name: str, made: Path) -> Path:
     return made / file
 
 
-def _of_report(browser: Browser, out: Path, name: str, file: Path) -> list[Taken]:
+def _of_report(browser: Browser, out: Path, name: str, file: Path, pictures: Path | None) -> list[Taken]:
     from secvm.lab.shots import Shot, take
 
     shot = Shot(f"report-{name}", f"Report of {name}", ready="main")
+    if pictures is not None:
+        _keep(browser, [shot], file.as_uri(), pictures)
     return list(_noted(take(browser, [shot], file.as_uri(), out)))
 
 
