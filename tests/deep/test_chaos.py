@@ -15,6 +15,9 @@ from secvm.testing.federation_settings import RELAY_PATH
 from tests.seeds import seed_for
 from tests.system.test_chaos import check
 
+#: Packages that a relay acknowledges and forgets.
+FORGOTTEN = 30
+
 
 def test_cut_off_slowed_and_out_of_disk_nothing_is_lost(tmp_path: Path) -> None:
     # A fixed seed: the faults that it draws are counted below.
@@ -51,11 +54,11 @@ def test_under_two_relays_cover_a_storm_changes_no_byte_and_accuses_nobody(tmp_p
     assert played.accused == []
 
 
-def test_a_relay_that_acknowledges_and_forgets_is_found_out(tmp_path: Path) -> None:
+def test_repro_a_relay_that_forgets_was_to_lose_packages_that_no_tally_has(tmp_path: Path) -> None:
     swallowed: list[bytes] = []
 
     def forget(request: Request) -> Answer | None:
-        if request.path != RELAY_PATH or len(swallowed) == 5:
+        if request.path != RELAY_PATH or len(swallowed) == FORGOTTEN:
             return None
         swallowed.append(request.body)
         return Answer(202, b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
@@ -63,8 +66,11 @@ def test_a_relay_that_acknowledges_and_forgets_is_found_out(tmp_path: Path) -> N
     plan = ChaosPlan(rounds=1, kills=0, store="sqlite", nodes=1, participants=10)
     played = play(tmp_path, plan, disturbed=False, liar=forget)
     verdict = played.verdict
-    assert len(set(swallowed)) == 5
-    assert (verdict.lost, verdict.counted_twice) == (5, 0)
+    assert len(set(swallowed)) == FORGOTTEN
+    # Nulls are in no tally, and nobody misses them. About half of a round's 160 packages are nulls, so that all of
+    # these are has a chance of about 1e-9.
+    assert 1 <= verdict.lost <= FORGOTTEN
+    assert verdict.counted_twice == 0
     assert not played.right
 
 
