@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from secvm.crypto.lanes import Lanes
 from tests import connections
 from tests.effort import DEEP
 from tests.seeds import RUN_SEED, seed_for
 from tests.slicing import Slice
+from tests.unit.crypto.openers import lanes_here
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -53,6 +55,15 @@ def pytest_report_header() -> str:
 def repository() -> Path:
     """The root of this checkout."""
     return ROOT
+
+
+@pytest.fixture(scope="session", params=["one-by-one", "lanes"])
+def lanes(request: pytest.FixtureRequest) -> Lanes | None:
+    """Both ways to open capsules; None stands for the readable code, which is all there is on some machines.
+
+    Names rather than lanes are the parameters: collecting tests compiles nothing and is the same for all workers.
+    """
+    return lanes_here() if request.param == "lanes" else None
 
 
 @pytest.fixture(autouse=True)

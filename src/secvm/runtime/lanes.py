@@ -117,8 +117,10 @@ def build_lanes(folder: Path | None = None) -> Path:
     unfinished = Path(tempfile.mkdtemp(prefix="lanes-unfinished-", dir=parent))
     try:
         _compile([compiler, *_OPTIONS], unfinished / _LIBRARY, _source().read_bytes())
-        shutil.rmtree(built, ignore_errors=True)
-        # Where another was quicker, its are as good.
+        # A build of another process that was quicker is as good, and may be in use: only one that nobody should
+        # trust is taken away.
+        if not _is_ours(built):
+            shutil.rmtree(built, ignore_errors=True)
         with contextlib.suppress(OSError):
             unfinished.rename(built)
     finally:

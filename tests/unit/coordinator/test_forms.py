@@ -3,7 +3,6 @@
 import os
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +21,6 @@ from secvm.protocol.codec import MAX_BINS, AddressedPackage, ExperimentId
 from secvm.protocol.sealed_requests import fetch_request, package_request
 from secvm.protocol.version import MAX_ROUND
 from tests.unit.coordinator.package_path import EPOCH, KEY, PRESENT
-from tests.unit.crypto.openers import openers
 
 models, labels = st.integers(0, MAX_MODELS - 1), st.integers(0, MAX_MODELS - 1)
 good_packages = st.builds(
@@ -95,7 +93,6 @@ contents = st.one_of(
 )
 
 
-@pytest.mark.parametrize("lanes", openers())
 @given(good=st.lists(good_packages.map(package_request), max_size=12), mixed=st.lists(contents, max_size=6))
 def test_a_block_is_the_same_whichever_way_it_is_judged(
     lanes: Lanes | None, good: list[bytes], mixed: list[bytes]

@@ -13,7 +13,7 @@ from secvm.crypto.layers import Layer, inner_layer, outer_layer
 from secvm.errors import LocalProtocolError, OpeningError
 from secvm.runtime.lanes import seals_alike
 from tests.unit.crypto.dice import unsafe_seeded
-from tests.unit.crypto.openers import lanes_here, openers
+from tests.unit.crypto.openers import lanes_here
 from tests.unit.crypto.test_lanes import LOW, ODD
 
 DICE = unsafe_seeded("bulk")
@@ -30,7 +30,6 @@ def one_by_one(layer: Layer, ephemerals: bytes, contents: bytes) -> bytes:
     )
 
 
-@pytest.mark.parametrize("lanes", openers())
 @pytest.mark.parametrize("layer", LAYERS)
 @settings(max_examples=25, deadline=None)
 @given(count=st.integers(0, 20), seed=st.text(max_size=3), threads=st.integers(1, 3))
@@ -45,7 +44,6 @@ def test_many_are_sealed_and_opened_as_one_by_one(
     assert sealer.open_all(layer, KEY, capsules) == (contents, b"\1" * count)
 
 
-@pytest.mark.parametrize("lanes", openers())
 def test_secrets_at_the_edges_give_the_same_capsules(lanes: Lanes | None) -> None:
     """Scalars of nothing but zeros or ones, and field elements at the edges, which clamping makes good ones."""
     ephemerals, layer = b"".join(SCALARS), LAYERS[0]
@@ -55,7 +53,6 @@ def test_secrets_at_the_edges_give_the_same_capsules(lanes: Lanes | None) -> Non
     )
 
 
-@pytest.mark.parametrize("lanes", openers())
 @pytest.mark.parametrize("layer", LAYERS)
 def test_what_is_wrong_with_a_capsule_does_not_change_its_neighbours(lanes: Lanes | None, layer: Layer) -> None:
     count, size, dice = 60, layer.capsule_bytes, unsafe_seeded("wrong")
@@ -76,7 +73,6 @@ def test_what_is_wrong_with_a_capsule_does_not_change_its_neighbours(lanes: Lane
         assert inside[place] == (contents[place] if i % 3 == 2 else bytes(layer.content_bytes))
 
 
-@pytest.mark.parametrize("lanes", openers())
 def test_runs_of_several_threads_stay_in_order(lanes: Lanes | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_sealing, "_RUN", 5)
     ephemerals, contents = DICE(32 * 203), DICE(32 * 203)
@@ -87,7 +83,6 @@ def test_runs_of_several_threads_stay_in_order(lanes: Lanes | None, monkeypatch:
         assert sealer.open_all(LAYERS[0], KEY, capsules)[0] == contents
 
 
-@pytest.mark.parametrize("lanes", openers())
 def test_sizes_that_do_not_belong_together_are_refused(lanes: Lanes | None) -> None:
     sealer = BulkSealer(lanes)
     for ephemerals, contents in ((bytes(32), bytes(64)), (bytes(31), bytes(32)), (bytes(32), bytes(33))):
@@ -99,18 +94,17 @@ def test_sizes_that_do_not_belong_together_are_refused(lanes: Lanes | None) -> N
         BulkSealer(lanes, threads=0)
 
 
-def test_another_cipher_is_done_one_by_one_and_no_key_is_printed() -> None:
+def test_another_cipher_is_done_one_by_one_and_no_key_is_printed(lanes: Lanes | None) -> None:
     other = Layer(Schedule(X25519, CHACHA20_POLY1305, b""), 32)
-    for lanes in openers():
-        capsule = BulkSealer(lanes).seal(other, KEY.public_key, bytes(32), bytes(32))
-        assert BulkSealer(lanes).open_all(other, KEY, capsule) == (bytes(32), b"\1")
-        if lanes is not None:
-            key = lanes.layer_key(LAYERS[0].schedule, KEY.public_key, KEY)
-            assert repr(key) == "LayerKey(...)"
-            only_public = lanes.layer_key(LAYERS[0].schedule, KEY.public_key)
-            assert isinstance(only_public, LayerKey)
-            with pytest.raises(LocalProtocolError):
-                only_public.open_all(bytes(80), 80)
+    capsule = BulkSealer(lanes).seal(other, KEY.public_key, bytes(32), bytes(32))
+    assert BulkSealer(lanes).open_all(other, KEY, capsule) == (bytes(32), b"\1")
+    if lanes is not None:
+        key = lanes.layer_key(LAYERS[0].schedule, KEY.public_key, KEY)
+        assert repr(key) == "LayerKey(...)"
+        only_public = lanes.layer_key(LAYERS[0].schedule, KEY.public_key)
+        assert isinstance(only_public, LayerKey)
+        with pytest.raises(LocalProtocolError):
+            only_public.open_all(bytes(80), 80)
 
 
 def test_lanes_that_seal_otherwise_are_found_out() -> None:

@@ -5,7 +5,6 @@ where there are no lanes; then it holds the readable code to itself.
 import os
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, Reque
 from secvm.errors import OpeningError, RemoteProtocolError
 from secvm.runtime.lanes import opens_alike
 from tests.unit.crypto.dice import unsafe_seeded, unsafe_written
-from tests.unit.crypto.openers import lanes_here, openers
+from tests.unit.crypto.openers import lanes_here
 from tests.unit.crypto.test_hpke import LOW_ORDER as LOW_POINTS
 from tests.unit.crypto.test_hpke import RFC_9180
 from tests.unit.crypto.test_oblivious import (
@@ -53,7 +52,6 @@ def told(keys: GatewayKeys, way: str, capsules: list[bytes]) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("lanes", openers())
 def test_rfc_9458_example_opens_in_a_batch_and_is_answered_byte_for_byte(lanes: Lanes | None) -> None:
     keys = GatewayKeys([RFC_KEY], lanes)
     capsule = bytes.fromhex(RFC_CAPSULE)
@@ -69,7 +67,6 @@ def _of_a_point(lane_key: LaneKey, point: bytes) -> tuple[int, bytes]:
     return content.fates[0], content.secrets
 
 
-@pytest.mark.parametrize("lanes", [lanes for lanes in openers() if lanes is not None] or [None])
 def test_lanes_make_the_secrets_of_rfc_9180_and_of_odd_points(lanes: Lanes | None) -> None:
     # RFC 9180's vectors bind additional data, which a capsule has not: their secrets are compared instead.
     for vector in RFC_9180:
@@ -88,7 +85,6 @@ def test_lanes_make_the_secrets_of_rfc_9180_and_of_odd_points(lanes: Lanes | Non
             assert _secret(private, point) is None
 
 
-@pytest.mark.parametrize("lanes", openers())
 def test_points_that_carry_far_give_the_same_secrets(lanes: Lanes | None) -> None:
     # Limbs of nothing but ones or zeros, on 51 and on 52 bits: where code for many lanes is known to forget a carry.
     dice = unsafe_seeded("carries")
@@ -164,7 +160,6 @@ def capsule(draw: st.DrawFn) -> bytes:
     )
 
 
-@pytest.mark.parametrize("lanes", openers())
 @given(batch=st.lists(capsule(), max_size=20))
 def test_mixed_batches_open_alike(lanes: Lanes | None, batch: list[bytes]) -> None:
     one_by_one, opened = GatewayKeys(KEYS), GatewayKeys(KEYS, lanes)
@@ -172,7 +167,6 @@ def test_mixed_batches_open_alike(lanes: Lanes | None, batch: list[bytes]) -> No
         assert told(opened, way, batch) == told(one_by_one, way, batch)
 
 
-@pytest.mark.parametrize("lanes", openers())
 def test_thousands_of_capsules_good_and_bad_open_alike(lanes: Lanes | None) -> None:
     dice = unsafe_seeded("thousands")
     key = GatewayKey(3, kem.X25519PrivateKey(dice(32)))
@@ -187,7 +181,6 @@ def test_thousands_of_capsules_good_and_bad_open_alike(lanes: Lanes | None) -> N
     assert sum(isinstance(one, bytes) for one in expected) == 2000
 
 
-@pytest.mark.parametrize("lanes", openers())
 def test_a_bad_capsule_leaves_no_trace_of_another_and_no_traceback(lanes: Lanes | None) -> None:
     good = [seal_request(KEYS[0].configuration, b"a secret of mine", os.urandom).capsule for _ in range(9)]
     bad = good[4][:-1] + bytes([good[4][-1] ^ 1])

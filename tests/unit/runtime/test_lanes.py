@@ -106,6 +106,23 @@ def test_a_compiler_that_fails_leaves_nothing_behind(
     assert list(folder.iterdir()) == []
 
 
+def test_repro_a_build_that_another_process_finished_first_is_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The slower of two builders took the quicker one's away for a moment, and a third process found no lanes.
+    built = folder / lanes._name()
+
+    def compile_while_another_finishes(_command: list[str], to: Path, _source: bytes) -> None:
+        to.write_bytes(b"ours")
+        put(folder, b"theirs")
+
+    monkeypatch.setattr(lanes, "_compile", compile_while_another_finishes)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    assert build_lanes(folder) == built
+    assert (built / lanes._LIBRARY).read_bytes() == b"theirs"
+    assert list(folder.iterdir()) == [built]
+
+
 def test_code_of_another_source_has_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = lanes._name()
     other = tmp_path / "other.c"

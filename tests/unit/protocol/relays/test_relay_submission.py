@@ -21,7 +21,6 @@ from secvm.testing.relayed_rounds import ENTRY, RelayedRound, known_bytes
 from secvm.testing.sealed_round import SealedRound, known_words
 from tests.effort import scaled
 from tests.seeds import FALSE_ALARM, seed_for
-from tests.unit.crypto.openers import openers
 
 ROUND = RelayedRound()
 BUDGET = ROUND.document.budget
@@ -61,7 +60,6 @@ def test_request_has_exactly_the_packages_in_capsules_of_one_size_ascending_by_d
     assert sorted(map(repr, found)) == sorted(map(repr, packages(UNIT)))
 
 
-@pytest.mark.parametrize("lanes", openers())
 def test_vector_of_a_request(lanes: Lanes | None) -> None:
     # Fixed by docs/protocol.md §28 and the texts of the test's dice: whoever changes a byte of it sees it here.
     submission = sealed("vector", UNIT, lanes=lanes)
