@@ -25,7 +25,7 @@ ASSUMPTIONS: dict[str, float] = {
     "cores_per_node": 16,
     "rounds_of_an_experiment": 30,
     "days_that_capsules_are_public": 30,
-    "chance_of_a_device_to_recount_a_shard": 1 / 16,
+    "chance_of_a_device_to_recount_a_shard": 1 / 64,
     "auditors_that_recount_everything": 3,
     "hops_of_a_fetch": 2,
     "transport_factor": 1.15,
@@ -52,7 +52,6 @@ def plan(costs: Mapping[str, float], devices: int, told: Mapping[str, float] = A
     fetch_us = devices * costs["fetches_cpu_us"] + attending * costs["run_cpu_us"]
     cpu_s = (intake_us + entry_us + mix_us + count_us + fetch_us) / 1e6 / told["share_of_a_core_that_is_used"]
     egress = {name: rounds * count / 1e9 for name, count in _egress(costs, devices, told).items()}
-    before = ("tallies", "documents")
     public_gb = n2 * INNER_BYTES * rounds * told["days_that_capsules_are_public"] / 1e9
     price = _DAYS * told["price_per_gb_of_egress"]
     return {
@@ -71,12 +70,12 @@ def plan(costs: Mapping[str, float], devices: int, told: Mapping[str, float] = A
         "public_gb": public_gb,
         "index_kb": math.ceil(n2 / SHARD) * INDEX_BYTES / 1000,
         "fetch_cores": cores(devices * costs["fetches_cpu_us"], told["lead_s"]),
-        "fetched_mbit_s": 8e9 * sum(egress[name] for name in before) / rounds / told["lead_s"] / 1e6,
+        "fetched_mbit_s": 8e9 * egress["news"] / rounds / told["lead_s"] / 1e6,
         "log_mb_per_year": costs["log_bytes_per_round"] * rounds * 365 / 1e6,
         "cpu_money": cpu_s * rounds * _DAYS / 3600 * told["price_per_core_hour"],
         "disk_money": public_gb * told["price_per_gb_month_of_disk"],
         **{f"egress_{name}_money": gb * price for name, gb in egress.items()},
-        "egress_uncoded_money": rounds * devices * _fetched(costs["uncoded_tally_bytes"], told) / 1e9 * price,
+        "egress_uncoded_money": rounds * devices * _fetched(costs["uncoded_news_bytes"], told) / 1e9 * price,
     }
 
 
@@ -92,8 +91,8 @@ def _egress(costs: Mapping[str, float], devices: int, told: Mapping[str, float])
     n2, chance = n1 + cover, told["chance_of_a_device_to_recount_a_shard"]
     return {
         # Whether they attend or not, all devices compute the model.
-        "tallies": devices * _fetched(costs["tally_bytes"], told),
-        "documents": devices * _fetched(costs["documents_bytes"], told),
+        "news": devices * _fetched(costs["news_bytes"], told),
+        "looks": attending * _fetched(costs["looks_bytes"], told),
         "index": attending * _fetched(math.ceil(n2 / SHARD) * INDEX_BYTES, told),
         "runs": attending * _fetched(costs["run_bytes"], told),
         "recounts": attending * _fetched(chance * costs["shard_bytes"], told),
@@ -108,17 +107,16 @@ def per_device(
     """What one device that attends spends in a day among so many, and what a newcomer fetches first."""
     rounds, chance = told["rounds_per_day"], told["chance_of_a_device_to_recount_a_shard"]
     n2 = devices * told["share_of_devices_attending"] * costs["packages_per_device"] + 2 * costs["cover_packages"]
-    believed = costs["tally_bytes"] + costs["documents_bytes"]
     index = math.ceil(n2 / SHARD) * INDEX_BYTES
     work = costs["submission_ms"] + costs["verify_ms"] + chance * costs["recount_ms"]
     day = rounds * told["transport_factor"] / 1000
     return {
         "cpu_ms_per_day": rounds * work,
         "up_kb_per_day": day * costs["submission_bytes"],
-        "believed_kb_per_day": day * believed,
+        "believed_kb_per_day": day * (costs["news_bytes"] + costs["looks_bytes"]),
         "canary_kb_per_day": day * (index + costs["run_bytes"]),
         "recount_kb_per_day": day * chance * costs["shard_bytes"],
-        "newcomer_kb": told["rounds_of_an_experiment"] * believed * told["transport_factor"] / 1000,
+        "newcomer_kb": told["rounds_of_an_experiment"] * costs["news_bytes"] * told["transport_factor"] / 1000,
     }
 
 
@@ -142,9 +140,9 @@ _ROWS = {
     "log_mb_per_year": "log and documents, MB a year",
     "cpu_money": "CPU, money a month",
     "disk_money": "published capsules on disk, money a month",
-    "egress_tallies_money": "egress of tallies, money a month",
-    "egress_uncoded_money": "(… if they travelled uncoded)",
-    "egress_documents_money": "egress of other documents, money a month",
+    "egress_news_money": "egress of rounds' news, money a month",
+    "egress_uncoded_money": "(… if tallies travelled uncoded)",
+    "egress_looks_money": "egress of fresh looks at the log, money a month",
     "egress_index_money": "egress of indexes of shards, money a month",
     "egress_runs_money": "egress of canaries' runs of digests, money a month",
     "egress_recounts_money": "egress of shards that devices recount, money a month",

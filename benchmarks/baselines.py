@@ -1,6 +1,6 @@
 """Other ways to learn from the same people: a trusted server, DP-SGD, local privacy, federated averaging, exact sums.
 
-People are generated (Zipf and Mandelbrot, see ``secvm.lab.population.zipf``) or read from ``--data``, hashed and split;
+People are generated (Zipf and Mandelbrot, see ``secvm_lab.population.zipf``) or read from ``--data``, hashed and split;
 each seed has its own people, hash and noise. All baselines train on the same clipped rows. Those that share our rule
 (plain, central Gaussian, secure summation) run it with the constants given here; the others have their own.
 ``points_below_plain`` is 100 times what is lost against the same rule without noise. ``peak_rss_mb`` is the largest
@@ -22,17 +22,17 @@ import orjson
 
 from secvm.cli import options
 from secvm.errors import BadInputError
-from secvm.lab.baselines.baseline import Baseline
-from secvm.lab.baselines.central_gaussian import CentralGaussian
-from secvm.lab.baselines.compare import Split, compare, file_split, zipf_split
-from secvm.lab.baselines.dp_sgd import DPSGD
-from secvm.lab.baselines.federated_averaging import FederatedAveraging
-from secvm.lab.baselines.local_dp import FedSel, OneShot
-from secvm.lab.baselines.plain import Plain
-from secvm.lab.baselines.secure_summation import SecureSummation
-from secvm.lab.population.zipf import ZipfPeople
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.individual.binning import HashBinning
+from secvm_lab.baselines.baseline import Baseline
+from secvm_lab.baselines.central_gaussian import CentralGaussian
+from secvm_lab.baselines.compare import Split, compare, file_split, zipf_split
+from secvm_lab.baselines.dp_sgd import DPSGD
+from secvm_lab.baselines.federated_averaging import FederatedAveraging
+from secvm_lab.baselines.local_dp import FedSel, OneShot
+from secvm_lab.baselines.plain import Plain
+from secvm_lab.baselines.secure_summation import SecureSummation
+from secvm_lab.population.zipf import ZipfPeople
 
 #: Of federated averaging: it spends no ε, so that its rounds need not be few.
 FREE_ROUNDS = 30

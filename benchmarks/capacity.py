@@ -26,7 +26,7 @@ import orjson
 
 from benchmarks import _capacity_plan as arithmetic
 from benchmarks import relay_cover
-from benchmarks.tally import drawn_tally, planned_cover, round_bytes
+from benchmarks.tally import drawn_tally, padded_bytes, planned_cover, round_bytes
 from secvm.coordinator.relayed.run_results import count_run
 from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.crypto.kem import X25519PrivateKey
@@ -35,6 +35,7 @@ from secvm.crypto.oblivious import GatewayKey, GatewayKeys, seal_request
 from secvm.errors import SecVMError
 from secvm.learning.cover_law import relay_budget
 from secvm.learning.package import NullPackage
+from secvm.participant.surroundings import REFETCHES
 from secvm.protocol.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.relays.bulk_junk import BulkReader
@@ -42,16 +43,15 @@ from secvm.protocol.relays.chain import RelayedChain, RelayedServed
 from secvm.protocol.relays.junk import CapsuleReader
 from secvm.protocol.relays.shards import SHARD
 from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
-from secvm.protocol.sealed_requests import fetch_answer, fetch_request
+from secvm.protocol.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer, fetch_request
 from secvm.relay.entry.intake import Intake, IntakeLimits, read_submission
 from secvm.relay.identity import Identity
 from secvm.runtime.lanes import build_lanes, find_lanes
-from secvm.testing.relayed_history import RelayedHistory
-from secvm.testing.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
+from secvm_lab.rigs.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
+from tests.rigs.relayed_history import RelayedHistory
 
 _BINS, _PEOPLE, _FEATURES = 10_000, 100_000, 100
 _DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
-_SEAL_BYTES = 32
 #: The path of a run of digests: its hashes for a billion capsules.
 _RUN_BYTES = 1 + 32 * 18 + 32 * SHARD
 _SUBMISSIONS = 50
@@ -104,10 +104,6 @@ def _best(work: Callable[[], object], turns: int = 3) -> float:
     return best
 
 
-def _padded(size: int) -> int:
-    return len(fetch_answer(200, bytes(size), _DATE)) + _SEAL_BYTES
-
-
 # ── sizes, and what a device computes ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -134,7 +130,7 @@ def _round() -> dict[str, float]:
     model = (after.to_bytes(), *(weights.to_bytes() for weights in (experiment.rule.training_weights(after),) * 2))
     gateway = GatewayKeys([key := GatewayKey(1, X25519PrivateKey(bytes(range(32))))])
     asked = seal_request(key.configuration, fetch_request(f"{place}/manifest/1"), os.urandom)
-    answers = [bytes(size - _SEAL_BYTES) for size in sizes["padded"].values()]
+    news = bytes(sizes["padded_bytes"] - SEALED_ANSWER_BYTES)
     run = fetch_answer(200, bytes(_RUN_BYTES), _DATE)
 
     def serve(*contents: bytes) -> None:
@@ -143,14 +139,14 @@ def _round() -> dict[str, float]:
 
     return {
         "cover_packages": cover.packages,
-        "uncoded_tally_bytes": _padded(8 * 2 * (_BINS + 1)),
-        "tally_bytes": _padded(len(data)),
-        "documents_bytes": sizes["padded_bytes"] - _padded(len(data)),
-        "run_bytes": _padded(_RUN_BYTES),
-        "shard_bytes": _padded(SHARD * arithmetic.INNER_BYTES),
+        "uncoded_news_bytes": padded_bytes(sizes["content_bytes"] - len(data) + 8 * 2 * (_BINS + 1)),
+        "news_bytes": sizes["padded_bytes"],
+        "looks_bytes": REFETCHES * sizes["look"],
+        "run_bytes": padded_bytes(_RUN_BYTES),
+        "shard_bytes": sizes["recounted_shard"],
         "log_bytes_per_round": sizes["content_bytes"] + sum(map(len, model)),
         "verify_ms": round(1e3 * (believe + step), 2),
-        "fetches_cpu_us": round(1e6 * _best(lambda: serve(*answers), 50), 1),
+        "fetches_cpu_us": round(1e6 * _best(lambda: serve(news), 50), 1),
         "run_cpu_us": round(1e6 * _best(lambda: serve(run), 50), 1),
     }
 

@@ -43,7 +43,7 @@ from secvm.coordinator.store.postgres import PostgresStore
 from secvm.crypto.capsules import pack
 from secvm.errors import SecVMError
 from secvm.runtime.lanes import build_lanes
-from secvm.testing.postgres import PostgresCluster
+from secvm_lab.rigs.postgres import PostgresCluster
 
 _HERE = Path(__file__).resolve().parent
 _BATCH = 1000

@@ -22,12 +22,12 @@ import numpy as np
 import orjson
 from distributed import LocalCluster
 
-from secvm.estimator.engine import Swept, sweep
-from secvm.lab.cluster.sweep import ClusterSweep
-from secvm.lab.paper.offline.crowd import MadeUpCrowd, Recipe
-from secvm.lab.paper.twitter import TwitterPeople
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
+from secvm_lab.cluster.sweep import ClusterSweep
+from secvm_lab.engine import Swept, sweep
+from secvm_lab.paper.offline.crowd import MadeUpCrowd, Recipe
+from secvm_lab.paper.twitter import TwitterPeople
 
 SALT = b"many machines".ljust(32)
 

@@ -1,6 +1,6 @@
 """What a formal guarantee costs: accuracy x epsilon x packages x rounds, beside a trusted server and local privacy.
 
-People are generated (Zipf and Mandelbrot, see ``secvm.lab.population.zipf``), their words hashed; each seed has its own
+People are generated (Zipf and Mandelbrot, see ``secvm_lab.population.zipf``), their words hashed; each seed has its own
 people, hash and noise, and every way to learn sees the same people.
 
 - ``plain``: swift without noise, with its own constants, ten rounds, rows whole;
@@ -31,18 +31,18 @@ from benchmarks import relay_cover
 from secvm.errors import BadInputError
 from secvm.estimator.privacy import PrivacyPlan, planned
 from secvm.files import write_atomically
-from secvm.lab.baselines.baseline import Baseline
-from secvm.lab.baselines.central_gaussian import CentralGaussian
-from secvm.lab.baselines.compare import Compared, Split, compare, zipf_split
-from secvm.lab.baselines.device_cover import DeviceCover
-from secvm.lab.baselines.local_dp import OneShot
-from secvm.lab.baselines.plain import Plain
-from secvm.lab.baselines.relayed_cover import RelayedCover
-from secvm.lab.population.zipf import ZipfPeople
 from secvm.learning.arithmetic import exact
 from secvm.pages.figure import Curve, Figure
 from secvm.pages.ticks import Tick
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.baselines.baseline import Baseline
+from secvm_lab.baselines.central_gaussian import CentralGaussian
+from secvm_lab.baselines.compare import Compared, Split, compare, zipf_split
+from secvm_lab.baselines.device_cover import DeviceCover
+from secvm_lab.baselines.local_dp import OneShot
+from secvm_lab.baselines.plain import Plain
+from secvm_lab.baselines.relayed_cover import RelayedCover
+from secvm_lab.population.zipf import ZipfPeople
 
 PLAIN_ROUNDS = 10
 FRONTIER_EPSILONS = (0.5, 1.0, 2.0, 4.0)

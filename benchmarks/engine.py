@@ -1,6 +1,6 @@
 """Many trainings at once, beside scipy's float32 products; one training, beside tuned linear models of scikit-learn.
 
-People are those of ``lab.paper``, at Twitter's shape.
+People are those of ``secvm_lab.paper``, at Twitter's shape.
 
 **Many.** 16 random splits of the same people, full-batch Pegasos, every round with the test people's accuracy. The peer
 is what a user would write for one of them: ``X @ w`` for everybody, then ``X.T @ m`` for the violators, in float32, one
@@ -32,15 +32,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.estimator.engine import LANES, Engine
-from secvm.estimator.engine.single import SingleTraining
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.lab.paper.twitter import TwitterPeople
 from secvm.learning._kernels.layout import prepare
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
+from secvm_lab.engine import LANES, Engine
+from secvm_lab.engine.single import SingleTraining
+from secvm_lab.paper.twitter import TwitterPeople
 
 _LABELS = ("no", "yes")
 _TRAIN = 0.9

@@ -1,6 +1,6 @@
 """Whether the planner of label leakage is right: its AUC and total variation against the game played with dice.
 
-Each setting is played with ``secvm.lab.label_game``: the target's vector known, its label turned over, everybody else
+Each setting is played with ``secvm_lab.label_game``: the target's vector known, its label turned over, everybody else
 new, the best attacker. ``difference`` is planned minus played AUC, ``law`` what the law says without corrections. With
 ``--picture`` the AUC over rounds is drawn: the law alone, the plan, and what was played.
 
@@ -18,10 +18,10 @@ from pathlib import Path
 import orjson
 
 from secvm.files import write_atomically
-from secvm.lab.label_game import play
 from secvm.learning.thinning import Thinning
 from secvm.pages.figure import Curve, Figure
 from secvm.privacy.label_leakage import LabelGame, auc_of, label_leak
+from secvm_lab.label_game import play
 
 
 def game(

@@ -1,6 +1,6 @@
 """Measure the operator's page in chromium: bytes until it is seen, an update and panning with 10,000 rounds behind it.
 
-A dashboard process of its own reads a made-up coordinator (``testing.long_history``) and serves chromium over loopback.
+A dashboard process of its own reads a made-up coordinator (``rigs.long_history``) and serves chromium over loopback.
 
 - ``first_paint_bytes``: everything that came over the network until something was painted, and until the page was
   loaded, whichever is more; of the overview and of the experiment's page the larger. Limit: 100 kB.
@@ -33,8 +33,8 @@ import orjson
 from benchmarks._page_meter import FRAMES, PARSING, STOP_FRAMES, UPDATES
 from benchmarks._page_server import PATIENCE_S, Listener, cpu_ms, dashboard, kilobytes
 from secvm.errors import BadInputError
-from secvm.testing.browser import Browser, Window
-from secvm.testing.long_history import LongHistory
+from secvm_lab.rigs.browser import Browser, Window
+from secvm_lab.rigs.long_history import LongHistory
 
 BYTES_LIMIT, UPDATE_LIMIT_MS, FPS_LIMIT = 100_000, 50.0, 30.0
 #: Nothing says any more that rounds are being loaded.

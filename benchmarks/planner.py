@@ -1,6 +1,6 @@
 """What hashing, few features, thinning and cover cost in accuracy: the table that the planner beside the form reads.
 
-People are generated (Zipf and Mandelbrot, two labels; see ``secvm.lab.population.zipf``). *Central* is swift over all
+People are generated (Zipf and Mandelbrot, two labels; see ``secvm_lab.population.zipf``). *Central* is swift over all
 words of everybody, each word a bin of its own, nothing thinned, no noise: what somebody with all the data would reach.
 Against it stand
 
@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.files import write_atomically
-from secvm.lab.population.zipf import ZipfPeople
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import State, Swift
 from secvm.learning.aggregate.tally import Tally
@@ -46,6 +45,7 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.noise_settings import floor_for
 from secvm.privacy.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.population.zipf import ZipfPeople
 
 TABLE = Path(__file__).parents[1] / "src" / "secvm" / "dashboard" / "accuracy_cost.json"
 RHO = Fraction(3)

@@ -1,6 +1,6 @@
 """Rounds and packages that thinned swift needs for the accuracy of 200 rounds of Pegasos.
 
-People are generated (Zipf and Mandelbrot, see ``secvm.lab.population.zipf``) or read from ``--data``, hashed and split.
+People are generated (Zipf and Mandelbrot, see ``secvm_lab.population.zipf``) or read from ``--data``, hashed and split.
 Pegasos runs 200 rounds with each λ of 1e-4 … 1e-1; the λ that is best at round 200, over all seeds, is the one that
 counts, and the accuracy it has there is the target. All curves are means over the seeds. A rule has *reached* the
 target in the first round in which its mean curve is at least as high, and ``packages`` are all train packages of a
@@ -31,7 +31,6 @@ from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, fit_rounds
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.files import write_atomically
-from secvm.lab.population.zipf import ZipfPeople
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
@@ -41,6 +40,7 @@ from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 from secvm.people.reader import read_people
+from secvm_lab.population.zipf import ZipfPeople
 
 LAMBDAS = ("1e-4", "1e-3", "1e-2", "1e-1")
 PEGASOS_ROUNDS = 200

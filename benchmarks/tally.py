@@ -7,9 +7,11 @@ coder knows). ``bytes_over_entropy`` nearer to 1 is better. ``canonical_bytes`` 
 planes are given to ``lzma``, ``bz2`` and to the program zstd, which times itself in memory (null where it is not
 installed). Speeds are MB of canonical bytes a CPU second; memory is what Python and numpy held at most.
 
-``round`` is what a device fetches to believe a round at 10,000 bins: manifest, tally, checkpoint, lines of the log, and
-the opening; each padded to steps of 4,096 bytes under the seal. Documents are those of a small experiment whose rounds
-are played here: they do not grow with bins. ``v1`` is the figure of version 1, whose tally travelled uncoded.
+``round`` is what a device fetches to believe a round at 10,000 bins: its news, which are manifest, opening, tally,
+checkpoint and lines of the log, padded under the seal to a multiple of 4,096 bytes. Documents are those of a small
+experiment whose rounds are played here: they do not grow with bins. ``v1`` is the figure of version 1, whose tally
+travelled uncoded. Beside it ``look`` is one fresh look at the log, of which there are two in a window, and
+``canary_run`` and ``recounted_shard`` what a device fetches to find its canary, and to count a shard again.
 
     python benchmarks/tally.py [--people 10000] [--turns 20]
 """
@@ -29,6 +31,7 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -45,17 +48,19 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.blobs import encode_tally, read_tally_bytes
-from secvm.protocol.sealed_requests import fetch_answer
-from secvm.testing.known_log import known_log_terms
-from secvm.testing.relayed_history import RelayedHistory
-from secvm.testing.relayed_rounds import relayed_document
+from secvm.protocol.relays.canary import RECOUNTED_ONE_IN
+from secvm.protocol.relays.news import make_news
+from secvm.protocol.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer
+from secvm_lab.rigs.known_log import known_log_terms
+from secvm_lab.rigs.relayed_rounds import relayed_document
+from tests.rigs.relayed_history import RelayedHistory
 
 #: What a device fetched for a round in version 1 at 10,000 bins: docs/capacity.md before tallies were coded.
 V1_BYTES = 172_128
 _FEATURES, _UNITS = 100, 10
 _DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
-#: Nonce and tag of an answer under the seal.
-_SEAL_BYTES = 32
+#: Capsules of a shard, and bytes of a digest and of an inner capsule.
+_SHARD, _DIGEST_BYTES, _INNER_BYTES = 4096, 32, 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -205,25 +210,28 @@ def round_bytes(tally: int) -> dict[str, Any]:
         history.announce()
         history.conclude()
     history.announce()
-    place = f"/v1/experiment/{history.document.digest}"
-    lines = max((path for path in history.files if "/tile/entries/" in path), key=lambda path: len(history.files[path]))
-    files = {"manifest": f"{place}/manifest/4", "checkpoint": f"{place}/checkpoint", "lines": lines}
-    sizes = {name: len(history.files[path]) for name, path in (files | {"opening": f"{place}/opening/3"}).items()}
-    sizes["tally"] = tally
-    padded = {name: len(fetch_answer(200, bytes(size), _DATE)) + _SEAL_BYTES for name, size in sizes.items()}
-    total, content = sum(padded.values()), sum(sizes.values())
-    like_v1 = total - padded["opening"]
+    news = make_news(history.files.get, history.document.digest, 4)
+    assert news is not None
+    news = replace(news, tally=bytes(tally))
+    padded, content = padded_bytes(len(news.to_bytes())), len(news.to_bytes())
+    parts = {name: len(getattr(news, name)) for name in ("manifest", "opening", "tally", "checkpoint")}
     return {
         "v1": V1_BYTES,
-        "content": sizes,
-        "padded": padded,
+        "content": parts | {"lines": content - sum(parts.values())},
         "content_bytes": content,
-        "padded_bytes": total,
-        "padded_bytes_without_opening": like_v1,
+        "padded_bytes": padded,
         "v1_over_content": round(V1_BYTES / content, 2),
-        "v1_over_padded": round(V1_BYTES / total, 2),
-        "v1_over_padded_without_opening": round(V1_BYTES / like_v1, 2),
+        "v1_over_padded": round(V1_BYTES / padded, 2),
+        "look": padded_bytes(len(news.checkpoint)),
+        "canary_run": padded_bytes(_SHARD * _DIGEST_BYTES),
+        "recounted_shard": padded_bytes(_SHARD * _INNER_BYTES),
+        "recounted_one_in": RECOUNTED_ONE_IN,
     }
+
+
+def padded_bytes(size: int) -> int:
+    """What travels for an answer of so many bytes."""
+    return len(fetch_answer(200, bytes(size), _DATE)) + SEALED_ANSWER_BYTES
 
 
 if __name__ == "__main__":

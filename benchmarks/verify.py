@@ -28,7 +28,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.blobs import decode_state, decode_tally
 from secvm.protocol.recompute import next_model, what_differs
 from secvm.protocol.trusted_rounds import TrustedRounds
-from secvm.testing.public_history import PublicHistory
+from secvm_lab.rigs.public_history import PublicHistory
 
 WITNESSES = 3
 

@@ -30,6 +30,10 @@ settings.register_profile("drawn", derandomize=False, deadline=None, database=No
 settings.load_profile("drawn" if DEEP else "fixed")
 
 
+#: The default tier has more cases than this; parts of it have fewer.
+_WHOLE_TIER = 5_000
+
+
 def pytest_configure(config: pytest.Config) -> None:
     connections.watch()
     minutes = os.environ.get("SECVM_TEST_MINUTES")
@@ -45,6 +49,14 @@ def pytest_sessionfinish() -> None:
             # A worker that was started for the last few tests may have measured nothing.
             warnings.simplefilter("ignore", coverage.exceptions.CoverageWarning)
             measuring.save()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Note the slowest case of a whole default tier, for ``secvm dev house``."""
+    reports = [report for report in terminalreporter.stats.get("passed", []) if report.when == "call"]
+    if not DEEP and len(reports) > _WHOLE_TIER and config.cache is not None:
+        longest = max(reports, key=lambda report: report.duration)
+        config.cache.set("secvm/longest", {"test": longest.nodeid, "seconds": round(longest.duration, 2)})
 
 
 def pytest_report_header() -> str:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-from secvm.testing.postgres import PostgresCluster
+from secvm_lab.rigs.postgres import PostgresCluster
 
 
 @cache

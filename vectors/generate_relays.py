@@ -27,11 +27,12 @@ from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.judging import opening_faults
 from secvm.protocol.relays.junk import CapsuleReader
 from secvm.protocol.relays.label import capsule_digest, label_of
+from secvm.protocol.relays.news import News
 from secvm.protocol.relays.recount import ShardTally
 from secvm.protocol.relays.reveals import part_index
 from secvm.protocol.relays.shard_runs import ShardRun
 from secvm.protocol.relays.shards import SHARD, ShardTree, shard_entry, write_sub_tally
-from secvm.testing.relayed_rounds import (
+from secvm_lab.rigs.relayed_rounds import (
     COORDINATOR,
     ENTRY,
     MIX,
@@ -265,7 +266,7 @@ def shards() -> JSON:
         "description": "Shards, their proofs and files; sub-tallies; numbers of cells; which shards are recounted.",
         "recounts": [
             {"ephemerals": secrets.hex(), "recounts": recounts(secrets)}
-            for secrets in (known_bytes(f"canary {number}", 64) for number in range(24))
+            for secrets in (known_bytes(f"canary {number}", 64) for number in range(96))
         ],
         "proofs": proofs,
         "sub_tallies": [
@@ -282,6 +283,31 @@ def shards() -> JSON:
             }
             for package in PACKAGES
         ],
+    }
+
+
+def news() -> JSON:
+    """News of rounds: with all parts, with some, and with the newest manifest alone."""
+    manifest, opening = (one.signed([COORDINATOR]) for one in (FIRST.manifest, FIRST.opening))
+    made = [
+        News(manifest),
+        News(manifest, opening, b"", b"a checkpoint\n", 7, (b"a line\n",)),
+        News(manifest, opening, b"a tally", b"a checkpoint\n", 2**40, (b"a line\n", b"another\n")),
+    ]
+    cases = [
+        {
+            "parts": hexadecimal((one.manifest, one.opening, one.tally, one.checkpoint)),
+            "first_line": one.first_line,
+            "lines": hexadecimal(one.lines),
+            "news": one.to_bytes().hex(),
+        }
+        for one in made
+    ]
+    whole = made[2].to_bytes()
+    return {
+        "description": "News of rounds; the bad ones are not whole, or have something behind them.",
+        "cases": cases,
+        "bad": hexadecimal((b"", whole[:-1], whole + b"\0", bytes(16), bytes(20) + b"\0")),
     }
 
 
@@ -353,6 +379,6 @@ FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
         *(label, layers, commitments, statements, manifest, opening, ending),
-        *(shards, junk, experiment_document),
+        *(shards, junk, experiment_document, news),
     )
 } | generate_relays_bad.FILES

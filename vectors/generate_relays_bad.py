@@ -24,7 +24,7 @@ from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_f
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.shards import SHARD, ShardTree, write_sub_tally
 from secvm.protocol.relays.statements import Statement
-from secvm.testing.relayed_rounds import (
+from secvm_lab.rigs.relayed_rounds import (
     COORDINATOR,
     ENTRY,
     MIX,

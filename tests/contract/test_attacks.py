@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from secvm.lab.attacks.registry import attacks
+from secvm_lab.attacks.registry import attacks
 
 PAGE = (Path(__file__).parents[2] / "docs/attacks.md").read_text(encoding="utf-8")
 ROWS = {int(number): rest for number, rest in re.findall(r"^\| A(\d+) \|(.*)$", PAGE, re.MULTILINE)}

@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.main import run
+from secvm.cli.settings_reference import reference
+from secvm.learning.aggregate.descent import RULES
+from secvm.learning.aggregate.robust import Robust
+from secvm.learning.declared import Declared
+from secvm.learning.losses import LOSSES
+from secvm.learning.thinning import Thinning
+from secvm.privacy.target import PrivacyTarget
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
@@ -208,13 +215,15 @@ def test_repro_every_example_is_planned_as_it_lies_here(example: Path, capfd: py
     assert plan + "\n" in blocks(ROOT / "docs/how-to/run-an-experiment.md", "text")
 
 
-def test_architecture_names_every_folder_and_file_of_the_package() -> None:
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    modules = [
-        file
-        for file in (ROOT / "src/secvm").rglob("*.py")
-        if file.name != "__init__.py" and "_kernels" not in file.parts and "cli" not in file.parts
-    ]
-    assert modules
-    unnamed = [str(file.relative_to(ROOT)) for file in modules if file.name not in text]
-    assert unnamed == [], "give each its sentence in docs/architecture.md"
+def test_reference_of_settings_is_what_the_parts_declare() -> None:
+    assert (ROOT / "docs/reference/experiment.md").read_text(encoding="utf-8") == reference(), "run ./secvm dev fix"
+
+
+def test_reference_has_every_setting_of_every_part() -> None:
+    text = reference()
+    parts: list[type[Declared]] = [PrivacyTarget, Robust, Thinning, *RULES.built_in.values()]
+    for part in parts:
+        for setting in part.settings():
+            assert f"| `{setting.name}` |" in text
+            assert setting.sentence in text
+    assert all(f"| `{name}` |" in text for name in LOSSES.built_in)

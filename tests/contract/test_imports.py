@@ -62,6 +62,10 @@ TRESPASSES = {
         errors -> secvm.learning
         a_folder_without_a_place.t -> secvm.errors
     """,
+    "laboratory": """
+        estimator.t -> secvm_lab
+        cli.t -> secvm_lab.attacks.registry
+    """,
     "boundary": """
         learning.aggregate.t -> secvm.learning.individual
         learning.aggregate.t -> secvm.learning.bridge -> secvm.learning.individual
@@ -152,7 +156,10 @@ TRESPASSES = {
         dashboard.t -> secvm.learning.individual
         dashboard.t -> sqlite3
     """,
-    "starlette": "coordinator.t -> starlette",
+    "servers": """
+        coordinator.t -> starlette
+        dashboard.t -> uvicorn
+    """,
     "printing": """
         privacy.t -> rich
         people.t -> typer
@@ -175,7 +182,7 @@ def contracts() -> dict[str, Contract]:
 @cache
 def source() -> grimp.ImportGraph:
     return grimp.build_graph(
-        "secvm", include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+        "secvm", "secvm_lab", include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
     )
 
 
@@ -192,7 +199,7 @@ def with_trespass(line: str) -> grimp.ImportGraph:
         # A module's folders are modules too; packages of strangers are squashed to their names.
         for length in range(1, len(parts) + 1):
             if (name := ".".join(parts[:length])) not in graph.modules:
-                graph.add_module(name, is_squashed=parts[0] != "secvm")
+                graph.add_module(name, is_squashed=parts[0] not in ("secvm", "secvm_lab"))
     for one, other in pairwise(way):
         graph.add_import(importer=one, imported=other, line_number=1, line_contents=f"import {other}")
     return graph
@@ -214,7 +221,8 @@ def test_import_contract_refuses_each_trespass(contract: str) -> None:
 
 
 def test_linter_itself_refuses_a_way_round_inside_a_function(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.nb?"))
+    for folder in ("src", "lab"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.nb?"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     learning = tmp_path / "src/secvm/learning"
     (learning / "bridge.py").write_text("import secvm.learning.individual\n", encoding="utf-8")
@@ -226,7 +234,7 @@ def test_linter_itself_refuses_a_way_round_inside_a_function(tmp_path: Path) -> 
     linter = subprocess.run(
         [sys.executable, "-P", "-c", program],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(tmp_path / "lab")])},
         capture_output=True,
         text=True,
         check=False,

@@ -31,10 +31,8 @@ def test_a_plain_tally_travels_in_a_fifteenth() -> None:
     assert 15 * len(encode_tally(tally, experiment)) < 160_064
 
 
-def test_a_round_is_a_sixth_of_version_1_before_padding_and_a_fifth_after() -> None:
+def test_a_round_is_a_sixth_of_version_1_with_all_its_padding() -> None:
     tally, experiment, _ = drawn_tally(BINS, 10_000, COVER)
     found = round_bytes(len(encode_tally(tally, experiment)))
-    assert found["content_bytes"] <= V1_BYTES / 6
-    # Manifest, checkpoint and lines take a step of 4,096 bytes each, whatever is in them.
-    assert found["padded_bytes_without_opening"] <= V1_BYTES / 5
-    assert found["padded_bytes"] <= V1_BYTES / 4
+    assert found["padded_bytes"] <= V1_BYTES / 6
+    assert sum(found["content"].values()) == found["content_bytes"] < found["padded_bytes"]

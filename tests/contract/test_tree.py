@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from secvm.cli import dev
+from secvm.cli.commands import Command
 from secvm.cli.main import COMMANDS, load
+from secvm_lab.cli import COMMANDS as ADDED
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,8 +48,9 @@ def test_ruff_refuses_clock_and_dice_inside(line: str, folder: str, *, refused: 
 # ── what is public ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 PACKAGES = sorted(
-    ".".join(file.parent.relative_to(ROOT / "src").parts)
-    for file in (ROOT / "src/secvm").rglob("__init__.py")
+    ".".join(file.parent.relative_to(ROOT / folder).parts)
+    for folder in ("src", "lab")
+    for file in (ROOT / folder).rglob("__init__.py")
     if "_kernels" not in file.parts
 )
 
@@ -65,8 +68,9 @@ def test_doors_export_what_they_name(door: str) -> None:
 
 @pytest.mark.parametrize("door", PACKAGES)
 def test_doors_lead_where_their_docstrings_point(door: str) -> None:
-    folder = ROOT / "src" / Path(*door.split("."))
-    for module, name in re.findall(r"``(\w+)\.(\w+)``", importlib.import_module(door).__doc__ or ""):
+    package = importlib.import_module(door)
+    (folder,) = map(Path, package.__path__)
+    for module, name in re.findall(r"``(\w+)\.(\w+)``", package.__doc__ or ""):
         if (folder / f"{module}.py").exists() and name != "py":
             assert hasattr(importlib.import_module(f"{door}.{module}"), name), f"{door}: {module}.{name}"
 
@@ -113,6 +117,7 @@ def test_package_itself_imports_nothing() -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "lab")])
     program = (
         "import sys; from secvm.cli.main import run; run(['--help']);"
         " heavy = {'numba', 'numpy', 'sklearn', 'scipy', 'matplotlib', 'rich', 'orjson'};"
@@ -123,16 +128,16 @@ def test_help_imports_nothing_heavy() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": paths},
     )
     assert told.stderr.strip() == ""
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_command_summaries_are_the_commands_own(name: str) -> None:
-    command = load(name)
-    assert command.help is not None
-    assert command.help.strip().partition("\n")[0].strip() == COMMANDS[name].summary
+@pytest.mark.parametrize(("name", "command"), [*COMMANDS.items(), *ADDED.items()])
+def test_command_summaries_are_the_commands_own(name: str, command: Command) -> None:
+    told = load(name).help
+    assert told is not None
+    assert told.strip().partition("\n")[0].strip() == command.summary
 
 
 # ── what a committed file may say ────────────────────────────────────────────────────────────────────────────────────

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from secvm.lab.chaos import ChaosPlan, play
-from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Kind
-from secvm.testing.chaos.network import why_no_network
-from secvm.testing.chaos.passage import Answer, Request
-from secvm.testing.chaos.small_disk import why_no_disk
 from secvm.testing.federation_relays import ENTRY, MIX
 from secvm.testing.federation_settings import RELAY_PATH
+from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Kind
+from secvm_lab.chaos.network import why_no_network
+from secvm_lab.chaos.passage import Answer, Request
+from secvm_lab.chaos.run import ChaosPlan, play
+from secvm_lab.chaos.small_disk import why_no_disk
 from tests.seeds import seed_for
 from tests.system.test_chaos import check
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from secvm.lab.disturbed import Outcome, run_disturbed
 from secvm.testing.federation import COORDINATOR, Federation
-from secvm.testing.kills import Kills
+from secvm_lab.disturbed import Outcome, run_disturbed
+from tests.rigs.kills import Kills
 from tests.seeds import seed_for
 
 #: In each of the two tests at least so many processes die; at least 50 in a run of the suite.

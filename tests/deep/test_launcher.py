@@ -44,7 +44,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.checkout = folder / "a checkout with spaces"
         self.checkout.mkdir()
-        for name in ("src", "requirements"):
+        for name in ("src", "lab", "requirements"):
             shutil.copytree(ROOT / name, self.checkout / name, ignore=shutil.ignore_patterns("__pycache__", "*.nb?"))
         for name in ("secvm", "pyproject.toml"):
             shutil.copy(ROOT / name, self.checkout)

@@ -19,9 +19,9 @@ from distributed import Security
 
 from secvm.cli.main import run
 from secvm.errors import ClusterError
-from secvm.lab.cluster.sweep import ClusterSweep
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
+from secvm_lab.cluster.sweep import ClusterSweep
 from tests.unit.lab.cluster.on_workers import some_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +76,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     for name, content in contents.items():
         (folder / name).write_text(content, encoding="utf-8")
     files = {name: str(folder / name) for name in contents}
-    paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT / "src"), str(ROOT / "lab"), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psycopg
 
-from secvm.lab.disturbed import run_disturbed
 from secvm.testing.federation import Federation
-from secvm.testing.postgres import PostgresCluster
+from secvm_lab.disturbed import run_disturbed
+from secvm_lab.rigs.postgres import PostgresCluster
 
 ROUNDS, PEOPLE = 2, 10
 

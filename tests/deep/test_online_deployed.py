@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from secvm.lab.online.day import Rhythm
-from secvm.lab.online.plan import Learning, Plan
-from secvm.lab.online.words import TitleWords
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.online.day import Rhythm
+from secvm_lab.online.plan import Learning, Plan
+from secvm_lab.online.words import TitleWords
 from tests.system.test_online_deployed import held_to_the_deployment
 
 

@@ -2,6 +2,7 @@
 
 import email
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -94,7 +95,6 @@ def test_wheel_says_what_each_party_needs(wheel: Path) -> None:
     assert always == {"aiohttp", "cryptography", "numpy", "orjson", "py-arkworks-bls12381", "pydantic", "rich", "typer"}
     assert set(metadata.get_all("Provides-Extra", [])) == {
         "coordinator",
-        "dask",
         "dashboard",
         "postgres",
         "estimator",
@@ -118,10 +118,58 @@ def test_installed_program_tells_its_help(installed: Path) -> None:
     assert told.stdout.startswith("Usage: secvm ")
 
 
-@pytest.mark.parametrize("command", [["dev", "check"], ["test"], ["bench"]])
+@pytest.mark.parametrize("command", [["dev", "check"], ["test"]])
 def test_installed_program_says_which_commands_need_a_checkout(installed: Path, command: list[str]) -> None:
     told = run_installed(installed, *command)
     assert told.returncode == 2
     assert told.stdout == ""
     assert told.stderr.startswith("secvm: this command works on a checkout")
     assert "Traceback" not in told.stderr
+
+
+ROUND = """
+import json, sys
+from pathlib import Path
+
+import secvm
+from secvm.testing.federation import Federation, HostOf, Pace
+
+folder = Path(sys.argv[1])
+people = folder / "people.jsonl"
+people.write_text("".join(
+    json.dumps({"label": label, "features": [label, f"word-{number}"]}) + "\\n"
+    for number in range(3) for label in ("north", "south")
+))
+question = {
+    "title": "From a wheel", "labels": ["north", "south"], "floor": 1, "rounds": 1, "budget": 6,
+    "train_share": 0.9, "features": {"source": "words"}, "binning": {"bins": 20},
+}
+pace = Pace(length_s=30, grace_s=4, lead_s=10, rate=12.0)
+with Federation(folder, hosts=[HostOf(people, 0, 6)], seed="of a wheel", pace=pace) as federation:
+    federation.start_servers()
+    federation.begin(question)
+    counts, _ = federation.play_round(1, attending=6, budget=6)
+print(json.dumps({
+    "package": secvm.__path__[0], "joined": counts.joined, "acknowledged": counts.acknowledged,
+    "laboratory": sorted(name for name in sys.modules if name.startswith("secvm_lab")),
+}))
+"""
+
+
+def test_devices_installed_from_the_wheel_join_and_take_part_in_a_round(installed: Path, tmp_path: Path) -> None:
+    """Every party of it runs from the wheel, without secvm-lab."""
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", ROUND, str(tmp_path)],
+        cwd=installed,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout) == {
+        "package": str(installed / "secvm"),
+        "joined": 6,
+        "acknowledged": 36,
+        "laboratory": [],
+    }

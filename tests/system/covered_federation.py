@@ -22,9 +22,6 @@ from secvm.crypto.signing import Envelope
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigins, net_cover
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.lab.demo.crowd import binned, sampled, who_trains
-from secvm.lab.disturbed import from_outside
-from secvm.lab.published import Published, origins_of, published
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, bin_features
@@ -39,6 +36,9 @@ from secvm.protocol.relays.opening import read_opening
 from secvm.protocol.relays.recount import Recount, ShardTally
 from secvm.protocol.relays.shard_runs import read_run
 from secvm.testing.federation import Federation, HostOf, Pace
+from secvm_lab.demo.crowd import binned, sampled, who_trains
+from secvm_lab.disturbed import from_outside
+from secvm_lab.published import Published, origins_of, published
 from tests.system.verifying import verify
 
 SALT = bytes(range(16))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from secvm.lab.chaos import ChaosPlan, Played, play
-from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Kind
+from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Kind
+from secvm_lab.chaos.run import ChaosPlan, Played, play
 
 
 def check(played: Played, rounds: int) -> None:

@@ -7,12 +7,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from secvm.cli.attack import as_text
 from secvm.cli.main import run
-from secvm.lab.attacks import registry
-from secvm.lab.attacks.attack import Measurement
-from secvm.lab.attacks.report import Row
-from secvm.lab.attacks.report_page import page
+from secvm_lab.attacks import registry
+from secvm_lab.attacks.attack import Measurement
+from secvm_lab.attacks.report import Row
+from secvm_lab.attacks.report_page import page
+from secvm_lab.cli.attack import as_text
 
 FEW = ("timing-clusters", "replay", "collusion")
 

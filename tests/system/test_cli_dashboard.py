@@ -20,7 +20,7 @@ from secvm.dashboard.settings import DashboardSettings, read_listen
 from secvm.errors import BadInputError
 from secvm.runtime.http_server import HttpServer, Request, Response
 from secvm.testing.clock import ManualClock
-from secvm.testing.public_history import PublicHistory
+from secvm_lab.rigs.public_history import PublicHistory
 from tests.conftest import ROOT
 
 
@@ -176,14 +176,3 @@ def test_an_audit_of_nothing_says_why_there_is_none() -> None:
     found = dashboard.audited("http://127.0.0.1:9", ManualClock(0))
     assert found["ok"] is None
     assert found["problem"]
-
-
-def test_without_the_extra_it_says_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "secvm.dashboard.main", None)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert run(["dashboard", "serve", "--coordinator", "http://127.0.0.1:9"]) == 2
-    said = capsys.readouterr().err
-    assert "which is not installed" in said
-    assert "pip install 'secvm[dashboard]'" in said

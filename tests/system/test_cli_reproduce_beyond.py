@@ -3,9 +3,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from secvm.cli.reproduce import app
-from secvm.lab.beyond.findings import Asked, find
-from secvm.lab.beyond.page import page_of
+from secvm_lab.beyond.findings import Asked, find
+from secvm_lab.beyond.page import page_of
+from secvm_lab.cli.reproduce import app
 
 PEOPLE = Path(__file__).parents[2] / "examples" / "people.jsonl"
 

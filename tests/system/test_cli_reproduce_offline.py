@@ -18,7 +18,7 @@ from secvm.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 PEOPLE = ROOT / "examples" / "people.jsonl"
 COMMAND = [sys.executable, "-P", "-m", "secvm.cli.main", "reproduce", "offline"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "lab")])}
 
 
 class Done(NamedTuple):
@@ -164,10 +164,10 @@ def test_bad_input_is_one_sentence(tmp_path: Path, arguments: list[str], sentenc
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--bins", "99999999999"], "the number of bins must lie between 1 and 16777216"),
-        (["--bins", "9", "--hashes", "17"], "the number of hashes must lie between 1 and 16"),
-        (["--hashes", "17"], "the number of hashes must lie between 1 and 16"),
-        (["--lambda", "0"], "lambda must lie between"),
+        (["--bins", "99999999999"], "bins must be a whole number, at least 1 and at most 16777216"),
+        (["--bins", "9", "--hashes", "17"], "hashes must be a whole number, at least 1 and at most 16"),
+        (["--hashes", "17"], "hashes must be a whole number, at least 1 and at most 16"),
+        (["--lambda", "0"], "lambda must be a number"),
         (["--folder", "FILE"], "cannot write into"),
         (["--seed", str(2**64)], "invalid value for '--seed'"),
         (["--people", str(10**11)], "invalid value for '--people'"),

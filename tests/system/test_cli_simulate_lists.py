@@ -5,7 +5,7 @@ import json
 import pytest
 
 from secvm.cli.main import run
-from secvm.testing.simulation import Simulation, SimulationError
+from secvm_lab.simulation import Simulation, SimulationError
 
 
 def test_lists_are_played_and_counted(capsys: pytest.CaptureFixture[str]) -> None:

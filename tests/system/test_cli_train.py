@@ -487,7 +487,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "lambda in words": (["--lambda", "small"], "--lambda must be a number"),
     "rounds 0": (["--rounds", "0"], "--rounds"),
     "threads 0": (["--threads", "0"], "--threads"),
-    "hashes 0": (["--bins", "8", "--hashes", "0"], "number of hashes"),
+    "hashes 0": (["--bins", "8", "--hashes", "0"], "hashes must be a whole number, at least 1"),
     "hashes unhashed": (["--hashes", "2"], "--hashes needs --bins"),
     "bins and vocabulary": (["--bins", "8", "--vocabulary", "words"], "exclude each other"),
     "no vocabulary": (["--vocabulary", "none.txt"], "o such file"),

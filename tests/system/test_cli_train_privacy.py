@@ -82,8 +82,8 @@ def test_a_trusted_server_runs_the_same_rule_and_rounds(capsys: pytest.CaptureFi
         (["--bins", "none"], "not public"),
         (["--loss", "pinball"], "classes"),
         (["--thinning", "q=0.5"], "--thinning"),
-        (["--delta", "0"], "δ"),
-        (["--epsilon", "33"], "at most at 32"),
+        (["--delta", "0"], "delta must be a number, greater than 0"),
+        (["--epsilon", "33"], "at most 32"),
         (["--epsilon", "lots"], "--epsilon"),
     ],
 )

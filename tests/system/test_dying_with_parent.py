@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from secvm.testing import postgres
 from secvm.testing.processes import dying_with_parent
+from secvm_lab.rigs import postgres
 
 PARENT = """
 import subprocess, sys, time

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from secvm.lab.online.day import Rhythm
-from secvm.lab.online.deployed import Deployment, attendance, simulated, small_crowd
-from secvm.lab.online.plan import Learning, Plan
-from secvm.lab.online.words import TitleWords
-from secvm.lab.published import origins_of
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.online.day import Rhythm
+from secvm_lab.online.deployed import Deployment, attendance, simulated, small_crowd
+from secvm_lab.online.plan import Learning, Plan
+from secvm_lab.online.words import TitleWords
+from secvm_lab.published import origins_of
 
 
 def held_to_the_deployment(

@@ -10,8 +10,8 @@ import pytest
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.postgres_pool import Patience
 from secvm.errors import BadInputError, StoreError
-from secvm.testing import postgres
-from secvm.testing.postgres import PostgresCluster, find_postgres
+from secvm_lab.rigs import postgres
+from secvm_lab.rigs.postgres import PostgresCluster, find_postgres
 
 
 def test_where_it_is_not_installed_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from secvm.auditor.recounting import OpenedRound, Recounting, ShardFiles, Shown
 from secvm.cli.main import run as command
 from secvm.protocol.experiment_document import publish
-from secvm.testing.lies_about_shards import COUNT_LIES, Scene
-from secvm.testing.relayed_rounds import COORDINATOR
+from secvm_lab.rigs.lies_about_shards import COUNT_LIES, Scene
+from secvm_lab.rigs.relayed_rounds import COORDINATOR
 from tests.seeds import seed_for
 
 

@@ -36,7 +36,7 @@ from secvm.protocol.relays.recount import Recount, ShardTally
 from secvm.protocol.relays.shard_runs import read_run
 from secvm.runtime.secret_files import read_secret
 from secvm.testing.processes import free_port
-from secvm.testing.relayed_rounds import relayed_document
+from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.conftest import ROOT
 from tests.system.test_two_relays import PATIENCE_S, TOKEN, World
 from tests.unit.coordinator.rounds import until

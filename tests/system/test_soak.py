@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from secvm.cli.soak import judged
-from secvm.testing.soak import Soak
+from secvm_lab.cli.soak import judged
+from secvm_lab.soak import Soak
 
 
 def test_a_short_soak_counts_what_it_acknowledges_epoch_after_epoch(tmp_path: Path) -> None:

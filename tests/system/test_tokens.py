@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 from secvm.crypto.tokens import TOKEN_BYTES, TokenBatch
-from secvm.participant.transport import RelayTransport, http_session
+from secvm.participant.transport import RelayTransport
 from secvm.protocol.relays.counts import EntryCount
 from secvm.protocol.relays.receipts import Receipt
+from secvm.runtime.http_client import HttpClient
 from tests.system.test_two_relays import CLIENTS, World, check_outcome, play_to_the_end, world
 
 
@@ -54,7 +55,7 @@ def test_a_round_with_tokens_counts_each_client_once_and_asks_nobody_s_name(tmp_
             for role in ("entry", "mix"):
                 await made.hear(role, "step", stage="named")
             relay = made.document.entry_relay
-            plain = RelayTransport(http_session(1), [relay.url], os.urandom)
+            plain = RelayTransport(HttpClient(connections=1), [relay.url], os.urandom)
             tokens = [await token_of(made, plain.for_client(f"client {client}"), client) for client in range(CLIENTS)]
             made.go_to(made.instants.opens_at)
             for client, token in enumerate(tokens):

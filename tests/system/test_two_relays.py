@@ -28,12 +28,12 @@ from secvm.crypto.layers import INNER_BYTES, open_inner, seal_both
 from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.learning.cover_law import Noise, RelayCover
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.codec import decode
 from secvm.protocol.cover_parts import derive_part
 from secvm.protocol.documents import encode_document
 from secvm.protocol.experiment_document import ExperimentDocument, Relay, publish
 from secvm.protocol.part_sealing import seal_part
-from secvm.protocol.relayed_terms import RelayCoverTerms
 from secvm.protocol.relays.batch_pieces import split_piece
 from secvm.protocol.relays.capsule_tree import capsule_root
 from secvm.protocol.relays.counts import EntryCount, MixCount
@@ -47,7 +47,7 @@ from secvm.runtime.clock import ClockSteering
 from secvm.runtime.http_server import HttpServer, Limits, Request, Response
 from secvm.runtime.secret_files import make_secret
 from secvm.testing.processes import free_port
-from secvm.testing.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
+from secvm_lab.rigs.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
 from tests.conftest import ROOT
 from tests.effort import scaled
 from tests.unit.relay.helpers import Answered, ask, toml
@@ -104,7 +104,7 @@ class World:
             Relay(url=self.relay_url(role), key=self.keys[role].public, role=role, operator=f"Operator of {role}")
             for role in ("entry", "mix")
         )
-        privacy = RelayCoverTerms(epsilon=Fraction(2), delta=Fraction(1, 100))
+        privacy = PrivacyTarget(epsilon=Fraction(2), delta=Fraction(1, 100))
         return relayed_document(
             experiment=experiment(), relays=relays, privacy=privacy, rounds=2, test=True, tokens=self.tokens
         )

@@ -16,7 +16,7 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.protocol.checkpoints import Checkpoint
-from secvm.witness.settings import Listen
+from secvm.witness.settings import PORT
 from tests.conftest import ROOT
 from tests.unit.relay.helpers import ask
 from tests.unit.witness.worlds import COMMON, FACES, MOST, Place, another, are_a_chain, checkpoint, request
@@ -128,7 +128,7 @@ def test_commands_of_the_how_to_run(
     settings = tmp_path / serve[4]
     # A free port; the page has the default, which the settings do not name.
     settings.write_text(settings.read_text(encoding="utf-8") + "\n[listen]\nport = 0\n", encoding="utf-8")
-    assert look == ["curl", f"http://127.0.0.1:{Listen().port}/v1/seen"]
+    assert look == ["curl", f"http://127.0.0.1:{PORT}/v1/seen"]
 
     async def main() -> None:
         async with life(settings) as (_process, port):

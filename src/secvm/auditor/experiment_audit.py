@@ -61,6 +61,7 @@ class ExperimentAudit:
             log_size=self._log_size,
             committed_at=self._committed_at,
             findings=found,
+            model=replay.steps.model if rounds or ending is not None else None,
         )
 
     def _look(self, log: WholeLog | None) -> None:

@@ -63,6 +63,7 @@ class RelayedAudit:
             committed_at=committed_at,
             findings=found,
             capsules_gone=tuple(replay.capsules.gone),
+            model=replay.steps.model if rounds or replay.ending is not None else None,
         )
 
     def _round(self, number: int, facts: RoundFacts) -> RoundReport:

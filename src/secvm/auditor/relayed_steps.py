@@ -29,7 +29,8 @@ class RelayedSteps:
         self.count = 0
         #: What the next document must name; None: not known, because something is not served.
         self._expected: Model | None = first_model(subject.document)
-        self._model: Model = self._expected
+        #: The one that the newest document names, as far as it follows.
+        self.model: Model = self._expected
         #: The last round's state, before its step, and its tally, for evidence.
         self._started: bytes | None = None
         self._tally: bytes | None = None
@@ -50,15 +51,15 @@ class RelayedSteps:
     def conclude(self, shown: ShownRound, *, opened: bool) -> tuple[Tally | None, Stayed | None]:
         """What follows from a round: its net tally, where it is opened, and why it was not stepped."""
         opening, document = shown.opening, self._subject.document
-        self._started, self._tally = self._model.state_bytes, None
+        self._started, self._tally = self.model.state_bytes, None
         if opening is None or not opened or opening.tally is None:
-            self._expected = None if opening is None else self._model
+            self._expected = None if opening is None else self.model
             return None, None
         net = self._net(shown.number, opening.tally)
         if net is None:
             self._expected = None
             return None, None
-        after = after_opened(document, self._model.state, net, clients=clients_of(opening))
+        after = after_opened(document, self.model.state, net, clients=clients_of(opening))
         self._expected = after.model
         self.count += after.stayed is None
         return net, after.stayed
@@ -89,15 +90,15 @@ class RelayedSteps:
     def _go_on_from(self, told: RelayedManifest | RelayedEnding) -> None:
         """From what was signed, if it is served; else from what was computed: one lie is told once."""
         if self._expected is not None and model_names(told) == self._expected.names:
-            self._model = self._expected
+            self.model = self._expected
             return
         document = self._subject.document
-        most = 2 * len(self._model.state_bytes) + _MORE
+        most = 2 * len(self.model.state_bytes) + _MORE
         try:
             data = self._subject.subject.files.get(blob_path(told.state), most=most)
             if data is not None:
                 state = decode_state(data, digest=told.state, experiment=document.experiment)
-                self._model = model_of(document, state)
+                self.model = model_of(document, state)
         except RemoteProtocolError:
             pass
 
@@ -106,7 +107,7 @@ class RelayedSteps:
         subject = self._subject.subject
         if not subject.models:
             return
-        model = self._model
+        model = self.model
         sizes = (len(model.state_bytes), len(model.training.to_bytes()), len(model.evaluation.to_bytes()))
         for digest, size in zip(model_names(told), sizes, strict=True):
             if digest in self._good_blobs:

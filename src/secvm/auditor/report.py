@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.auditor.findings import ROUND_CHECKS, Fault, Findings, Mark
 from secvm.auditor.relayed_facts import RoundFacts
 from secvm.auditor.relayed_findings import RELAYED_CHECKS
+from secvm.protocol.recompute import Model
 
 #: What nobody can see from outside, whatever the files say.
 NOT_SEEN = (
@@ -57,6 +58,17 @@ class ExperimentReport:
     findings: Findings
     #: Of two relays: opened rounds whose capsules are not public, or not any more.
     capsules_gone: tuple[int, ...] = ()
+    #: The newest model, computed from zero; only as good as ``ok`` says. None: there is no round, or no telling.
+    model: Model | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def ended(self) -> bool:
+        return self.standing != "running"
+
+    @property
+    def rounds_trained(self) -> int:
+        """After how many rounds the model is: the newest one is not over, unless the experiment is."""
+        return len(self.rounds) if self.ended else max(len(self.rounds) - 1, 0)
 
     @property
     def recounted(self) -> dict[int, int]:

@@ -35,7 +35,8 @@ class Steps:
         self.count = 0
         #: How each round ended, as the document after it tells.
         self.ended: dict[int, LastRound] = {}
-        self._model: Model = first_model(subject.document)
+        #: The one that the newest document names, as far as it follows.
+        self.model: Model = first_model(subject.document)
         self._before: Shown | None = None
         self._good_blobs: set[str] = set()
 
@@ -135,7 +136,7 @@ class Steps:
             found.passed(number, "plausible")
 
     def _step(self, number: int, after: Shown, tally: Tally | None, blob: bytes | None) -> None:
-        before, state = self._before, self._model.state
+        before, state = self._before, self.model.state
         assert before is not None
         try:
             model = next_model(self._subject.document, state, tally)
@@ -152,8 +153,8 @@ class Steps:
 
     def _expect(self, number: int | None, after: Shown, model: Model, tally: tuple[bytes, ...]) -> None:
         """The model that a document must name; what it names instead is a fault, and the audit goes on from that."""
-        differs, started = what_differs(after.told, model), self._model.state
-        self._model = model
+        differs, started = what_differs(after.told, model), self.model.state
+        self.model = model
         if differs is None:
             if number is not None and (after.told.last is not None or isinstance(after.told, Ending)):
                 self._subject.findings.passed(number, "step")
@@ -172,12 +173,12 @@ class Steps:
 
     def _go_on_from(self, told: RoundManifest | Ending) -> None:
         """From what was signed, if it is served; else from what was computed."""
-        most = 2 * len(self._model.state.to_bytes()) + 4096
+        most = 2 * len(self.model.state.to_bytes()) + 4096
         try:
             data = self._subject.files.get(blob_path(told.state), most=most)
             if data is not None:
                 state = decode_state(data, digest=told.state, experiment=self._subject.document.experiment)
-                self._model = model_of(self._subject.document, state)
+                self.model = model_of(self._subject.document, state)
         except RemoteProtocolError:
             pass
 
@@ -187,7 +188,7 @@ class Steps:
         """States and weights are served under their digests."""
         if not self._subject.models:
             return
-        model = self._model
+        model = self.model
         sizes = (len(part) for part in (model.state.to_bytes(), model.training.to_bytes(), model.evaluation.to_bytes()))
         words = ("state", "training weights", "evaluation weights")
         for word, digest, size in zip(words, names_in(told), sizes, strict=True):

@@ -6,13 +6,12 @@ command line, one file after another.
 
 from __future__ import annotations
 
-import urllib.parse
 from dataclasses import dataclass
 
 from secvm.auditor.files import checked_length
 from secvm.errors import BadInputError, UnreachableError
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http_client import ask_blocking, checked_url
 
 #: A file that cannot be had at once is asked for again; a server that is restarting is no cheat.
 _ATTEMPTS = 3
@@ -34,12 +33,9 @@ class WebFiles:
     """Public files of the coordinator at a URL."""
 
     def __init__(self, url: str, clock: Clock, *, limits: Limits | None = None) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise BadInputError("a coordinator's address is a URL such as https://coordinator.example")
         limits = limits or Limits()
-        self._url = url.rstrip("/")
-        self._clock, self._client = clock, HttpClient(clock, answer_s=limits.answer_s)
+        self._url = checked_url(url)
+        self._clock, self._answer_s = clock, limits.answer_s
         self._until = clock.now() + int(1000 * limits.audit_s)
         self._left = limits.total_bytes
 
@@ -49,7 +45,7 @@ class WebFiles:
             if self._clock.now() > self._until:
                 raise BadInputError("the audit takes longer than it may: the coordinator answers slowly, or too much")
             try:
-                answer = self._client.ask(self._url + path, most=min(most, self._left))
+                answer = ask_blocking(self._url + path, answer_s=self._answer_s, most=min(most, self._left))
             except UnreachableError as fault:
                 reason = str(fault)
                 continue

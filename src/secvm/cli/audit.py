@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from secvm.cli.audit_collisions import collisions
+from secvm.cli.groups import group
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.cli.public_files import open_files
 from secvm.errors import BadInputError, RemoteProtocolError
@@ -40,13 +41,8 @@ class _AuditGroup(TyperGroup):
         return self.commands["replay"].make_context(info_name, args, parent, **extra)
 
 
-app = typer.Typer(
-    cls=_AuditGroup,
-    help="Replay a coordinator's experiments from outside, or examine evidence.",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+app = group(
+    "Replay a coordinator's experiments from outside, or examine evidence.", cls=_AuditGroup, no_args_is_help=False
 )
 app.command("collisions")(collisions)
 
@@ -165,7 +161,7 @@ def _replay(
             files,
             now=clock.now if instant is None else instant,
             experiment=experiment,
-            beacons=WebBeacons(clock) if live else None,
+            beacons=WebBeacons() if live else None,
             policy=known,
             snapshot=snapshot,
             models=models,

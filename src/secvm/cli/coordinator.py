@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from secvm.cli.groups import group
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.cli.passphrases import (
     NewPassphraseFd,
@@ -30,14 +31,7 @@ if TYPE_CHECKING:
 #: Where the address of a database may stand, so that it is in no list of processes.
 DATABASE_VARIABLE = "SECVM_DATABASE"
 
-app = typer.Typer(
-    help="Run rounds: opens capsules, counts, publishes.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = group("Run rounds: opens capsules, counts, publishes.")
 
 Config = Annotated[Path, typer.Option(help="Settings, a TOML file; 'init' writes one.", show_default=False)]
 

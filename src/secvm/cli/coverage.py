@@ -30,7 +30,7 @@ def coverage(
     """Measure line and branch coverage of both tiers.
 
     Processes that tests start are followed; what they had measured is lost where a test kills them. Percentages are
-    coverage.py's: a line or branch of src/secvm that was reached, of all there are. Example:
+    coverage.py's: a line or branch of src/secvm or lab that was reached, of all there are. Example:
 
     \b
         ./secvm dev coverage --format json

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from secvm.cli.groups import group
 from secvm.cli.output import note
 from secvm.errors import BadInputError, SecVMError
 
@@ -14,14 +15,7 @@ if TYPE_CHECKING:
     from secvm.dashboard.settings import DashboardSettings
     from secvm.runtime.clock import Clock
 
-app = typer.Typer(
-    help="Look at a coordinator in a browser, live; change things with the admin key.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = group("Look at a coordinator in a browser, live; change things with the admin key.")
 #: Faults and warnings that are shown of one audit.
 _MOST_SENTENCES = 50
 
@@ -61,14 +55,9 @@ def serve(
     \b
         ./secvm dashboard serve --coordinator http://127.0.0.1:8470
     """
+    from secvm.dashboard.main import serve as serve_page
+
     settings = _settings(coordinator, listen, public_host, audit_every, time_zone, config)
-    try:
-        from secvm.dashboard.main import serve as serve_page
-    except ImportError as fault:
-        raise BadInputError(
-            f"the page needs {(fault.name or 'a package').partition('.')[0]}, which is not installed",
-            next_step="pip install 'secvm[dashboard]'",
-        ) from None
 
     def audit(clock: Clock) -> dict[str, Any]:
         return audited(settings.coordinator.url, clock)

@@ -13,28 +13,16 @@ from typing import Annotated, Any
 
 import typer
 
-from secvm.cli.audit_dependencies import audit
-from secvm.cli.chaos import chaos
 from secvm.cli.checkout import call, find_or_refuse, tool
+from secvm.cli.commands import added
 from secvm.cli.coverage import coverage
-from secvm.cli.fuzz import fuzz
+from secvm.cli.groups import group
 from secvm.cli.mutations import mutate
 from secvm.cli.output import Format, FormatOption, note
-from secvm.cli.screenshots import screenshots
-from secvm.cli.simulate import simulate
-from secvm.cli.soak import soak
 from secvm.cli.tiers import parallel
-from secvm.cli.trials import trials
 from secvm.errors import BadInputError
 
-app = typer.Typer(
-    help="Commands for people who change the code.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = group("Commands for people who change the code.")
 
 #: The README shows help texts at this width.
 HELP_COLUMNS = 100
@@ -55,7 +43,7 @@ _HELP_BLOCK = re.compile(
 
 def typed_folders(root: Path) -> list[str]:
     """Name the folders that mypy looks at: those of ours that hold Python."""
-    return [name for name in ("src", "tests", "benchmarks", "vectors") if any((root / name).rglob("*.py"))]
+    return [name for name in ("src", "lab", "tests", "benchmarks", "vectors") if any((root / name).rglob("*.py"))]
 
 
 @app.command()
@@ -72,7 +60,7 @@ def check(
         "lint": tool("ruff", "check", "--quiet"),
         "types": tool("mypy", *typed_folders(root)),
         "imports": ["-P", "-c", _LINT_IMPORTS],
-        "dependencies": tool("secvm.cli.main", "dev", "audit-dependencies"),
+        "dependencies": tool("uv", "pip", "check", "--quiet", "--python", sys.executable),
     }
     if tests:
         steps["unit tests"] = tool("pytest", "-q", *parallel(), "tests/unit")
@@ -94,7 +82,8 @@ def check(
 def fix() -> None:
     """Repair what tools can repair.
 
-    That is: some lint, the format, the help texts in the README, the description of the operator's API.
+    That is: some lint, the format, the help texts in the README, the description of the operator's API, the
+    reference of an experiment's settings.
     """
     root = find_or_refuse()
     call(tool("ruff", "check", "--fix", "--quiet"), root)
@@ -106,6 +95,7 @@ def fix() -> None:
         readme.write_text(after, encoding="utf-8")
         note("README.md: help texts renewed")
     _describe_admin(root)
+    _refer_to_settings(root)
     raise typer.Exit(code)
 
 
@@ -113,6 +103,13 @@ def _describe_admin(root: Path) -> None:
     from secvm.coordinator.admin_openapi import answer
 
     (root / "docs/admin-openapi.json").write_bytes(answer().body)
+
+
+def _refer_to_settings(root: Path) -> None:
+    from secvm.cli.settings_reference import reference
+
+    (root / "docs/reference").mkdir(exist_ok=True)
+    (root / "docs/reference/experiment.md").write_text(reference(), encoding="utf-8")
 
 
 @app.command()
@@ -125,12 +122,13 @@ def lock(
     """
     root = find_or_refuse()
     newest = ["--upgrade"] if upgrade else []
-    extras = ("estimator", "plots", "relay", "witness", "coordinator", "dashboard", "tokens", "dask", "postgres")
+    extras = ("estimator", "plots", "relay", "witness", "coordinator", "dashboard", "tokens", "postgres")
     run = [
         "pyproject.toml",
         "--constraints",
         "requirements/constraints.in",
         *(word for extra in extras for word in ("--extra", extra)),
+        *("--group", "lab"),
     ]
     # What builds is installed beside what runs: of both, one version.
     build = ["requirements/build.in", "--constraints", "requirements/run.txt"]
@@ -141,20 +139,6 @@ def lock(
             raise typer.Exit(code)
 
 
-@app.command("audit-dependencies")
-def audit_dependencies(output_format: FormatOption = Format.TXT) -> None:
-    """Check every pin, its hashes, its licence and what is known against it.
-
-    Offline, in a second or two: locks are whole and hashed, what is installed is what is pinned, licences are allowed,
-    no version is known to be bad, and the program imports nothing else. Example:
-
-    \b
-        ./secvm dev audit-dependencies
-    """
-    audit(find_or_refuse(), output_format)
-
-
-app.command()(chaos)
 app.command()(coverage)
 
 
@@ -179,11 +163,9 @@ def mutations(
     mutate(find_or_refuse(), only or (), output_format)
 
 
-app.command()(screenshots)
-app.command()(simulate)
-app.command()(soak)
-app.command()(fuzz)
-app.command()(trials)
+for _name, _command in added().items():
+    if _name.startswith("dev "):
+        app.command(_name.removeprefix("dev "))(_command.find())
 
 
 def real_help(command: str) -> str:

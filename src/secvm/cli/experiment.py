@@ -14,20 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secvm.cli.experiment_plan import planned
+from secvm.cli.groups import group
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
     from secvm.cli.remote import Remote, TrustedModel
 
-app = typer.Typer(
-    help="Make experiments at a coordinator, watch them, and export their models.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = group("Make experiments at a coordinator, watch them, and export their models.")
 
 CoordinatorOption = Annotated[str, typer.Option("--coordinator", help="The coordinator's URL.", show_default=False)]
 KeyOption = Annotated[Path, typer.Option("--admin-key-file", help="File that holds the admin key.", show_default=False)]
@@ -183,7 +177,8 @@ def export(
 ) -> None:
     """Write the newest model as a file that 'secvm predict' reads.
 
-    Signatures and digests are checked first. Example:
+    The model is computed from the published tallies, and all that leads to it is checked as 'secvm audit' does.
+    Example:
 
     \b
         ./secvm experiment export 3fa9 --coordinator http://127.0.0.1:8750 --out owls.secvm
@@ -191,11 +186,12 @@ def export(
     """
     from secvm.cli.options import check_outputs
     from secvm.files import write_atomically
+    from secvm.runtime.clock import SystemClock
 
     check_outputs({"--out": out}, inputs=(vocabulary,))
     remote = _remote(coordinator)
     digest = remote.find(experiment)
-    found = remote.model(digest)
+    found = remote.model(digest, now=SystemClock().now)
     if not found.weights.mantissas.any():
         raise BadInputError(
             "the model has learnt nothing yet",

@@ -3,7 +3,7 @@
 Rules it keeps:
 
  1. A command is a line in ``COMMANDS`` and a module beside this one, imported only when it is called: ``secvm --help``
-    imports none of them.
+    imports none of them. Other distributions add theirs by entry points (``cli.commands``).
  2. Bad input and wrong usage end with ``secvm: <one sentence>`` on stderr, what to do next on the line below it, and
     exit code 2.
  3. Ctrl-C ends with 130, a closed pipe with 141, both without a word.
@@ -11,15 +11,16 @@ Rules it keeps:
     those may be somebody's.
 """
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from secvm.cli.commands import Command, added, refuse_absent
+from secvm.cli.groups import CONTEXT_SETTINGS, group
 from secvm.cli.output import note
 from secvm.errors import SecVMError
 
@@ -28,20 +29,8 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 EXIT_PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 
-class Command(NamedTuple):
-    """Where a command lives, and the sentence that ``secvm --help`` shows for it."""
-
-    #: A typer function, or a ``typer.Typer`` with commands of its own: ``module:name``.
-    target: str
-    #: The first line of its docstring (tests/contract/test_tree.py compares).
-    summary: str
-
-
-#: Every command, in the order of the help text. To add one, write its function and a line here.
+#: Every command of this package, in the order of the help text. To add one, write its function and a line here.
 COMMANDS: dict[str, Command] = {
-    "demo": Command(
-        "secvm.cli.demo:demo", "Train with two thousand devices on this machine under a guarantee, in about a minute."
-    ),
     "train": Command("secvm.cli.train:train", "Train on a file of people, offline."),
     "evaluate": Command("secvm.cli.predict:evaluate", "Compare a model's answers with the labels of a file."),
     "predict": Command("secvm.cli.predict:predict", "Say the label of every person of a file."),
@@ -57,32 +46,24 @@ COMMANDS: dict[str, Command] = {
     ),
     "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments from outside, or examine evidence."),
     "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not."),
-    "attack": Command(
-        "secvm.cli.attack:app", "Attack the system in every way that we know, without and with the defence."
-    ),
-    "simulate": Command(
-        "secvm.cli.simulate_population:simulate", "Simulate a population of devices over days, with cover and attacks."
-    ),
-    "reproduce": Command("secvm.cli.reproduce:app", "Make the paper's numbers and figures again."),
-    "bench": Command("secvm.cli.bench:bench", "Run a benchmark, or list them."),
     "test": Command("secvm.cli.tiers:run_tests", "Run the tests; further arguments go to pytest."),
     "dev": Command("secvm.cli.dev:app", "Commands for people who change the code."),
 }
-
-# Plain help: it reads the same in a terminal, a pipe and the README, and needs no rich to draw.
-PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
-CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 # The class of every complaint about usage. Typer shows only this subclass of it in public.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
+def commands() -> dict[str, Command]:
+    """Every command there is, in the order of the help text; this package's cannot be replaced."""
+    return COMMANDS | {name: command for name, command in added().items() if name not in COMMANDS and " " not in name}
+
+
 def load(name: str) -> Any:
-    """Import one command of ``COMMANDS`` and make it runnable."""
-    module_name, _, attribute = COMMANDS[name].target.partition(":")
-    found = getattr(importlib.import_module(module_name), attribute)
+    """Import one command and make it runnable."""
+    found = (COMMANDS.get(name) or added()[name]).find()
     if not isinstance(found, typer.Typer):
-        alone = typer.Typer(context_settings=CONTEXT_SETTINGS, **PLAIN)
+        alone = group(no_args_is_help=False)
         settings = {**CONTEXT_SETTINGS, **getattr(found, "context_settings", {})}
         alone.command(name, context_settings=settings)(found)
         found = alone
@@ -95,36 +76,35 @@ class _LazyGroup(TyperGroup):
     """A group that imports a command when it is called, and knows the rest by name."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the signature is typer's)
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in commands():
             return None
         if cmd_name not in self.commands:
             self.add_command(load(cmd_name), cmd_name)
         return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in COMMANDS:
+        for words in (1, 2):
+            refuse_absent(" ".join(args[:words]))
+        if args and args[0] not in COMMANDS and args[0] not in commands():
             import difflib
 
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            near = difflib.get_close_matches(args[0], commands(), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise _UsageError(f"there is no command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+            formatter.write_dl([(name, command.summary) for name, command in commands().items()])
 
 
-app = typer.Typer(
+app = group(
+    "Secret Vector Machines: classifiers trained on data that never leaves people's devices.",
     cls=_LazyGroup,
     name="secvm",
-    help="Secret Vector Machines: classifiers trained on data that never leaves people's devices.",
-    no_args_is_help=True,
-    context_settings=CONTEXT_SETTINGS,
-    **PLAIN,
 )
 
 

@@ -59,7 +59,7 @@ def mutate(checkout: Path, only: Sequence[str], output_format: Format) -> None:
 def copied(root: Path, folder: Path) -> Path:
     """The source and its tests, in another folder."""
     unwanted = shutil.ignore_patterns("__pycache__", ".hypothesis", ".pytest_cache")
-    for name in ("src", "tests"):
+    for name in ("src", "lab", "tests"):
         shutil.copytree(root / name, folder / name, ignore=unwanted)
     shutil.copy(root / "pyproject.toml", folder)
     return folder
@@ -83,7 +83,7 @@ def _fails(root: Path, tests: Sequence[str]) -> bool:
     done = subprocess.run(  # noqa: S603  (our own tests)
         [sys.executable, *arguments],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root / "lab")])},
         capture_output=True,
         text=True,
         check=False,

@@ -16,18 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
+from secvm.learning.aggregate.descent import RULES, DescentRule, owners
 from secvm.learning.arithmetic import exact
-from secvm.learning.individual.binning import MAX_BINS, Binning, HashBinning
-from secvm.learning.losses import PARAMETERS, Loss
+from secvm.learning.common_settings import MAX_BINS
+from secvm.learning.declared import shown
+from secvm.learning.individual.binning import Binning, HashBinning
+from secvm.learning.losses import LOSSES, Loss
 from secvm.people.reader import read_vocabulary
 
-#: (classes, numbers). A number as the label needs smaller steps and a longer mean: signs of residuals never vanish, and
-#: with 1e-4 and 2 the last rounds still swing by many times the label's range. These are SecVMRegressor's defaults.
-DEFAULT_LAMBDA = ("1e-4", "0.01")
-DEFAULT_AVERAGING = (2, 8)
-DEFAULT_ROUNDS = (200, 400)
-DEFAULT_STEP_CAP = (None, "0.1")
 #: int64 and float64 vectors that a run holds per model and bin at its peak: state, tally, direction, weights.
 _VECTORS = 12
 
@@ -110,37 +106,45 @@ class RuleOptions:
     regression: bool = False
 
     def rule(self) -> DescentRule:
-        """The rule; options of another rule are refused."""
-        if self.descent == "swift":
-            if self.averaging is not None:
-                raise BadInputError("--averaging belongs to pegasos: swift serves an average of its own")
-            if self.step_cap is not None:
-                raise BadInputError("--step-cap belongs to pegasos: swift holds the mean move by itself")
-            return Swift(decay=number(self.decay or "0", "--decay"))
-        if self.decay is not None:
-            raise BadInputError("--decay belongs to swift: pegasos has --lambda")
-        return Pegasos(
-            lambda_=number(self.lambda_ or DEFAULT_LAMBDA[self.regression], "--lambda"),
-            averaging=DEFAULT_AVERAGING[self.regression] if self.averaging is None else self.averaging,
-            step_cap=self._step_cap(),
-        )
+        """The rule; options of another rule are refused, but for λ, which somebody who compares rules leaves there."""
+        kind = RULES.find(self.descent)
+        given = {
+            "lambda": self.lambda_, "averaging": self.averaging, "step_cap": self.step_cap, "decay": self.decay
+        }  # fmt: skip
+        told: dict[str, object] = {}
+        for name, value in given.items():
+            option = f"--{name.replace('_', '-')}"
+            if value is None or (name == "lambda" and name not in kind.setting_names()):
+                continue
+            if name not in kind.setting_names():
+                own = ", ".join(kind.setting_names()) or "no constants"
+                raise BadInputError(f"{option} belongs to {owners(name)}: {kind.name} has {own}")
+            told[name] = None if value == "none" and name == "step_cap" else number(str(value), option)
+        return kind.read(told, numbers=self.regression)
 
-    def _step_cap(self) -> Fraction | None:
-        text = self.step_cap or DEFAULT_STEP_CAP[self.regression]
-        return None if text in (None, "none") else number(text, "--step-cap")
+
+def usual(constant: str) -> str:
+    """The defaults of a constant or of the rounds, rule by rule, for a help text."""
+    told = []
+    for rule in RULES.built_in.values():
+        for setting in (rule.rounds, *rule.settings()):
+            if setting.name == constant:
+                values = [value for value in (setting.default, setting.for_numbers) if value is not None]
+                told.append(f"{rule.name} {', for numbers '.join(map(shown, values))}")
+    return "; ".join(told)
+
+
+def losses(*, regression: bool) -> str:
+    """The built-in losses for numbers as labels, or for classes, for a help text."""
+    return ", ".join(name for name, shape in LOSSES.built_in.items() if shape.regression == regression)
 
 
 def loss(name: str, parameter: str | None) -> Loss:
     """A loss by name."""
-    if name not in PARAMETERS:
-        msg = f"--loss must be one of {', '.join(PARAMETERS)}; not '{name}'"
+    if name not in LOSSES:
+        msg = f"--loss must be one of {', '.join(LOSSES)}; not '{name}'"
         raise BadInputError(msg)
     return Loss(name, None if parameter is None else number(parameter, "--loss-parameter"))
-
-
-def default_rounds(loss: Loss) -> int:
-    """Rounds where none are asked for."""
-    return DEFAULT_ROUNDS[loss.regression]
 
 
 def class_weights(given: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]) -> tuple[Fraction, ...]:

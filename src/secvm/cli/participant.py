@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from secvm.cli import participant_evidence, participant_lock, participant_ui, participant_vault
+from secvm.cli.groups import group
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.cli.participant_state import MaybeConfigOption, consent_of, known_digest, open_state, policy_of
 from secvm.cli.participant_vault import FolderOption, open_vault
@@ -25,14 +26,7 @@ from secvm.participant.state import DeviceState, Status
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import SystemClock
 
-app = typer.Typer(
-    help="Take part with your own data, on your own device.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = group("Take part with your own data, on your own device.")
 
 ExperimentArgument = Annotated[
     str, typer.Argument(help="The experiment's digest; its first few digits, once joined.", show_default=False)

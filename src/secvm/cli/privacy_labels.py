@@ -57,7 +57,7 @@ def labels(
             )
         _paper(participants, features, bins, rounds, output_format)
         return
-    from secvm.estimator.thinning import parse_thinning
+    from secvm.learning.thinning import Thinning, parse_thinning
     from secvm.privacy.label_leakage import LabelGame, label_leak
 
     assert positive is not None
@@ -68,7 +68,7 @@ def labels(
         bins=bins,
         features=features,
         rounds=rounds,
-        thinning=parse_thinning(thinning, "pegasos"),
+        thinning=parse_thinning(thinning, Thinning()),
         zipf=zipf,
         cover_variance=cover_variance,
         same_people=same_people,
@@ -125,7 +125,7 @@ def plan(
     \b
         ./secvm privacy plan --participants 100000 --share 0.2 --features 100 --bins 1000 --rounds 10 --zipf 1
     """
-    from secvm.estimator.thinning import parse_thinning
+    from secvm.learning.thinning import Thinning, parse_thinning
     from secvm.privacy.label_leakage import LabelGame
     from secvm.privacy.leak_plan import plan as planned
     from secvm.privacy.leak_plan import split_by_label
@@ -137,7 +137,7 @@ def plan(
         bins=bins,
         features=features,
         rounds=rounds,
-        thinning=parse_thinning(thinning, "pegasos"),
+        thinning=parse_thinning(thinning, Thinning()),
         zipf=zipf,
         cover_variance=cover_variance,
         same_people=same_people,

@@ -10,6 +10,7 @@ import typer
 
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError, RemoteProtocolError
+from secvm.privacy.target import USUAL
 
 if TYPE_CHECKING:
     from secvm.privacy.relayed_statement import RelayedTerms
@@ -32,8 +33,8 @@ def statement(
     hashes: Annotated[int, typer.Option(help="Hashes of a feature.")] = 1,
     thinning: Annotated[str, typer.Option(help="RHO, q=Q, or none.")] = "none",
     epsilon: Annotated[float | None, typer.Option(help="With two relays' cover for this ε; plain, without.")] = None,
-    delta: Annotated[float, typer.Option(help="Its δ.")] = 1e-6,
-    own_delta: Annotated[float, typer.Option(help="The δ that you want to know ε at.")] = 1e-6,
+    delta: Annotated[float, typer.Option(help="Its δ.")] = float(USUAL.delta),
+    own_delta: Annotated[float, typer.Option(help="The δ that you want to know ε at.")] = float(USUAL.delta),
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Say what an experiment tells about somebody who takes part, and what that rests on.
@@ -113,19 +114,19 @@ def _planned(
     numbers: dict[str, int], *, labels: int, hashes: int, thinning: str, target: tuple[float, float] | None
 ) -> Terms | RelayedTerms:
     from secvm.coordinator.asked_learning import default_budget
-    from secvm.estimator.thinning import parse_thinning
     from secvm.learning.aggregate.descent import Pegasos, Swift
     from secvm.learning.arithmetic import exact
     from secvm.learning.experiment import Experiment
+    from secvm.learning.thinning import Thinning, parse_thinning
     from secvm.privacy.operators import Operators
-    from secvm.privacy.private_plan import AskedPrivately, plan_private
+    from secvm.privacy.private_plan import CHOSEN, AskedPrivately, plan_private
     from secvm.privacy.relayed_statement import RelayedTerms
     from secvm.privacy.statement import Terms
     from secvm.privacy.target import PrivacyTarget
 
     if min(numbers.values()) < 1 or hashes < 1 or labels < 2:
         raise BadInputError("an experiment in numbers has a participant, a bin, a feature, a round and two labels")
-    thin = parse_thinning(thinning, "pegasos")
+    thin = parse_thinning(thinning, Thinning())
     plain = Experiment(
         n_bins=numbers["bins"],
         labels=tuple(str(number) for number in range(labels)),
@@ -146,7 +147,7 @@ def _planned(
             hashes=hashes,
             train_share=exact(1),
             rounds=rounds,
-            free=frozenset(),
+            given=CHOSEN,
         )
     )
     return RelayedTerms(

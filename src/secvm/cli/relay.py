@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from secvm.cli.groups import group
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.cli.passphrases import (
     NewPassphraseFd,
@@ -18,14 +19,7 @@ from secvm.cli.passphrases import (
 )
 from secvm.cli.services import worth_another_start
 
-app = typer.Typer(
-    help="Run a relay: it knows who, not what.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = group("Run a relay: it knows who, not what.")
 
 Config = Annotated[Path, typer.Option(help="Settings of the relay, TOML.", metavar="FILE", show_default=False)]
 

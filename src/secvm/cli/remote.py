@@ -1,32 +1,23 @@
 """A coordinator at the other end of a URL, as the command line asks it: public files, and the operator's API.
 
-Whatever a model is made of is checked here as a device would: the experiment by its digest and its keys, the manifest
-and the ending by those keys, the weights by the digest that they name.
+An experiment is checked by its digest and its keys, and a model is believed when an audit finds nothing wrong.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from secvm.auditor.files import MOST_JSON_BYTES
-from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError, SecVMError, UnreachableError
+from secvm.errors import BadInputError, RemoteProtocolError, UnreachableError
 from secvm.learning.weights import Weights
-from secvm.protocol.blobs import decode_weights
-from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.manifest import accept
-from secvm.protocol.relays.ending import read_ending
-from secvm.protocol.relays.manifest import read_manifest
-from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http_client import HttpAnswer, HttpClient
-from secvm.runtime.http_messages import is_loopback
+from secvm.runtime.http_client import HttpAnswer, ask_blocking, checked_url, goes_in_clear
 
 _PATIENCE_S = 60
 #: What the list tells of each experiment.
@@ -35,7 +26,7 @@ _LISTED = ("digest", "standing", "title")
 
 @dataclass(frozen=True, slots=True)
 class TrustedModel:
-    """A model that the experiment's keys have signed, with what it belongs to."""
+    """A model that follows from all that is public of its experiment, with what it belongs to."""
 
     document: ExperimentDocument
     weights: Weights
@@ -49,17 +40,13 @@ class Remote:
     """One coordinator."""
 
     def __init__(self, url: str, admin_key_file: Path | None = None) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadInputError("--coordinator must be a URL such as https://coordinator.example")
-        if admin_key_file is not None and parts.scheme != "https" and not is_loopback(parts.hostname):
+        if admin_key_file is not None and goes_in_clear(url):
             raise BadInputError(
-                f"the admin key would travel to {parts.hostname} in clear: http:// is for this machine alone",
+                f"the admin key would travel to {url} in clear: http:// is for this machine alone",
                 next_step="Give an https:// address, or go through a tunnel: ssh -L 8750:127.0.0.1:8750 HOST",
             )
-        self._url = url.rstrip("/")
+        self._url = checked_url(url, "--coordinator")
         self._key = None if admin_key_file is None else _read_key(admin_key_file)
-        self._client = HttpClient(SteadyClock(), answer_s=_PATIENCE_S)
 
     # ── public files ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,21 +84,31 @@ class Remote:
         except RemoteProtocolError as fault:
             raise BadInputError(f"the coordinator serves what cannot be trusted: {fault}") from None
 
-    def model(self, digest: str) -> TrustedModel:
-        """The newest model, checked."""
-        try:
-            document = read_published(self._needed(f"/v1/experiment/{digest}"), digest=digest)
-            latest = self.fetch(f"/v1/experiment/{digest}/manifest/latest")
-            ended = self.fetch(f"/v1/experiment/{digest}/ending")
-            relayed = document.kind == RELAYED_EXPERIMENT_TYPE
-            named, rounds, why = (_newest_relayed if relayed else _newest)(document, latest, ended)
-            data = self._needed(f"/v1/blob/{named}", most=_weights_bytes(document))
-            weights = decode_weights(data, digest=named, experiment=document.experiment)
-        except BadInputError:
-            raise
-        except SecVMError as fault:
-            raise BadInputError(f"the coordinator serves what cannot be trusted: {fault}") from None
-        return TrustedModel(document, weights, rounds, why)
+    def model(self, digest: str, *, now: Callable[[], int]) -> TrustedModel:
+        """The newest model, computed from zero out of what is public, as an audit does. ``now``: milliseconds.
+
+        Every document must be signed and follow from the one before, every step from its tally, and the log must hold
+        them all. Capsules are not counted again: ``secvm audit`` does that.
+        """
+        from secvm.auditor.audit import audit_files
+        from secvm.auditor.web import WebFiles
+        from secvm.estimator.model import MAX_MODEL_BYTES
+
+        document = self.experiment(digest)
+        files = WebFiles(self._url, SteadyClock())
+        report = audit_files(
+            files, now=now, experiment=digest, models=False, capsules=False, most_tally_bytes=MAX_MODEL_BYTES
+        )
+        if not report.ok:
+            raise BadInputError(
+                f"the coordinator serves what cannot be trusted: {report.faults[0].sentence}",
+                next_step=f"See all of it: secvm audit {self._url} --experiment {digest[:16]}",
+            )
+        (found,) = report.experiments
+        if found.model is None:
+            raise BadInputError("the experiment has no round yet")
+        ended = found.standing if found.ended else None
+        return TrustedModel(document, found.model.evaluation, found.rounds_trained, ended)
 
     def _needed(self, path: str, *, most: int = MOST_JSON_BYTES) -> bytes:
         data = self.fetch(path, most=most)
@@ -144,7 +141,9 @@ class Remote:
         if body is not None:
             headers["content-type"] = "application/json"
         try:
-            answer = self._client.ask(self._url + path, most=most, method=method, headers=headers, body=body)
+            answer = ask_blocking(
+                self._url + path, answer_s=_PATIENCE_S, most=most, method=method, headers=headers, body=body
+            )
         except UnreachableError as fault:
             raise BadInputError(f"cannot reach the coordinator: {fault}") from None
         if answer.status == 404 and missing:
@@ -159,40 +158,6 @@ class Remote:
         if len(answer.content) > most:
             raise BadInputError(f"the coordinator answers more than the {most} bytes that {path} may have")
         return answer.content
-
-
-def _weights_bytes(document: ExperimentDocument) -> int:
-    """The most bytes that weights of this experiment have: 4 an entry, and two lines before them."""
-    from secvm.estimator.model import MAX_MODEL_BYTES
-
-    experiment = document.experiment
-    return min(4 * experiment.models.n_models * (experiment.n_bins + 1) + 2**13, MAX_MODEL_BYTES)
-
-
-def _newest(document: ExperimentDocument, latest: bytes | None, ended: bytes | None) -> tuple[str, int, str | None]:
-    """Digest of the newest evaluation weights, after how many rounds they are, and why it is over."""
-    last = None if latest is None else accept(latest, document=document)
-    if ended is not None:
-        ending = accept_ending(ended, document=document, last=last)
-        return ending.evaluation_weights, ending.round_number, ending.why.value
-    if last is not None:
-        return last.manifest.evaluation_weights, last.manifest.round_number - 1, None
-    raise BadInputError("the experiment has no round yet")
-
-
-def _newest_relayed(
-    document: ExperimentDocument, latest: bytes | None, ended: bytes | None
-) -> tuple[str, int, str | None]:
-    """The same of an experiment with two relays."""
-    if ended is not None:
-        ending = read_ending(ended, document)
-        if ending.experiment != document.digest:
-            raise MalformedMessageError("this is the ending of another experiment")
-        return ending.evaluation_weights, ending.round_number, ending.why
-    if latest is not None:
-        last = read_manifest(latest, document)
-        return last.evaluation_weights, last.round_number - 1, None
-    raise BadInputError("the experiment has no round yet")
 
 
 def _reason(answer: HttpAnswer) -> str:

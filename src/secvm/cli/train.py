@@ -19,12 +19,13 @@ from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import Model
 from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins_only
 from secvm.estimator.privacy import CONTRIBUTION
-from secvm.estimator.thinning import parse_thinning
 from secvm.files import write_together
+from secvm.learning.aggregate.descent import OFFLINE, RULES, Swift
 from secvm.learning.individual.binning import Binning, HashBinning
 from secvm.learning.individual.cohort import hold_out
-from secvm.learning.individual.dice import MAX_ROUNDS
-from secvm.learning.thinning import ALWAYS
+from secvm.learning.losses import Hinge
+from secvm.learning.package import MAX_ROUNDS
+from secvm.learning.thinning import ALWAYS, parse_thinning
 from secvm.people.reader import read_people, read_split
 from secvm.people.table import People
 
@@ -49,19 +50,19 @@ def train(
         ),
     ] = None,
     thinning: Annotated[
-        str, typer.Option(help="RHO (swift), q=Q (pegasos), none, or auto: 3 for swift, none for pegasos.")
+        str, typer.Option(help="RHO (swift), q=Q (pegasos), none, or auto: as the rule has it.")
     ] = "auto",
     lambda_: Annotated[
-        str | None, typer.Option("--lambda", help="Regularisation of pegasos; default 1e-4, for numbers 0.01.")
+        str | None, typer.Option("--lambda", help=f"Regularisation; default: {options.usual('lambda')}.")
     ] = None,
     rounds: Annotated[
         int | None,
         typer.Option(
-            help="Rounds to train for; default 200, for numbers 400.", min=1, max=MAX_ROUNDS, show_default=False
+            help=f"Rounds to train for; default: {options.usual('rounds')}.", min=1, max=MAX_ROUNDS, show_default=False
         ),
     ] = None,
     averaging: Annotated[
-        int | None, typer.Option(help="Weight vectors averaged (pegasos); default 2, for numbers 8.")
+        int | None, typer.Option(help=f"Weight vectors averaged; default: {options.usual('averaging')}.")
     ] = None,
     step_cap: Annotated[
         str | None, typer.Option(help="Remedy for pegasos' two-cycle: most that the mean score may move, e.g. 0.5.")
@@ -71,10 +72,9 @@ def train(
     loss: Annotated[
         str,
         typer.Option(
-            help="hinge, perceptron, logistic, squared-hinge, modified-huber; for numbers as labels "
-            "epsilon-insensitive, pinball."
+            help=f"{options.losses(regression=False)}; for numbers as labels {options.losses(regression=True)}."
         ),
-    ] = "hinge",
+    ] = Hinge.name,
     loss_parameter: Annotated[str | None, typer.Option(help="Clip, epsilon or quantile of the loss.")] = None,
     multiclass: Annotated[str, typer.Option(help="ovr (one-vs-rest) or ovo (one-vs-one).")] = "ovr",
     stop: Annotated[str, typer.Option(help="none, or plateau: a tenth of the people decides when to stop.")] = "none",
@@ -113,7 +113,7 @@ def train(
         seed=dice_seed,
         noise=noise,
     )
-    descent = descent or ("pegasos" if private is None else "swift")
+    descent = descent or (OFFLINE.name if private is None else Swift.name)
     train_privacy.check(
         private,
         noise,
@@ -138,11 +138,11 @@ def train(
         plots.pyplot()  # refuses now, not after the rounds, where matplotlib is not installed
     the_loss = options.loss(loss, loss_parameter)
     rule = options.RuleOptions(descent, lambda_, averaging, step_cap, decay, regression=the_loss.regression).rule()
-    rounds = rounds or options.default_rounds(the_loss)
-    if lambda_ is not None and descent == "swift":
+    rounds = rounds or rule.usual_rounds(numbers=the_loss.regression)
+    if lambda_ is not None and "lambda" not in rule.setting_names():
         options.number(lambda_, "--lambda")
-        note("secvm: swift has no lambda; --lambda changes nothing")
-    thin = parse_thinning("auto" if private is not None else thinning, descent)
+        note(f"secvm: {descent} has no lambda; --lambda changes nothing")
+    thin = parse_thinning("auto" if private is not None else thinning, rule.usual_thinning)
     wanted = options.binning(bins, hashes, vocabulary, options.salt_bytes(salt, seed))
 
     folk = _read(people, wanted, presence=values == "presence")
@@ -229,7 +229,7 @@ def _write(
 def _check_words(*, values: str, descent: str, multiclass: str, stop: str) -> None:
     allowed = {
         "--values": (values, ("counts", "presence")),
-        "--descent": (descent, ("pegasos", "swift")),
+        "--descent": (descent, tuple(RULES)),
         "--multiclass": (multiclass, ("ovr", "ovo")),
         "--stop": (stop, ("none", "plateau")),
     }

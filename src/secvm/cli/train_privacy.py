@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from secvm.cli import options
+from secvm.cli.commands import in_laboratory
 from secvm.cli.output import note
 from secvm.errors import BadInputError
 from secvm.estimator.offline_run import OfflineRun, PrivateRun
 from secvm.estimator.privacy import CONTRIBUTION
-from secvm.lab.baselines.central_gaussian import CentralGaussian, noisy
-from secvm.learning.experiment import Experiment
-from secvm.privacy.target import PrivacyTarget
+from secvm.learning.aggregate.descent import Swift
+from secvm.learning.declared import shown
+from secvm.privacy.target import USUAL, PrivacyTarget
 
 #: Defaults of what goes with --epsilon.
-DELTA, NOISE = "1e-6", "cover"
+DELTA, NOISE = shown(USUAL.delta), "cover"
 
 EpsilonOption = Annotated[
     str | None,
@@ -87,10 +90,12 @@ def check(
         raise BadInputError("--noise goes with --epsilon: without it nothing is promised")
     if private is None:
         return
-    if descent == "pegasos":
-        raise BadInputError("--epsilon trains with swift: fewer rounds tell less")
+    if noise == "central":
+        _central_noise()
+    if descent != Swift.name:
+        raise BadInputError(f"--epsilon trains with {Swift.name}: fewer rounds tell less")
     if decay is not None:
-        raise BadInputError("with --epsilon swift's constants follow from public numbers: leave --decay away")
+        raise BadInputError(f"with --epsilon {Swift.name}'s constants follow from public numbers: leave --decay away")
     if bins == "none" and vocabulary is None:
         raise BadInputError("words found among people are not public: with --epsilon give --bins or --vocabulary")
     if stop != "none":
@@ -113,26 +118,23 @@ def begin(work: OfflineRun, private: PrivateRun | None, noise: str, rounds: int,
             f"{private.target} over {rounds} round(s), by Gaussian noise of a server "
             "that is trusted with everybody's rows: for comparison"
         )
-        work.experiment = _with_central_noise(work.experiment, private, rounds, seed)
+        work.experiment = _central_noise()(
+            work.experiment,
+            epsilon=float(private.target.epsilon),
+            delta=float(private.target.delta),
+            rounds=rounds,
+            contribution=private.features,
+            seed=seed,
+        )
     return rounds
 
 
-def _with_central_noise(experiment: Experiment, private: PrivateRun, rounds: int, seed: int) -> Experiment:
-    """The same rule and rounds at a server that is trusted with all rows."""
-    server = CentralGaussian(
-        epsilon=float(private.target.epsilon),
-        delta=float(private.target.delta),
-        rounds=rounds,
-        contribution=private.features,
-        rule=experiment.rule,
-        class_weights=experiment.class_weights,
-    )
-    return noisy(
-        experiment,
-        sigma=server.sigma(experiment.models.n_models),
-        participation_sigma=server.participation_sigma,
-        seed=seed,
-    )
+def _central_noise() -> Callable[..., Any]:
+    """The noise of a trusted server, which ``secvm-lab`` brings for comparison."""
+    for entry in metadata.entry_points(group="secvm.noises", name="central"):
+        found: Callable[..., Any] = entry.load()
+        return found
+    raise in_laboratory("--noise central")
 
 
 def told(work: OfflineRun, noise: str) -> dict[str, Any]:

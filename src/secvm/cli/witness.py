@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from secvm.cli.groups import group
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.cli.passphrases import (
     NewPassphraseFd,
@@ -20,14 +21,7 @@ from secvm.cli.passphrases import (
 )
 from secvm.cli.services import worth_another_start
 
-app = typer.Typer(
-    help="Run a witness: it cosigns what has grown out of what it saw.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = group("Run a witness: it cosigns what has grown out of what it saw.")
 
 Config = Annotated[
     Path, typer.Option(help="Settings of the witness, TOML; 'init' writes one.", metavar="FILE", show_default=False)

@@ -22,13 +22,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
 from secvm.coordinator.logbook import Logbook
 from secvm.crypto.notes import NoteKey
-from secvm.errors import MalformedMessageError, RemoteProtocolError
+from secvm.errors import MalformedMessageError, RemoteProtocolError, UnreachableError
 from secvm.protocol.log_proofs import CosigningRequest, read_cosignatures, read_size
 from secvm.runtime.clock import Clock
+from secvm.runtime.http_client import HttpClient
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.waits import end_all
@@ -43,8 +42,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 _MOST_TRIES = 3
 #: Of ``freshness_s``: when cosignatures are renewed. Before a third, so that there is time for failures.
 _RENEWED_AFTER = 4
-#: aiohttp would add these; versions and preferences of ours are nobody's business.
-_UNSAID = ("Accept", "Accept-Encoding", "User-Agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,33 +106,27 @@ class Cosigner:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Ask whenever something is due, until told to stop."""
-        async with self._session() as session:
+        async with self._client() as client:
             tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(stop.wait())]
-            tasks += [asyncio.ensure_future(self._attend(at, session)) for at in range(len(self._witnesses))]
+            tasks += [asyncio.ensure_future(self._attend(at, client)) for at in range(len(self._witnesses))]
             await first_of(tasks)
 
     async def ask_all(self) -> None:
         """Ask every witness about everything that is due, once."""
-        async with self._session() as session:
-            await asyncio.gather(*(self._pass(at, session) for at in range(len(self._witnesses))))
+        async with self._client() as client:
+            await asyncio.gather(*(self._pass(at, client) for at in range(len(self._witnesses))))
 
-    def _session(self) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_UNSAID,
-            auto_decompress=False,
-            trust_env=False,
-            timeout=aiohttp.ClientTimeout(total=self._timeout_s),
-        )
+    def _client(self) -> HttpClient:
+        return HttpClient(answer_s=self._timeout_s)
 
     # ── one witness ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _attend(self, at: int, session: aiohttp.ClientSession) -> None:
+    async def _attend(self, at: int, client: HttpClient) -> None:
         pause_s = self._first_pause_s
         while True:
             self._poked[at].clear()
             waits: list[asyncio.Future[Any]] = []
-            if await self._pass(at, session):
+            if await self._pass(at, client):
                 pause_s = self._first_pause_s
             else:
                 waits.append(asyncio.ensure_future(asyncio.sleep(pause_s)))
@@ -147,12 +138,12 @@ class Cosigner:
                 waits.append(asyncio.ensure_future(self._clock.sleep_until(next_at)))
             await first_of(waits)
 
-    async def _pass(self, at: int, session: aiohttp.ClientSession) -> bool:
+    async def _pass(self, at: int, client: HttpClient) -> bool:
         """Ask one witness what is due now; whether that went well."""
         due_at = self._due_at(at)
         if due_at is None or due_at > self._clock.now():
             return True
-        size, outcome = self._logbook.asked_size, await self._ask(at, session)
+        size, outcome = self._logbook.asked_size, await self._ask(at, client)
         well = outcome is _Outcome.COSIGNED
         (self._cosigned if well else self._failed).add(1, witness=self._witnesses[at].key.name)
         if not well and self._log is not None:
@@ -171,7 +162,7 @@ class Cosigner:
             return 0
         return made.at + 1000 * min(counts_for) // _RENEWED_AFTER
 
-    async def _ask(self, at: int, session: aiohttp.ClientSession) -> _Outcome:
+    async def _ask(self, at: int, client: HttpClient) -> _Outcome:
         witness, book = self._witnesses[at], self._logbook
         signed = book.checkpoint()
         size = signed.checkpoint.size
@@ -180,8 +171,8 @@ class Cosigner:
             path = book.log.tree.consistency_proof(old, size)
             request = CosigningRequest(old, path, signed.data).to_bytes()
             try:
-                status, data = await self._post(session, witness.url + "/add-checkpoint", request)
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+                status, data = await self._post(client, witness.url + "/add-checkpoint", request)
+            except UnreachableError:
                 return _Outcome.AWAY
             if status == 200:
                 try:
@@ -216,15 +207,12 @@ class Cosigner:
             self._log.tell("log-halted-witness-has-seen-another", witness=at, size=size, limit=told)
         self._wake()
 
-    async def _post(self, session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[int, bytes]:
+    async def _post(self, client: HttpClient, url: str, body: bytes) -> tuple[int, bytes]:
         headers = {"content-type": "application/octet-stream"}
-        async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
-            data = b""
-            while piece := await response.content.read(MAX_ANSWER_BYTES + 1 - len(data)):
-                data += piece
-                if len(data) > MAX_ANSWER_BYTES:
-                    raise ValueError("a witness's answer is too long")
-            return response.status, data
+        answer = await client.ask(url, most=MAX_ANSWER_BYTES, method="POST", headers=headers, body=body)
+        if len(answer.content) > MAX_ANSWER_BYTES:
+            raise UnreachableError(f"a witness answers more than {MAX_ANSWER_BYTES} bytes")
+        return answer.status, answer.content
 
     def _measure(self) -> None:
         self._entries.set(self._logbook.most_cosigned)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.learning.common_settings import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
-from secvm.protocol.codec import MAX_BINS
 from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION
 
 

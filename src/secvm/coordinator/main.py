@@ -123,7 +123,7 @@ class Coordinator:
         )
         self.log = Log(sys.stderr, self._clock, "coordinator")
         self._metrics = Metrics("coordinator")
-        self._beacons = _beacons(settings, folder, self._clock)
+        self._beacons = _beacons(settings, folder)
         self._relay_tokens = {
             relay.url: _token_in(folder / relay.token_file, self._passphrase)
             for relay in settings.relays
@@ -267,13 +267,13 @@ def _token_in(path: Path, passphrase: Passphrase | None) -> str:
         raise BadInputError(f"{path} holds no token: it is a line of letters and digits") from None
 
 
-def _beacons(settings: CoordinatorSettings, folder: Path, clock: Clock) -> WebBeacons:
+def _beacons(settings: CoordinatorSettings, folder: Path) -> WebBeacons:
     told = settings.beacons
     try:
         issuers = b"" if told.issuers is None else (folder / told.issuers).read_bytes()
     except OSError as error:
         raise BadInputError(f"cannot read {told.issuers}: {error.strerror or 'input/output error'}") from None
-    return WebBeacons(clock, nist_url=told.nist_url, drand_urls=told.drand_urls, issuers=issuers)
+    return WebBeacons(nist_url=told.nist_url, drand_urls=told.drand_urls, issuers=issuers)
 
 
 def _admin_sha256(state: Path) -> bytes | None:

@@ -7,7 +7,7 @@
  3. Answers come from memory, blobs from the store with a small cache; neither waits for the folder. What cannot be
     written, on a full disk say, is kept for the next flush.
  4. What is made when it is asked for (``further``: shards of an opened round) is answered; ``relayed.shard_folder``
-    brings it into the folder.
+    brings it into the folder. News of a round, made of the other files, are answered alone.
 
 In the folder ``/v1/experiment/D`` is the file ``v1/experiment/D/index``, because ``D`` is a folder there too. Any
 static server can serve it; deploy/ has an example.
@@ -28,6 +28,7 @@ from secvm.crypto.oblivious import KEYS_MEDIA_TYPE
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.documents import digest_of
+from secvm.protocol.relays.news import make_news, read_news_path
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.logs import Log
 
@@ -42,6 +43,9 @@ _SHORT = "public, max-age=5"
 _CACHE_BYTES = 2**26
 #: Blobs that ``warm`` fetches: a tally, a state and two weights for each of two rounds.
 _WARMED = 8
+
+#: News kept in memory: those of a few experiments.
+_MOST_NEWS = 64
 
 #: Digits of a number in a path: rounds and shards have no more.
 _LONGEST_NUMBER = 10
@@ -120,6 +124,8 @@ class Publisher:
         self._listed: dict[str, tuple[dict[str, object], ...]] = {}
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._cached_bytes = 0
+        #: News by path, and what they were made of.
+        self._news: OrderedDict[str, tuple[tuple[Shown | None, ...], Shown]] = OrderedDict()
         self._lock = threading.Lock()
         #: What is not in the folder yet, in order; blobs without their bytes.
         self._unwritten: list[tuple[str, bytes | None]] = []
@@ -259,6 +265,9 @@ class Publisher:
             return Shown(self._blob(digest), BYTES_MEDIA_TYPE, True, f'"{digest}"') if digest in self._blobs else None
         if path in self._shown:
             return self._shown[path]
+        asked = read_news_path(path)
+        if asked is not None:
+            return self._find_news(path, *asked)
         for find in self._others:
             data = find(path)
             if data is not None:
@@ -268,6 +277,26 @@ class Publisher:
             # Not lasting: it is forgotten one day, and caches should forget it too.
             return None if made is None else Shown(*made, False, f'"{digest_of(made[0])[:32]}"')
         return None
+
+    def _find_news(self, path: str, experiment: str, number: int) -> Shown | None:
+        """News are made once for each manifest and checkpoint."""
+        place = experiment_path(experiment)
+        names = (self._shown.get(f"{place}/manifest/latest"), self._shown.get(f"{place}/checkpoint"))
+        known = self._news.get(path)
+        if known is None or known[0] != names:
+            made = make_news(self._content, experiment, number)
+            if made is None:
+                return None
+            data = made.to_bytes()
+            known = names, Shown(data, BYTES_MEDIA_TYPE, False, f'"{digest_of(data)[:32]}"')
+            while len(self._news) >= _MOST_NEWS:
+                self._news.popitem(last=False)
+            self._news[path] = known
+        return known[1]
+
+    def _content(self, path: str) -> bytes | None:
+        found = self._find(path)
+        return None if found is None else found.data
 
     def _blob(self, digest: str) -> bytes:
         data = self._cache.get(digest)

@@ -23,9 +23,8 @@ from secvm.crypto.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.arithmetic import exact
-from secvm.privacy.budgets import DEFAULT_ROUNDS
+from secvm.learning.losses import Loss
 from secvm.privacy.private_plan import PrivatePlan
-from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import (
     ExperimentDocument,
     FeaturesWanted,
@@ -36,7 +35,6 @@ from secvm.protocol.experiment_document import (
 )
 from secvm.protocol.log import LogTerms
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES
-from secvm.protocol.relayed_terms import RelayCoverTerms
 from secvm.runtime.settings import Settings
 
 SALT_BYTES = 16
@@ -99,10 +97,10 @@ def ask(
         windows=windows,
         floor=told.floor,
         train_share=exact(told.train_share),
-        rounds=_plain_rounds(told) if plan is None else plan.rounds,
+        rounds=_rounds(told) if plan is None else plan.rounds,
         coordinator_keys=(key,),
         relays=_relays(told),
-        privacy=None if plan is None else _terms(plan.asked.target),
+        privacy=None if plan is None else plan.asked.target.published,
         gateway_note=_note(told),
         log=log,
         tokens=told.tokens,
@@ -122,12 +120,11 @@ def ask(
     return document, OwnSettings(early_stopping=told.early_stopping)
 
 
-def _terms(target: PrivacyTarget) -> RelayCoverTerms:
-    return RelayCoverTerms(epsilon=target.epsilon, delta=target.delta)
-
-
-def _plain_rounds(told: Specification) -> int:
-    return DEFAULT_ROUNDS[told.descent.rule] if told.rounds is None else told.rounds
+def _rounds(told: Specification) -> int:
+    """Of an experiment without a guarantee: as given, or the rule's own."""
+    if told.rounds is not None:
+        return told.rounds
+    return told.descent.rule.usual_rounds(numbers=Loss(told.loss).regression)
 
 
 def _relays(told: Specification) -> tuple[Relay, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from secvm.coordinator.doors import Doors, Held
 from secvm.coordinator.log_files import LogFiles
 from secvm.coordinator.logbook import Logbook
-from secvm.coordinator.relayed.asking import ANSWER_S, AskedRelays
+from secvm.coordinator.relayed.asking import AskedRelays
 from secvm.coordinator.relayed.books import RelayedBooks
 from secvm.coordinator.relayed.driver import RelayedDriver
 from secvm.coordinator.relayed.entry_log import EntryLog, NoLog
@@ -20,8 +20,7 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
-from secvm.runtime.clock import Clock, SteadyClock
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.clock import Clock
 from secvm.runtime.waits import any_of
 
 
@@ -44,7 +43,7 @@ def make_driver(
         key=held.key,
         grid=held.settings.epochs.grid,
         dice=held.dice,
-        relays=AskedRelays(HttpClient(SteadyClock(), answer_s=ANSWER_S), held.relay_tokens),
+        relays=AskedRelays(held.relay_tokens),
         may_grow=entry_log.may_grow,
         counting=RunCounting(store, sealer),
         sealer=sealer,

@@ -15,7 +15,6 @@ from secvm.learning.arithmetic import exact
 from secvm.privacy.operators import Operators, relay_of
 from secvm.privacy.private_plan import AskedPrivately, PrivatePlan, plan_private
 from secvm.privacy.relay_times import paces_of
-from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.relayed_terms import ROLES, RelayRole, RelayTimes
 
 _STEPS = ("batch_s", "mix_s", "reveal_s", "open_s")
@@ -50,14 +49,12 @@ def private_plan(told: Specification) -> PrivatePlan | None:
     made = plan_private(
         AskedPrivately(
             experiment=replace(learning(told), budget=None),
-            target=PrivacyTarget(exact(asked.epsilon), exact(asked.delta)),
+            target=asked,
             people=told.people,
             hashes=told.binning.hashes,
             train_share=exact(told.train_share),
             rounds=told.rounds,
-            free=_free(told),
-            parts=asked.parts,
-            most_packages=asked.most_packages,
+            given=told.descent.given,
             paces=paces_of(entry=entry.seconds_per_million, mix=mix.seconds_per_million),
         )
     )
@@ -107,11 +104,3 @@ def operators_of(told: Specification) -> Operators:
 def relay_times(made: PrivatePlan) -> RelayTimes:
     """As a document tells them."""
     return RelayTimes(**{name: getattr(made.times, name) for name in _STEPS})
-
-
-def _free(told: Specification) -> frozenset[str]:
-    """What of swift's numbers nobody has given."""
-    if told.descent.rule != "swift":
-        return frozenset()
-    given = {"rho": told.descent.thinning, "step_size": told.descent.step_size, "floor": told.descent.floor}
-    return frozenset(name for name, value in given.items() if value is None)

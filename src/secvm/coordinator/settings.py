@@ -92,7 +92,7 @@ from secvm.runtime.http_limits import HttpLimits
 from secvm.runtime.lanes import Mode
 from secvm.runtime.passphrases import Passphrase
 from secvm.runtime.secret_files import read_secret
-from secvm.runtime.settings import Settings
+from secvm.runtime.settings import Listen, Settings, usual_port
 
 
 def _check_sha256(text: str) -> str:
@@ -103,14 +103,9 @@ def _check_sha256(text: str) -> str:
 
 _URL = r"https?://[!-~]+"
 Sha256 = Annotated[str, pydantic.AfterValidator(_check_sha256)]
+#: Where it listens unless its settings say otherwise.
+PORT = 8750
 Positive = Annotated[int, pydantic.Field(ge=1)]
-
-
-class ListenPart(Settings):
-    """Where requests arrive."""
-
-    host: str = "127.0.0.1"
-    port: Annotated[int, pydantic.Field(ge=0, le=65_535)] = 8750
 
 
 class FolderPart(Settings):
@@ -279,7 +274,7 @@ class CoordinatorSettings(Settings):
 
     state: FolderPart
     epochs: EpochsPart
-    listen: ListenPart = ListenPart()
+    listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
     public: FolderPart | None = None
     relays: tuple[RelayPart, ...] = ()
     limits: LimitsPart = LimitsPart()

@@ -1,20 +1,27 @@
 """The specification of an experiment: a small TOML file (or the same as JSON) in the operator's words.
 
 docs/how-to/run-an-experiment.md explains every key. **Private is what nobody has to ask for**: without ``privacy`` the
-experiment has (ε, δ) = (1, 1e-6) over all its rounds, by the cover of two relays. ``privacy = "none"`` is the paper's
-own system, without a guarantee. ``coordinator.questions`` makes an experiment of it.
+experiment has the (ε, δ) of ``PrivacyTarget()`` over all its rounds, by two relays' cover. ``privacy = "none"`` is
+the paper's own system, without a guarantee. ``coordinator.questions`` makes an experiment of it. Tables of parts that
+declare their settings (descent, robust, privacy) are read by those declarations.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from secvm.coordinator.chosen_beacons import BeaconPart
-from secvm.learning.cover_law import MAX_PARTS, MIN_PARTS
-from secvm.privacy.relay_plan import MOST_PACKAGES, PARTS
+from secvm.learning.aggregate.descent import RULES, AskedDescent
+from secvm.learning.aggregate.robust import Robust
+from secvm.learning.common_settings import MAX_BINS, MAX_HASHES, USUAL_TRAIN_SHARE
+from secvm.learning.declared import Setting
+from secvm.learning.losses import Hinge
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import MAX_WINDOW_S
 from secvm.protocol.relayed_terms import RelayRole
 from secvm.runtime.settings import Settings
@@ -40,8 +47,8 @@ class FeaturesPart(Settings):
 class BinningPart(Settings):
     """Bins by salted hash, or a vocabulary's."""
 
-    bins: int
-    hashes: int = 1
+    bins: Annotated[int, pydantic.Field(ge=1, le=MAX_BINS)]
+    hashes: Annotated[int, pydantic.Field(ge=1, le=MAX_HASHES)] = 1
     #: A public list's digest (docs/protocol.md §2.9): its words are the bins.
     vocabulary: str | None = None
     #: In hexadecimal, and in test experiments only: a run that is to be repeated needs the same bins.
@@ -50,33 +57,6 @@ class BinningPart(Settings):
     beacons: tuple[BeaconPart, ...] = ()
     #: Or: the rounds of drand and NIST that come after so many seconds.
     beacon_delay_s: Annotated[int, pydantic.Field(ge=60, le=30 * 86_400)] | None = None
-
-
-class DescentPart(Settings):
-    """How it learns."""
-
-    rule: Literal["swift", "pegasos"] = "swift"
-    #: ρ for swift, "q=Q" for pegasos, or "none".
-    thinning: Number | None = None
-    #: Of pegasos.
-    lambda_: Annotated[Number | None, pydantic.Field(alias="lambda")] = None
-    averaging: int | None = None
-    step_cap: Number | None = None
-    #: Of swift.
-    decay: Number | None = None
-    step_size: Number | None = None
-    #: Of the popularity, in shares of its mean. With a guarantee thinning, step size and floor that are not given are
-    #: chosen by public numbers (``privacy.noise_settings``).
-    floor: Number | None = None
-
-
-class RobustPart(Settings):
-    """What is done against devices that lie (docs/threat-model.md, "Poisoning")."""
-
-    #: A bin's net count is cut to so many standard deviations of chance; 5 over the number of rounds is a good choice.
-    clip: Number | None = None
-    #: The median of so many rounds is taken, an odd number.
-    trim: int = 1
 
 
 class WindowsPart(Settings):
@@ -107,28 +87,77 @@ class RelayPart(Settings):
     seconds_per_million: Annotated[int, pydantic.Field(ge=1)] = SECONDS_PER_MILLION
 
 
-class PrivacyPart(Settings):
-    """The guarantee over all rounds. Numbers as TOML or JSON writes them, or exactly, as text such as "1/2"."""
-
-    epsilon: Number = 1
-    delta: Number = "1e-6"
-    #: S: into so many parts each relay's cover is cut; one is opened after each round.
-    parts: Annotated[int, pydantic.Field(ge=MIN_PARTS, le=MAX_PARTS)] = PARTS
-    #: D of one relay in one round is refused above this.
-    most_packages: Annotated[int, pydantic.Field(ge=1)] = MOST_PACKAGES
+def _schema(name: str, settings: Sequence[Setting], **more: Any) -> pydantic.WithJsonSchema:
+    """A table as OpenAPI describes it, out of what its part declares."""
+    properties = {setting.name: _described(setting) for setting in settings}
+    table = {"title": name, "type": "object", "properties": {**more, **properties}, "additionalProperties": False}
+    return pydantic.WithJsonSchema(table)
 
 
-def _read_privacy(told: object) -> object:
+def _described(setting: Setting) -> dict[str, Any]:
+    bounds = {"minimum": setting.at_least, "exclusiveMinimum": setting.above, "maximum": setting.at_most}
+    numbers = {name: float(bound) for name, bound in bounds.items() if bound is not None}
+    if setting.below is not None:
+        numbers["exclusiveMaximum"] = float(setting.below)
+    kinds: list[dict[str, Any]] = [{"type": "integer" if setting.is_whole else "number", **numbers}]
+    if not setting.is_whole:
+        kinds.append({"type": "string"})
+    if setting.optional:
+        kinds.append({"type": "null"})
+    described = {"description": setting.sentence, "anyOf": kinds}
+    return described if setting.default is None else {**described, "default": float(setting.default)}
+
+
+def _table(told: object) -> Mapping[str, Any]:
+    if not isinstance(told, Mapping):
+        raise ValueError("should be a table")  # noqa: TRY004  (pydantic wants a ValueError)
+    return told
+
+
+def _read_descent(told: object) -> AskedDescent:
+    return told if isinstance(told, AskedDescent) else AskedDescent.read(_table(told))
+
+
+def _read_robust(told: object) -> Robust | None:
+    return told if told is None or isinstance(told, Robust) else Robust.read(_table(told))
+
+
+def _read_privacy(told: object) -> PrivacyTarget | None:
     """What stands there, and None for "none": who leaves it empty by mistake shall not have an experiment without."""
     if told == PLAIN:
         return None
     if told is None or isinstance(told, str):
         raise ValueError(f'should be a table, or "{PLAIN}"')
-    return told
+    return told if isinstance(told, PrivacyTarget) else PrivacyTarget.read(_table(told))
 
 
+def _or(other: str, table: pydantic.WithJsonSchema) -> pydantic.WithJsonSchema:
+    alone = {"type": "null"} if other == "null" else {"const": other}
+    return pydantic.WithJsonSchema({"anyOf": [table.json_schema, alone]})
+
+
+_OF_RULES = {setting.name: setting for rule in RULES.built_in.values() for setting in rule.settings()}
+#: How it learns: ``rule``, ``thinning`` (ρ for rules of normalised rows, "q=Q" for others, or "none"), and the rule's
+#: own constants. With a guarantee, what is not given is chosen by public numbers (``privacy.noise_settings``).
+Descent = Annotated[
+    AskedDescent,
+    pydantic.PlainValidator(_read_descent),
+    _schema(
+        "Descent",
+        [replace(setting, optional=True) for setting in _OF_RULES.values()],
+        rule={"type": "string", "description": f"{', '.join(RULES.built_in)}, or one of an installed package."},
+        thinning={"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]},
+    ),
+]
+#: What is done against devices that lie (docs/threat-model.md, "Poisoning").
+Robustness = Annotated[
+    Robust | None, pydantic.PlainValidator(_read_robust), _or("null", _schema("Robust", Robust.settings()))
+]
+#: The guarantee over all rounds. Numbers as TOML or JSON writes them, or exactly, as text such as "1/2".
 Guarantee = Annotated[
-    PrivacyPart | None, pydantic.BeforeValidator(_read_privacy, json_schema_input_type=PrivacyPart | Literal["none"])
+    PrivacyTarget | None,
+    pydantic.PlainValidator(_read_privacy),
+    _or(PLAIN, _schema("Privacy", PrivacyTarget.settings())),
 ]
 
 
@@ -155,9 +184,9 @@ class Specification(Settings):
     features: FeaturesPart
     binning: BinningPart
     windows: WindowsPart
-    descent: DescentPart = DescentPart()
-    robust: RobustPart | None = None
-    loss: str = "hinge"
+    descent: Descent = pydantic.Field(default_factory=lambda: AskedDescent.read({}))
+    robust: Robustness = None
+    loss: str = Hinge.name
     loss_parameter: Number | None = None
     multiclass: Literal["ovr", "ovo"] = "ovr"
     #: Label to weight; labels that are not here weigh 1.
@@ -167,11 +196,11 @@ class Specification(Settings):
     target_spread: Number = 1
     #: B; computed without. With a guarantee it follows from the features.
     budget: int | None = None
-    train_share: Number = "7/10"
+    train_share: Number = str(USUAL_TRAIN_SHARE)
     rounds: int | None = None
     relays: tuple[RelayPart, ...] = ()
     #: (ε, δ) by the cover of two relays; None, which is written "none": the paper's own system without a guarantee.
-    privacy: Guarantee = PrivacyPart()
+    privacy: Guarantee = pydantic.Field(default_factory=PrivacyTarget)
     gateway_note: str = ""
     #: Whether submissions need an anonymous token, which the entry relay gives: only with a guarantee.
     tokens: bool = False

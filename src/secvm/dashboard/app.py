@@ -16,29 +16,27 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from aiohttp import web
 
 from secvm.dashboard import view
-from secvm.dashboard.answers import as_json, problem
 from secvm.dashboard.background import in_background
-from secvm.dashboard.events import Hub, Listener, TooManyListenersError
+from secvm.dashboard.events import Hub, TooManyListenersError
 from secvm.dashboard.facts import facts, privacy
 from secvm.dashboard.forwarding import Forwarding
-from secvm.dashboard.guard import Guard
-from secvm.dashboard.shell import Shell
+from secvm.dashboard.guard import MOST_BODY_BYTES, Guard
 from secvm.dashboard.watching import Known, Watcher
 from secvm.errors import BadInputError, SecVMError
+from secvm.pages.assets import Assets
+from secvm.pages.guarding import READING, RefusedError, fields_of
+from secvm.pages.serving import REQUEST_S, as_file, as_json, body_of, problem
 from secvm.privacy.patience import patience, until
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.clock import Clock
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_FIGURE = re.compile(r"[a-z0-9-]{1,40}")
+#: Addresses of the page; all of them are answered with the shell.
+PAGES = ("/", "/new", "/server", "/experiment/{digest}", "/experiment/{digest}/{figure}")
+_PARTS = {"digest": "[0-9a-f]{64}", "figure": "[a-z0-9-]{1,40}", "name": ".*"}
+_SHELL, _ICON = "shell.html", "icon.svg"
 _NUMBER = re.compile(r"[0-9]{1,7}")
 #: How long a visitor waits for a statement before it is told that it is still being reckoned.
 _STATEMENT_S = 20.0
@@ -48,7 +46,7 @@ _PLANS_AT_ONCE = 8
 _PATIENCE_S = 120.0
 _RECKONING: dict[str, Any] = {"statement": ["The statement is still being reckoned; look again in a moment."]}
 
-Answer = Callable[[Request], Awaitable[Response]]
+_Route = Callable[..., Awaitable[web.StreamResponse]]
 #: ``POST /api/plan``: a form's content → numbers; raises ``BadInputError`` with one sentence.
 Plan = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -62,51 +60,81 @@ class Page:
         hub: Hub,
         forwarding: Forwarding,
         *,
-        shell: Shell,
+        guard: Guard,
+        assets: Assets,
         steady: Clock,
         plan: Plan | None = None,
+        request_s: float = REQUEST_S,
     ) -> None:
-        self._watcher, self._hub, self._forwarding = watcher, hub, forwarding
-        self._shell, self._steady, self._plan = shell, steady, plan
+        """``request_s``: so long may the content of a request take to come."""
+        self._watcher, self._hub, self._forwarding, self._guard = watcher, hub, forwarding, guard
+        self._assets, self._steady, self._plan, self._request_s = assets, steady, plan, request_s
         #: Statements by digest: a document never changes, and cover takes seconds.
         self._statements: dict[str, asyncio.Future[dict[str, Any]]] = {}
         #: One after the other: visitors may ask for all of them at once.
         self._reckoning = asyncio.Lock()
         self._planning = asyncio.Semaphore(_PLANS_AT_ONCE)
-
-    def routes(self) -> list[Route]:
-        """All of them."""
-        pages = ("/", "/new", "/server", "/experiment/{digest}", "/experiment/{digest}/{figure}")
-        return [
-            *(Route(path, self._page, methods=["GET"]) for path in pages),
-            Route("/static/{name:path}", self._shell.static, methods=["GET"]),
-            Route("/favicon.ico", self._shell.icon, methods=["GET"]),
-            Route("/api/now", self._now, methods=["GET"]),
-            Route("/api/experiments/{digest}", self._experiment, methods=["GET"]),
-            Route("/api/experiments/{digest}/rounds", self._rounds, methods=["GET"]),
-            Route("/api/events", _Events(self._watcher, self._hub), methods=["GET"]),
-            Route("/api/plan", self._planned, methods=["POST"]),
-            Route("/api/admin/{rest:path}", self._forwarding.answer, methods=["GET", "POST"]),
+        routes: list[tuple[str, str, _Route]] = [
+            *(("GET", path, self._shell) for path in PAGES),
+            ("GET", "/static/{name}", self._static),
+            ("GET", "/favicon.ico", self._icon),
+            ("GET", "/api/now", self._now),
+            ("GET", "/api/experiments/{digest}", self._experiment),
+            ("GET", "/api/experiments/{digest}/rounds", self._rounds),
+            ("GET", "/api/events", self._events),
+            ("POST", "/api/plan", self._planned),
+            ("GET", "/api/admin/{name}", self._admin),
+            ("POST", "/api/admin/{name}", self._admin),
         ]
+        self._routes = [(method, _pattern(path), route) for method, path, route in routes]
 
-    async def _page(self, request: Request) -> Response:
-        digest, figure = request.path_params.get("digest"), request.path_params.get("figure")
-        if (digest is not None and not _DIGEST.fullmatch(digest)) or (figure and not _FIGURE.fullmatch(figure)):
-            raise HTTPException(404)
-        return self._shell.page(request)
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Guard, then the route of this path and method."""
+        self._guard.check(request.method, request.path, fields_of(request.headers.items()))
+        method = "GET" if request.method in READING else request.method
+        matches = [
+            (known, route, match)
+            for known, path, route in self._routes
+            if (match := path.fullmatch(request.path)) is not None
+        ]
+        if not matches:
+            raise RefusedError(404, "there is nothing here")
+        for known, route, match in matches:
+            if known == method:
+                return await route(request, **match.groupdict())
+        raise RefusedError(405, "this has no meaning here")
 
-    async def _now(self, request: Request) -> Response:
+    async def _shell(self, request: web.BaseRequest, **_parts: str) -> web.Response:
+        return as_file(request, self._assets[_SHELL])
+
+    async def _static(self, request: web.BaseRequest, name: str) -> web.Response:
+        asset = self._assets.get(name)
+        if asset is None or name == _SHELL:
+            raise RefusedError(404, "there is nothing here")
+        return as_file(request, asset)
+
+    async def _icon(self, request: web.BaseRequest) -> web.Response:
+        """What browsers ask for unasked."""
+        return as_file(request, self._assets[_ICON]) if _ICON in self._assets else web.Response(status=204)
+
+    async def _admin(self, request: web.BaseRequest, **_parts: str) -> web.Response:
+        body = await self._body(request) if request.method == "POST" else None
+        return await self._forwarding.answer(request, body)
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        return await body_of(request, most=MOST_BODY_BYTES, within_s=self._request_s)
+
+    async def _now(self, request: web.BaseRequest) -> web.Response:
         return await as_json(request, self._watcher.now())
 
-    def _known(self, request: Request) -> Known:
-        digest = request.path_params["digest"]
-        known = self._watcher.known(digest) if _DIGEST.fullmatch(digest) else None
+    def _known(self, digest: str) -> Known:
+        known = self._watcher.known(digest)
         if known is None:
-            raise HTTPException(404, "there is no such experiment")
+            raise RefusedError(404, "there is no such experiment")
         return known
 
-    async def _experiment(self, request: Request) -> Response:
-        known = self._known(request)
+    async def _experiment(self, request: web.BaseRequest, digest: str) -> web.Response:
+        known = self._known(digest)
         found: dict[str, Any] = {"summary": self._watcher.summary(known)}
         if known.document is not None:
             found |= facts(known.document)
@@ -143,92 +171,68 @@ class Page:
                 why = "its numbers make no sense"
             return {"statement": [f"There is no statement: {why}."]}
 
-    async def _rounds(self, request: Request) -> Response:
-        known = self._known(request)
+    async def _rounds(self, request: web.BaseRequest, digest: str) -> web.Response:
+        known = self._known(digest)
         if known.status is None or known.document is None:
-            raise HTTPException(404, "nothing is known of its rounds yet")
+            raise RefusedError(404, "nothing is known of its rounds yet")
         asked = [self._number(request, name) for name in ("from", "to")]
         first, last = view.stretch(known.status, *asked)
         content = {"from": first, "to": last, **self._watcher.rounds(known, range(first, last + 1))}
         return await as_json(request, content)
 
     @staticmethod
-    def _number(request: Request, name: str) -> int | None:
-        told = request.query_params.get(name)
+    def _number(request: web.BaseRequest, name: str) -> int | None:
+        told = request.query.get(name)
         if not told:
             return None
         if not _NUMBER.fullmatch(told):
-            raise HTTPException(422, f"'{name}' is the number of a round")
+            raise RefusedError(422, f"'{name}' is the number of a round")
         return int(told)
 
-    async def _planned(self, request: Request) -> Response:
-        plan = self._plan
+    async def _planned(self, request: web.BaseRequest) -> web.Response:
+        plan, body = self._plan, await self._body(request)
         if plan is None:
-            raise HTTPException(404, "nothing is planned here")
+            raise RefusedError(404, "nothing is planned here")
         try:
-            content = orjson.loads(await request.body())
+            content = orjson.loads(body)
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise HTTPException(422, "a plan is a JSON object")
+            raise RefusedError(422, "a plan is a JSON object")
         try:
             async with self._planning:
                 planned = await in_background(lambda: plan(content))
             return await as_json(request, planned)
         except BadInputError as fault:
-            raise HTTPException(422, str(fault)) from None
+            raise RefusedError(422, str(fault)) from None
 
-
-class _Events:
-    """``/api/events``: an answer that goes on until somebody has enough."""
-
-    def __init__(self, watcher: Watcher, hub: Hub) -> None:
-        self._watcher, self._hub = watcher, hub
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+    async def _events(self, request: web.BaseRequest) -> web.StreamResponse:
+        """An answer that goes on until somebody has enough."""
         try:
-            listener = self._hub.listen(request.headers.get("last-event-id") or request.query_params.get("after"))
+            listener = self._hub.listen(request.headers.get("last-event-id") or request.query.get("after"))
         except TooManyListenersError:
-            await problem(503, "too many are listening already")(scope, receive, send)
-            return
+            return problem(503, "too many are listening already")
         listener.put(self._hub.frame("now", orjson.dumps(self._watcher.now())))
         listener.task = asyncio.current_task()
-        leaving = asyncio.ensure_future(_until_left(receive, listener))
+        response = web.StreamResponse(
+            headers={"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
+        )
         try:
-            headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            while not listener.gone.is_set():
+            await response.prepare(request)
+            while request.method != "HEAD" and not listener.gone.is_set():
                 frame = await listener.next()
                 if frame:
-                    await send({"type": "http.response.body", "body": frame, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
+                    await response.write(frame)
         except asyncio.CancelledError:
-            # Let go because it was too slow, or because all is over; anybody else's wish to end us is passed on.
-            if not listener.gone.is_set():
-                raise
+            # They left, were too slow, or all is over: nobody reads what is still to be written.
+            if request.transport is not None:
+                request.transport.abort()
+            raise
         finally:
             self._hub.leave(listener)
-            leaving.cancel()
+        return response
 
 
-async def _until_left(receive: Receive, listener: Listener) -> None:
-    """A browser that closes the page says so here, also while nothing happens."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    listener.gone.set()
-    if listener.task is not None:
-        listener.task.cancel()
-
-
-async def _refused(_request: Request, fault: Exception) -> Response:
-    assert isinstance(fault, HTTPException)
-    sentences = {404: "there is nothing here", 405: "this has no meaning here"}
-    usual = HTTPException(fault.status_code).detail
-    detail = sentences.get(fault.status_code, usual) if fault.detail == usual else fault.detail
-    return problem(fault.status_code, detail)
-
-
-def make_app(page: Page, *, names: frozenset[str]) -> ASGIApp:
-    """The whole application, guarded."""
-    return Guard(Starlette(routes=page.routes(), exception_handlers={HTTPException: _refused}), names=names)
+def _pattern(path: str) -> re.Pattern[str]:
+    """What a path such as ``/experiment/{digest}`` matches, its parts by name."""
+    return re.compile(re.sub(r"\{(\w+)\}", lambda part: f"(?P<{part[1]}>{_PARTS[part[1]]})", path.replace(".", r"\.")))

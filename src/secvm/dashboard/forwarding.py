@@ -10,15 +10,15 @@ nothing else of the answer. Without an Authorization the coordinator is not even
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 
-from starlette.requests import Request
-from starlette.responses import Response
+from aiohttp import web
 
-from secvm.dashboard.answers import JSON_MEDIA_TYPE, PROBLEM_MEDIA_TYPE, problem
 from secvm.dashboard.reading import Reader
 from secvm.errors import UnreachableError
+from secvm.pages.serving import JSON_MEDIA_TYPE, PROBLEM_MEDIA_TYPE, problem
 
 PREFIX = "/api/admin/"
 _ROUTES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
@@ -38,35 +38,34 @@ class Forwarding:
         """``changed`` is called when the coordinator has done what it was asked for."""
         self._reader, self._changed = reader, changed
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: web.BaseRequest, body: bytes | None) -> web.Response:
         """Pass one request on."""
         # As it was sent: what is written in another way is another path.
-        sent: bytes = request.scope.get("raw_path") or b""
-        rest = sent.decode("latin-1").removeprefix(PREFIX)
+        rest = request.raw_path.partition("?")[0].removeprefix(PREFIX)
         methods = next((methods for path, methods in _ROUTES if path.fullmatch(rest)), None)
         if methods is None:
             return problem(404, "there is nothing here")
         if request.method not in methods:
             return problem(405, f"only {' and '.join(methods)} {'has' if len(methods) == 1 else 'have'} a meaning here")
-        told = request.headers.getlist("authorization")
+        told = request.headers.getall("authorization", [])
         if len(told) != 1 or not _AUTHORIZATION.fullmatch(told[0]):
             return problem(401, "this needs the admin key")
         headers = {"authorization": told[0]}
-        body = None
-        if request.method == "POST":
+        if body is not None:
             headers["content-type"] = JSON_MEDIA_TYPE
-            body = await request.body()
         try:
-            answer = await self._reader.pass_on(
-                request.method, f"/admin/{rest}", headers, body, most=_MOST_ANSWER_BYTES
+            passing = asyncio.ensure_future(
+                self._reader.pass_on(request.method, f"/admin/{rest}", headers, body, most=_MOST_ANSWER_BYTES)
             )
+            # Who closes the page meanwhile has asked for it all the same.
+            answer = await asyncio.shield(passing)
         except UnreachableError as fault:
             return problem(502, str(fault))
-        media_type = answer.media_type.partition(";")[0].strip().lower()
+        media_type = answer.media_type
         if media_type not in (JSON_MEDIA_TYPE, PROBLEM_MEDIA_TYPE) or not 200 <= answer.status < 600:
             return problem(502, "the coordinator answers what is no answer to this")
         if 300 <= answer.status < 400:
             return problem(502, "the coordinator sends elsewhere, and that is not followed")
         if request.method == "POST" and answer.status < 300:
             self._changed()
-        return Response(answer.body, answer.status, media_type=media_type)
+        return web.Response(body=answer.content, status=answer.status, content_type=media_type)

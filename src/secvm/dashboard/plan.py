@@ -14,12 +14,12 @@ from importlib.resources import files
 from typing import Any
 
 import orjson
-from starlette.exceptions import HTTPException
 
 from secvm.crypto.layers import OUTER_BYTES
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
+from secvm.pages.guarding import RefusedError
 from secvm.privacy.accuracy_cost import AccuracyTable
 from secvm.privacy.patience import patience, until
 from secvm.privacy.planner import guaranteed, quick
@@ -58,12 +58,12 @@ class Planner:
         ------
         BadInputError
             Where it is no form of ours.
-        HTTPException
+        RefusedError
             Where it is too long, or too many wait already.
         """
         data = orjson.dumps(content)
         if len(data) > MOST_BYTES:
-            raise HTTPException(413, "a form to be planned is shorter than this")
+            raise RefusedError(413, "a form to be planned is shorter than this")
         try:
             return self._planned(data)
         except UnfinishedError as fault:
@@ -80,7 +80,7 @@ class Planner:
         if part == "quick" or wish.guarantee is None:
             found = quick(wish, accuracy_table(), bytes_per_package=each)
         elif not self._places.acquire(blocking=False):
-            raise HTTPException(503, "other plans are being made: ask again in a moment")
+            raise RefusedError(503, "other plans are being made: ask again in a moment")
         else:
             try:
                 with self._one_at_a_time, patience(self._enough()):

@@ -7,38 +7,40 @@
      "part": "quick" | "guarantee"}   the second takes seconds where there is a guarantee
 
 The specification is the coordinator's, which the page's server does not know: it is read here for its numbers alone,
-and a test holds both readings together. Everything that does not fit becomes a remark beside its field.
+and a test holds both readings together; parts that declare their settings are read by them in both. Everything that
+does not fit becomes a remark beside its field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Literal, TypeVar
 
 import pydantic
 
 from secvm.errors import BadInputError
+from secvm.learning.aggregate.descent import DEPLOYED, RULES, AskedDescent
 from secvm.learning.arithmetic import exact
-from secvm.learning.losses import Loss
-from secvm.privacy.budgets import DEFAULT_ROUNDS, thinning_of
-from secvm.privacy.planner_remarks import GuaranteeWish, Limits, RelayWish, Remark, Wish
-from secvm.privacy.relay_plan import MOST_PACKAGES, PARTS
+from secvm.learning.common_settings import USUAL_TRAIN_SHARE
+from secvm.learning.declared import Declared
+from secvm.learning.losses import Hinge, Loss
+from secvm.privacy.planner_remarks import RelayWish, Remark, Wish
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
-from secvm.protocol.codec import MAX_BINS
-from secvm.protocol.experiment_document import MAX_HASHES
-from secvm.protocol.learning_terms import MAX_BUDGET
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.relayed_terms import RelayRole
-from secvm.protocol.version import MAX_ROUND
 from secvm.runtime.settings import Settings
 
-LIMITS = Limits(bins=MAX_BINS, hashes=MAX_HASHES, rounds=MAX_ROUND, budget=MAX_BUDGET)
 #: More labels than this have no place in a manifest.
 _MOST_LABELS = 400
 _LONGEST = 200
 
 Number = int | float | Annotated[str, pydantic.Field(max_length=_LONGEST)]
+#: A table whose names and numbers are checked by the part that declares them.
+Table = Annotated[dict[str, Number | None], pydantic.Field(max_length=_LONGEST)]
 T = TypeVar("T")
+D = TypeVar("D", bound=Declared)
 
 
 class _Part(pydantic.BaseModel):
@@ -59,13 +61,6 @@ class _Binning(_Part):
     hashes: int = 1
 
 
-class _Descent(_Part):
-    rule: Literal["swift", "pegasos"] = "swift"
-    thinning: Number | None = None
-    step_size: Number | None = None
-    floor: Number | None = None
-
-
 class _Windows(_Part):
     length_s: Annotated[int, pydantic.Field(ge=1)]
     grace_s: Annotated[int, pydantic.Field(ge=0)] = 0
@@ -76,13 +71,6 @@ class _Relay(_Part):
     role: RelayRole | None = None
     operator: Annotated[str, pydantic.Field(max_length=_LONGEST)] | None = None
     seconds_per_million: Annotated[int, pydantic.Field(ge=1)] = SECONDS_PER_MILLION
-
-
-class _Privacy(_Part):
-    epsilon: Number = 1
-    delta: Number = "1e-6"
-    parts: int = PARTS
-    most_packages: int = MOST_PACKAGES
 
 
 def _none(told: object) -> object:
@@ -96,15 +84,15 @@ class _Specification(_Part):
     features: _Features
     binning: _Binning
     windows: _Windows | None = None
-    descent: _Descent = _Descent()
-    loss: str = "hinge"
+    descent: Table = pydantic.Field(default_factory=dict)
+    loss: str = Hinge.name
     multiclass: Literal["ovr", "ovo"] = "ovr"
     budget: int | None = None
-    train_share: Number = "7/10"
+    train_share: Number = str(USUAL_TRAIN_SHARE)
     rounds: int | None = None
     relays: Annotated[tuple[_Relay, ...], pydantic.Field(max_length=64)] = ()
     #: "none" is None.
-    privacy: Annotated[_Privacy | None, pydantic.BeforeValidator(_none)] = _Privacy()
+    privacy: Annotated[Table | None, pydantic.BeforeValidator(_none)] = pydantic.Field(default_factory=dict)
 
 
 class PlanRequest(Settings):
@@ -153,12 +141,9 @@ def _wish(told: PlanRequest) -> Wish:
         raise UnfinishedError([Remark("loss", "The planner knows labels that are names, not numbers.")])
     if len(set(labels)) != len(labels) or not all(label.strip() for label in labels):
         raise UnfinishedError([Remark("labels", "Every label needs a name of its own.")])
-    descent, private = asked.descent, asked.privacy is not None
-    chosen = private and descent.rule == "swift" and descent.thinning is None
-    thinning = None if chosen else _read("descent.thinning", lambda: thinning_of(descent.thinning, rule=descent.rule))
-    rounds = asked.rounds
-    if rounds is None and not private:
-        rounds = DEFAULT_ROUNDS[descent.rule]
+    descent, rounds = _descent(asked.descent), asked.rounds
+    if rounds is None and asked.privacy is None:
+        rounds = descent.rule.usual_rounds()
     shares = told.shares
     return Wish(
         labels=len(labels),
@@ -168,31 +153,33 @@ def _wish(told: PlanRequest) -> Wish:
         rounds=rounds,
         floor=asked.floor,
         hashes=asked.binning.hashes,
-        thinning=thinning,
-        rule=descent.rule,
+        descent=descent,
         multiclass=asked.multiclass,
         presence=asked.features.presence,
         train_share=_number("train_share", asked.train_share),
-        step_size=None if descent.step_size is None else _number("descent.step_size", descent.step_size),
-        popularity_floor=None if descent.floor is None else _number("descent.floor", descent.floor),
         budget=asked.budget,
-        guarantee=None if asked.privacy is None else _guarantee(asked.privacy),
+        guarantee=None if asked.privacy is None else _part("privacy", PrivacyTarget, asked.privacy),
         shares=None if shares is None else tuple(shares.get(label, 0.0) for label in labels),
         vocabulary=told.vocabulary,
         relays=tuple(RelayWish(one.role, one.operator, one.seconds_per_million) for one in asked.relays),
         logged=told.logged,
         rounds_per_day=None if asked.windows is None else _per_day(asked.windows),
-        limits=LIMITS,
     )
 
 
-def _guarantee(told: _Privacy) -> GuaranteeWish:
-    return GuaranteeWish(
-        epsilon=_number("privacy.epsilon", told.epsilon),
-        delta=_number("privacy.delta", told.delta),
-        parts=told.parts,
-        most_packages=told.most_packages,
-    )
+def _part(place: str, kind: type[D], told: Mapping[str, object]) -> D:
+    """A part that declares its settings; a remark stands beside the one that does not fit."""
+    for setting in kind.settings():
+        if setting.name in told:
+            _read(f"{place}.{setting.name}", partial(setting.read, told[setting.name]))
+    return _read(place, lambda: kind.read(told))
+
+
+def _descent(told: Table) -> AskedDescent:
+    kind = _read("descent.rule", lambda: RULES.find(str(told.get("rule") or DEPLOYED.name)))
+    own = {name: value for name, value in told.items() if name in kind.setting_names() and value is not None}
+    _part("descent", kind, own)
+    return _read("descent.thinning", lambda: AskedDescent.read(told))
 
 
 def _per_day(windows: _Windows) -> float:

@@ -8,19 +8,12 @@ from typing import Annotated
 from pydantic import Field
 
 from secvm.errors import BadInputError
-from secvm.runtime.settings import Settings
+from secvm.runtime.settings import Listen, Settings, usual_port
 
+#: Where it listens unless its settings say otherwise.
+PORT = 8440
 #: A host of a URL: a name, or an address without brackets.
 PublicHost = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,250}[A-Za-z0-9])?$")]
-
-
-class Listen(Settings):
-    """``[listen]``: where browsers come."""
-
-    #: A name or an address of this machine. TLS is the work of a proxy in front.
-    host: str = "127.0.0.1"
-    #: 0: any free one; the first line says which.
-    port: int = Field(default=8440, ge=0, le=65535)
 
 
 class Coordinator(Settings):
@@ -60,7 +53,7 @@ class Testing(Settings):
 class DashboardSettings(Settings):
     """All of it."""
 
-    listen: Listen = Listen()
+    listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
     coordinator: Coordinator
     page: Shown = Shown()
     audit: Audit = Audit()

@@ -19,24 +19,24 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from secvm.errors import BadInputError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
-from secvm.estimator.engine.choice import training_for
+from secvm.estimator.choice import training_for
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.model import Model
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
 from secvm.estimator.question import ask, has_negative_values, is_uneven
-from secvm.estimator.thinning import parse_thinning
+from secvm.estimator.settings import NamesOf, interval, rule_settings
 from secvm.estimator.training import Attendance, OfflineTraining, Population
 from secvm.files import write_atomically
 from secvm.learning.aggregate.convergence import Plateau
-from secvm.learning.aggregate.descent import DescentRule, Pegasos, State, Swift
+from secvm.learning.aggregate.descent import OFFLINE, RULES, DescentRule, State, owners
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.cohort import draw_cohort
-from secvm.learning.individual.dice import MAX_ROUNDS, UnsafeSeededDice
+from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
-from secvm.learning.thinning import Thinning
+from secvm.learning.thinning import Thinning, parse_thinning
 from secvm.learning.weights import Weights
 from secvm.privacy.target import PrivacyTarget
 
@@ -47,22 +47,17 @@ PARAMETERS_DOC = """
         Number of hash bins; None leaves features unhashed.
     n_hashes, salt, values, features_per_person
         As in ``FeatureBinner``. Prediction looks at all features of a person: it sends nothing.
-    descent : {"pegasos", "swift"}
-        The paper's rule, or the quick one.
+    descent : str or DescentRule
+        A rule by name, with the constants below, or with constants of its own as an object
+        (docs/reference/experiment.md has them all).
     thinning : "auto", None, float or "q=Q"
-        How much of an update a device would send. A number is ρ (swift); "q=Q" a constant share (pegasos). "auto" is
-        ρ = 3 for swift and none for pegasos, nor for weighted people or updates, which cannot be thinned.
-    lambda_ : float
-        Regularisation of pegasos.
-    rounds : int
-        Rounds to train for.
-    averaging : int
-        Weight vectors averaged for prediction (pegasos).
-    step_cap : float, "auto" or None
-        Remedy for the two-cycle of pegasos: the most that the mean person's score may move in a round. "auto" is 0.1
-        for numbers, where swings hurt most, and none for classes.
-    decay : float
-        Share of the weights that swift forgets each round: a regulariser where bins are few.
+        How much of an update a device would send. A number is ρ (rules that normalise rows); "q=Q" a constant share
+        (others). "auto" is as the rule has it, and none for weighted people or updates, which cannot be thinned.
+    lambda_, averaging, step_cap, decay : float or None
+        Constants of the rule, where it has them. None, and "auto" for ``step_cap``: as the rule has them for this kind
+        of label.
+    rounds : int or None
+        Rounds to train for; None: as many as the rule usually takes.
     stop : {"none", "plateau"}
         Whether to stop early on held-out people, and keep the best round.
     validation_fraction : float
@@ -87,13 +82,11 @@ class SecVMBase(BaseEstimator):
     _parameter_constraints: dict[str, list[Any]] = {
         **BINNING_CONSTRAINTS,
         "loss_parameter": [Interval(Real, 0, None, closed="left"), None],
-        "descent": [StrOptions({"pegasos", "swift"})],
+        "descent": [NamesOf(lambda: RULES), DescentRule],
         "thinning": [Interval(Real, 0, None, closed="neither"), str, None],
-        "lambda_": [Interval(Real, 0, None, closed="neither")],
-        "rounds": [Interval(Integral, 1, MAX_ROUNDS, closed="both")],
-        "averaging": [Interval(Integral, 1, 64, closed="both")],
-        "step_cap": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"}), None],
-        "decay": [Interval(Real, 0, 1, closed="left")],
+        "rounds": [interval(OFFLINE.rounds), None],
+        **{name: [interval(setting), None] for name, setting in rule_settings().items()},
+        "step_cap": [interval(rule_settings()["step_cap"]), StrOptions({"auto"}), None],
         "stop": [StrOptions({"none", "plateau"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "budget": [Interval(Integral, 2, None, closed="left"), None],
@@ -111,13 +104,13 @@ class SecVMBase(BaseEstimator):
     features_per_person: int | None
     loss: str
     loss_parameter: float | None
-    descent: str
+    descent: str | DescentRule
     thinning: str | float | None
-    lambda_: float
-    rounds: int
-    averaging: int
+    lambda_: float | None
+    rounds: int | None
+    averaging: int | None
     step_cap: float | str | None
-    decay: float
+    decay: float | None
     stop: str
     validation_fraction: float
     budget: int | None
@@ -132,21 +125,29 @@ class SecVMBase(BaseEstimator):
 
     # -- what the parameters mean --------------------------------------------------------------------------------
 
+    @property
+    def _rule_kind(self) -> type[DescentRule]:
+        return RULES.find(self.descent) if isinstance(self.descent, str) else type(self.descent)
+
     def _rule(self) -> DescentRule:
-        if self.descent == "swift":
-            if self.step_cap not in (None, "auto"):
-                raise BadInputError("step_cap belongs to pegasos")
-            return Swift(decay=exact(float(self.decay)))
-        wanted = (0.1 if self._loss().regression else None) if self.step_cap == "auto" else self.step_cap
-        cap = None if wanted is None else exact(float(wanted))
-        return Pegasos(lambda_=exact(float(self.lambda_)), averaging=int(self.averaging), step_cap=cap)
+        if not isinstance(self.descent, str):
+            return self.descent
+        told = {setting.name: getattr(self, name) for name, setting in rule_settings().items()}
+        if "step_cap" not in self._rule_kind.setting_names() and told["step_cap"] not in (None, "auto"):
+            raise BadInputError(f"step_cap belongs to {owners('step_cap')}")
+        given = {
+            name: value
+            for name, value in told.items()
+            if name in self._rule_kind.setting_names() and value != "auto" and (value is not None or name == "step_cap")
+        }
+        return self._rule_kind.read(given, numbers=self._loss().regression)
 
     def _thinning(self, rows: BinnedRows, loss: Loss, class_weights: Sequence[Fraction], *, weighted: bool) -> Thinning:
         """As asked for; "auto" leaves it away where it cannot be, because people or their updates are weighted."""
         impossible = weighted or (has_negative_values(rows) and is_uneven(loss, class_weights))
         if self.thinning == "auto" and impossible:
             return Thinning()
-        return parse_thinning(self.thinning, self.descent)
+        return parse_thinning(self.thinning, self._rule_kind.usual_thinning)
 
     def _loss(self) -> Loss:
         parameter = None if self.loss_parameter is None else exact(float(self.loss_parameter))
@@ -179,7 +180,6 @@ class SecVMBase(BaseEstimator):
         self, target: PrivacyTarget, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss, **more: Any
     ) -> Experiment:
         """The experiment that a plan from public numbers asks for: the people's number, and nothing of their data."""
-        defaults = _defaults(type(self))
         self.privacy_ = planned(
             target,
             people=len(rows),
@@ -188,8 +188,8 @@ class SecVMBase(BaseEstimator):
             features=self._contribution,
             n_hashes=self.n_hashes,
             multiclass=more.get("multiclass", "ovr"),
-            rounds=None if self.rounds == defaults["rounds"] else int(self.rounds),
-            rho=None if self.thinning == "auto" else float(parse_thinning(self.thinning, "swift").rho or 0),
+            rounds=None if self.rounds is None else int(self.rounds),
+            rho=None if self.thinning == "auto" else float(parse_thinning(self.thinning, Thinning()).rho or 0),
         )
         settings = self.privacy_.settings
         return ask(
@@ -225,7 +225,9 @@ class SecVMBase(BaseEstimator):
 
     @property
     def _rounds(self) -> int:
-        return self.rounds if self.privacy is None else self.privacy_.settings.rounds
+        if self.privacy is not None:
+            return self.privacy_.settings.rounds
+        return self._rule_kind.usual_rounds(numbers=self._loss().regression) if self.rounds is None else self.rounds
 
     def _seed(self) -> bytes:
         if self.dice_seed is not None:
@@ -442,20 +444,15 @@ def _parameters_of(experiment: Experiment) -> dict[str, Any]:
     found = {
         "loss": experiment.loss.name,
         "loss_parameter": None if parameter is None else float(parameter),
-        "descent": experiment.rule.name,
+        "descent": experiment.rule.name if experiment.rule.name in RULES.built_in else experiment.rule,
         "thinning": thinning,
         "features_per_person": experiment.features_per_person,
         "budget": experiment.budget,
     }
-    match experiment.rule:
-        case Pegasos(lambda_=lambda_, averaging=averaging, step_cap=cap):
-            found |= {
-                "lambda_": float(lambda_),
-                "averaging": averaging,
-                "step_cap": None if cap is None else float(cap),
-            }
-        case Swift(decay=decay):
-            found |= {"decay": float(decay)}
+    for name, setting in rule_settings().items():
+        if setting.name in experiment.rule.setting_names():
+            value = getattr(experiment.rule, name)
+            found[name] = float(value) if isinstance(value, Fraction) else value
     return found
 
 

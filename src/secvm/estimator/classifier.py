@@ -17,23 +17,26 @@ from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator, real_scores
 from secvm.estimator.model import Model
+from secvm.estimator.settings import NamesOf, losses
 from secvm.estimator.training import Population
+from secvm.learning.aggregate.descent import OFFLINE, DescentRule
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
+from secvm.learning.losses import LOSSES, Hinge
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
 from secvm.privacy.target import PrivacyTarget
 
 #: From the text of a label in a model file back to what it was.
 _LABELS_FROM_TEXT: dict[str, Any] = {"text": str, "int": int, "float": float, "bool": "True".__eq__}
-LOSSES = {"hinge", "perceptron", "logistic", "squared-hinge", "modified-huber"}
 
 
 class SecVMClassifier(ClassifierMixin, SecVMBase):
     __doc__ = f"""A linear classifier trained as a deployment of SecVM would train it, to the bit.
 
     Parameters
-    ----------{PARAMETERS_DOC}    loss : {{"hinge", "perceptron", "logistic", "squared-hinge", "modified-huber"}}
+    ----------{PARAMETERS_DOC}    loss : str
+        {", ".join(losses(regression=False, among=LOSSES.built_in))}, or one of an installed package.
     loss_parameter : float or None
         The clip of squared-hinge.
     class_weight : dict, "balanced" or None
@@ -51,7 +54,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
 
     _parameter_constraints = {
         **SecVMBase._parameter_constraints,
-        "loss": [StrOptions(LOSSES)],
+        "loss": [NamesOf(lambda: losses(regression=False))],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "multiclass": [StrOptions({"ovr", "ovo"})],
     }
@@ -64,15 +67,15 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         salt: str | bytes | None = None,
         values: str = "counts",
         features_per_person: int | None = None,
-        loss: str = "hinge",
+        loss: str = Hinge.name,
         loss_parameter: float | None = None,
-        descent: str = "pegasos",
+        descent: str | DescentRule = OFFLINE.name,
         thinning: str | float | None = "auto",
-        lambda_: float = 1e-4,
-        rounds: int = 200,
-        averaging: int = 2,
+        lambda_: float | None = None,
+        rounds: int | None = None,
+        averaging: int | None = None,
         step_cap: float | str | None = "auto",
-        decay: float = 0.0,
+        decay: float | None = None,
         class_weight: Any = None,
         multiclass: str = "ovr",
         stop: str = "none",

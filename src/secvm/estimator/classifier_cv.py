@@ -13,14 +13,16 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from secvm.errors import BadInputError
 from secvm.estimator.binner import FeatureBinner, salt_of
+from secvm.estimator.choice import curves_of
 from secvm.estimator.classifier import SecVMClassifier, labels_of
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.rows import BinnedRows
 
 
 class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """SecVMClassifier by pegasos, with its settings chosen by cross-validation.
 
-    Every combination of λ, class weight and split is one model; sixteen of them share each pass over the people. The
+    Every combination of λ, class weight and split is one model; with secvm-lab sixteen of them share each pass. The
     accuracy on a split's test people is known after every round, so the number of rounds is chosen too.
 
     Parameters
@@ -28,7 +30,7 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     lambdas : values of λ
     class_weights : values of ``class_weight``: None, "balanced" or a dict
     n_bins : an int, None, or several of those
-    rounds : rounds of every model; fewer may be chosen
+    rounds : rounds of every model; fewer may be chosen. None: as many as the rule usually takes
     cv : int, splitter or list of (train, test), as in scikit-learn
     estimator : SecVMClassifier or None
         All other settings.
@@ -57,7 +59,7 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         *,
         class_weights: Any = (None,),
         n_bins: Any = None,
-        rounds: int = 200,
+        rounds: int | None = None,
         cv: Any = 5,
         estimator: Any = None,
         n_jobs: int | None = None,
@@ -115,8 +117,8 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _base(self, **settings: Any) -> SecVMClassifier:
         base = SecVMClassifier() if self.estimator is None else self.estimator
-        if not isinstance(base, SecVMClassifier) or base.descent != "pegasos":
-            raise BadInputError("a sweep is over settings of SecVMClassifier(descent='pegasos')")
+        if not isinstance(base, SecVMClassifier) or base.descent != Pegasos.name:
+            raise BadInputError(f"a sweep is over settings of SecVMClassifier(descent='{Pegasos.name}')")
         return SecVMClassifier(**(base.get_params() | settings))
 
     def _rows(self, n_bins: int | None, X: Any) -> BinnedRows:
@@ -137,8 +139,6 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self, n_bins: int | None, rows: BinnedRows, y: NDArray[Any], train: NDArray[np.bool_]
     ) -> list[tuple[dict[str, Any], NDArray[np.float64], float]]:
         """For each combination: its settings, test accuracy (splits x rounds), and how many splits met a two-cycle."""
-        from secvm.estimator.engine import sweep  # late: here numba comes in
-
         codes = np.searchsorted(self.classes_, y).astype(np.int64)
         names = tuple(str(c) for c in self.classes_.tolist())
         settings, experiments = [], []
@@ -151,12 +151,12 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 experiments.append(asked._experiment(names, rows, class_weights=weights))
         n_splits = train.shape[1]
         masks = np.tile(train, (1, len(settings)))
-        swept = list(sweep(rows, codes, experiments, train=masks, rounds=self.rounds, threads=self.n_jobs or 1))
+        rounds = self.rounds or Pegasos.usual_rounds()
+        curves = curves_of(rows, codes, experiments, train=masks, rounds=rounds, threads=self.n_jobs or 1)
         found = []
         for k, chosen in enumerate(settings):
-            models = swept[k * n_splits : (k + 1) * n_splits]
-            share = sum(bool(model.two_cycle_spells) for model in models) / n_splits
-            found.append((chosen, np.stack([model.accuracy for model in models]), share))
+            accuracies, caught = zip(*curves[k * n_splits : (k + 1) * n_splits], strict=True)
+            found.append((chosen, np.stack(accuracies), sum(caught) / n_splits))
         return found
 
     def _choose(self, params: list[dict[str, Any]], curves: NDArray[np.float64], caught: NDArray[np.float64]) -> None:

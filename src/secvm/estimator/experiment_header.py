@@ -11,9 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from secvm.errors import BadInputError
+from secvm.learning.aggregate.descent import rule_by_name
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm.learning.experiment import Experiment, rule_by_name
+from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
 
@@ -36,15 +37,12 @@ def experiment_header(experiment: Experiment) -> dict[str, Any]:
         "rule": {"name": experiment.rule.name, **experiment.rule.parameters()},
         "target": [str(experiment.target_centre), str(experiment.target_spread)],
         "weighted_updates": experiment.weighted_updates,
-        "thinning": {
-            "q": None if experiment.thinning.q is None else str(experiment.thinning.q),
-            "rho": None if experiment.thinning.rho is None else str(experiment.thinning.rho),
-        },
+        "thinning": experiment.thinning.content(),
     }
     if cover is not None:
         header["cover"] = _cover_header(cover)
     if robust is not None:
-        header["robust"] = {"clip": None if robust.clip is None else str(robust.clip), "trim": robust.trim}
+        header["robust"] = robust.content()
     return header
 
 
@@ -52,7 +50,7 @@ def read_experiment(header: dict[str, Any]) -> Experiment:
     """The experiment of a header; raises whatever a header that is none comes to."""
     rule_header = dict(header["rule"])
     rule = rule_by_name(rule_header.pop("name"), rule_header)
-    thinning = Thinning(**{k: None if v is None else ratio(v) for k, v in header["thinning"].items()})
+    thinning = Thinning.read(header["thinning"])
     parameter = header["loss"]["parameter"]
     return Experiment(
         n_bins=header["bins"],
@@ -69,7 +67,7 @@ def read_experiment(header: dict[str, Any]) -> Experiment:
         fixed_point_rows=rule.normalised and not thinning.active,
         weighted_updates=bool(header["weighted_updates"]),
         cover=_read_cover(header["cover"]) if "cover" in header else None,
-        robust=_read_robust(header["robust"]) if "robust" in header else None,
+        robust=Robust.read(header["robust"]) if "robust" in header else None,
     )
 
 
@@ -108,7 +106,3 @@ def _read_cover(header: dict[str, Any]) -> RelayCover:
         packages=int(header["packages"]),
         train_share=ratio(header["train_share"]),
     )
-
-
-def _read_robust(header: dict[str, Any]) -> Robust:
-    return Robust(clip=None if header["clip"] is None else ratio(header["clip"]), trim=int(header["trim"]))

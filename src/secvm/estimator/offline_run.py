@@ -19,7 +19,7 @@ from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, contributed, planned
 from secvm.estimator.question import ask
-from secvm.estimator.targets import default_loss, fixed_targets, right_within, target_scale
+from secvm.estimator.targets import fixed_targets, right_within, target_scale
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import DescentRule
@@ -263,7 +263,7 @@ class Numbers(OfflineRun):
         inside = numbers[in_train]
         centre, spread = target_scale(inside, np.ones(len(inside)))
         if relative_epsilon:
-            loss = default_loss(loss.name, spread)
+            loss = loss.scaled_to(spread)
         self.experiment = ask(
             self.rows,
             labels=("number",),

@@ -8,16 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length
 
 from secvm.errors import BadInputError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.model import Model
-from secvm.estimator.targets import default_loss, fixed_targets, range_scale, right_within, target_scale
+from secvm.estimator.settings import NamesOf, losses
+from secvm.estimator.targets import fixed_targets, range_scale, right_within, target_scale
 from secvm.estimator.training import Population
+from secvm.learning.aggregate.descent import OFFLINE, DescentRule
 from secvm.learning.experiment import Experiment
+from secvm.learning.losses import LOSSES, EpsilonInsensitive
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
 from secvm.privacy.target import PrivacyTarget
@@ -30,7 +32,8 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
     ``privacy``, where they would tell of people, both follow from ``label_range``.
 
     Parameters
-    ----------{PARAMETERS_DOC}    loss : {{"epsilon-insensitive", "pinball"}}
+    ----------{PARAMETERS_DOC}    loss : str
+        {", ".join(losses(regression=True, among=LOSSES.built_in))}, or one of an installed package.
     loss_parameter : float or None
         ε in units of the label (default: a tenth of the label's scale), or the quantile of pinball (default: ½).
     label_range : (float, float) or None
@@ -46,7 +49,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
 
     _parameter_constraints = {
         **SecVMBase._parameter_constraints,
-        "loss": [StrOptions({"epsilon-insensitive", "pinball"})],
+        "loss": [NamesOf(lambda: losses(regression=True))],
         "label_range": [tuple, None],
     }
 
@@ -58,15 +61,15 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         salt: str | bytes | None = None,
         values: str = "counts",
         features_per_person: int | None = None,
-        loss: str = "epsilon-insensitive",
+        loss: str = EpsilonInsensitive.name,
         loss_parameter: float | None = None,
-        descent: str = "pegasos",
+        descent: str | DescentRule = OFFLINE.name,
         thinning: str | float | None = "auto",
-        lambda_: float = 0.01,
-        rounds: int = 400,
-        averaging: int = 8,
+        lambda_: float | None = None,
+        rounds: int | None = None,
+        averaging: int | None = None,
         step_cap: float | str | None = "auto",
-        decay: float = 0.0,
+        decay: float | None = None,
         stop: str = "none",
         validation_fraction: float = 0.1,
         budget: int | None = None,
@@ -149,7 +152,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         else:
             centre, spread = range_scale(self.label_range)
         # The default ε depends on the data; the parameter itself stays as it was given.
-        loss = default_loss(self.loss, spread) if self.loss_parameter is None else self._loss()
+        loss = self._loss() if self.loss_parameter is not None else self._loss().scaled_to(spread)
         return self._experiment(
             ("number",),
             rows.take(where),

@@ -11,7 +11,6 @@ from secvm.errors import BadInputError
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import fixed_target
-from secvm.learning.losses import Loss
 
 
 def target_scale(y: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[Fraction, Fraction]:
@@ -27,11 +26,6 @@ def range_scale(label_range: tuple[float, float] | None) -> tuple[Fraction, Frac
         raise BadInputError("with privacy a number as the label needs label_range=(lowest, highest)")
     low, high = (exact(float(end)) for end in label_range)
     return (low + high) / 2, (high - low) / 4
-
-
-def default_loss(name: str, spread: Fraction) -> Loss:
-    """A loss for numbers without a parameter of its own: ε is a tenth of the label's spread."""
-    return Loss(name, spread / 10 if name == "epsilon-insensitive" else None)
 
 
 def right_within(values: NDArray[np.float64], targets: NDArray[np.int64]) -> int:

@@ -11,12 +11,12 @@ from fractions import Fraction
 from functools import cached_property
 
 from secvm.errors import BadExperimentError
-from secvm.learning.aggregate.descent import RULES, DescentRule, Pegasos, State, Swift
+from secvm.learning.aggregate.descent import DescentRule, Pegasos, State
 from secvm.learning.aggregate.direction import check_participants, direction, side_weights
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.scoring import Score, score
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.arithmetic import common_integers, exact
+from secvm.learning.arithmetic import common_integers
 from secvm.learning.cover_law import COHORTS, RelayCover, check_relay_budget
 from secvm.learning.label_models import LabelModels
 from secvm.learning.losses import Loss
@@ -189,19 +189,3 @@ class Experiment:
         by_label = common_integers(self.class_weights or (Fraction(1),) * len(self.labels))
         positive, negative = common_integers(self.loss.factors)
         return by_label, (positive, negative)
-
-
-def rule_by_name(name: str, parameters: dict[str, str]) -> DescentRule:
-    """The rule that an experiment names, with its constants."""
-    if name not in RULES:
-        raise BadExperimentError(f"unknown descent rule '{name}'")
-    known = RULES[name]().parameters().keys() | ({"step_cap"} if name == "pegasos" else set())
-    if not parameters.keys() <= known or (name == "pegasos" and "lambda" not in parameters):
-        raise BadExperimentError(f"the rule {name} needs other parameters: {', '.join(sorted(known))}")
-    numbers = {key: exact(value) for key, value in parameters.items()}
-    if name == "swift":
-        return Swift(**numbers)
-    averaging = numbers.pop("averaging", Fraction(2))
-    if averaging.denominator != 1:
-        raise BadExperimentError("the number of averaged weight vectors must be whole")
-    return Pegasos(lambda_=numbers.pop("lambda"), averaging=int(averaging), **numbers)

@@ -29,15 +29,18 @@ gets the same verdict.
 from __future__ import annotations
 
 import decimal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError
 from secvm.learning.arithmetic import exact
+from secvm.learning.declared import Declared, number
+from secvm.learning.registry import Registry
 
 #: Thresholds and targets are integers in units of 2^-THRESHOLD_BITS.
 THRESHOLD_BITS = 32
@@ -47,80 +50,179 @@ COIN_BITS = 53
 _TABLE_BITS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A loss by name, with its parameter where it has one."""
+class LossShape(Declared):
+    """Where the thresholds of a loss lie. A frozen dataclass with at most one declared setting: the parameter.
 
-    name: str
-    #: squared-hinge: the clip C; epsilon-insensitive: ε in units of the target; pinball: the quantile τ.
-    parameter: Fraction | None = None
+    A new loss is one such class, found by an entry point in the group ``secvm.losses``.
+    """
 
-    def __post_init__(self) -> None:
-        if self.name not in PARAMETERS:
-            msg = f"unknown loss '{self.name}'; known are {', '.join(PARAMETERS)}"
-            raise BadExperimentError(msg)
-        default = PARAMETERS[self.name]
-        if self.parameter is None:
-            object.__setattr__(self, "parameter", default)
-        elif default is None:
-            msg = f"the loss {self.name} has no parameter"
-            raise BadExperimentError(msg)
-        else:
-            object.__setattr__(self, "parameter", exact(self.parameter))
-        value = self.parameter
-        if self.name == "squared-hinge" and not (value is not None and 1 <= value <= 1024):
-            raise BadExperimentError("the clip of squared-hinge must lie between 1 and 1024")
-        if self.name == "epsilon-insensitive" and not (value is not None and value >= 0):
-            raise BadExperimentError("epsilon must not be negative")
-        if self.name == "pinball" and not (value is not None and 0 < value < 1):
-            raise BadExperimentError("the quantile of pinball must lie between 0 and 1")
+    __slots__ = ()
 
-    @property
-    def regression(self) -> bool:
-        """Whether the label is a number to be predicted."""
-        return self.name in ("epsilon-insensitive", "pinball")
-
-    @property
-    def tosses_coins(self) -> bool:
-        """Whether a person's threshold is drawn anew in every round."""
-        return self.name in ("squared-hinge", "modified-huber", "logistic")
+    #: As documents, specifications and the command line say it.
+    name: ClassVar[str]
+    #: Whether the label is a number to be predicted.
+    regression: ClassVar[bool] = False
+    #: Whether a person's threshold is drawn anew in every round.
+    tosses_coins: ClassVar[bool] = False
+    #: Whether the parameter is in units of the target: its default is a share of the target's spread then.
+    in_target_units: ClassVar[bool] = False
 
     @property
     def factors(self) -> tuple[Fraction, Fraction]:
         """What the coordinator multiplies positive and negative counts with."""
-        match self.name, self.parameter:
-            case "pinball", Fraction() as quantile:
-                return quantile, 1 - quantile
-            case "squared-hinge", Fraction() as clip:
-                return 2 * clip, 2 * clip
-            case "modified-huber", _:
-                return Fraction(4), Fraction(4)
         return Fraction(1), Fraction(1)
+
+    @property
+    def half_width(self) -> Fraction:
+        """Of a regression: how far a score may be from the target, in its units."""
+        return Fraction(0)
 
     def thresholds(self, coins: NDArray[np.int64]) -> NDArray[np.int64]:
         """θ in units of 2^-32 for each coin (a 53-bit integer; ignored by losses that toss none)."""
-        match self.name, self.parameter:
-            case "perceptron", _:
-                return np.zeros(len(coins), dtype=np.int64)
-            case "squared-hinge", Fraction() as clip:
-                return ONE - _scaled_coins(coins, clip)
-            case "modified-huber", _:
-                return ONE - _scaled_coins(coins, Fraction(2))
-            case "logistic", _:
-                return _logistic_quantiles(coins)
         return np.full(len(coins), ONE, dtype=np.int64)
 
 
-#: The losses and the default of their parameter.
-PARAMETERS: dict[str, Fraction | None] = {
-    "hinge": None,
-    "perceptron": None,
-    "logistic": None,
-    "squared-hinge": Fraction(4),
-    "modified-huber": None,
-    "epsilon-insensitive": Fraction(1, 10),
-    "pinball": Fraction(1, 2),
-}
+@dataclass(frozen=True, slots=True)
+class Hinge(LossShape):
+    """The support vector machine's."""
+
+    name: ClassVar[str] = "hinge"
+
+
+@dataclass(frozen=True, slots=True)
+class Perceptron(LossShape):
+    """No margin: only those who are on the wrong side send."""
+
+    name: ClassVar[str] = "perceptron"
+
+    def thresholds(self, coins: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.zeros(len(coins), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic(LossShape):
+    """Logistic regression."""
+
+    name: ClassVar[str] = "logistic"
+    tosses_coins: ClassVar[bool] = True
+
+    def thresholds(self, coins: NDArray[np.int64]) -> NDArray[np.int64]:
+        return _logistic_quantiles(coins)
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredHinge(LossShape):
+    """The hinge squared, its derivative clipped."""
+
+    name: ClassVar[str] = "squared-hinge"
+    tosses_coins: ClassVar[bool] = True
+    clip: Fraction = number(4, "Where the derivative of squared-hinge is clipped.", at_least=1, at_most=1024)
+
+    @property
+    def factors(self) -> tuple[Fraction, Fraction]:
+        return 2 * self.clip, 2 * self.clip
+
+    def thresholds(self, coins: NDArray[np.int64]) -> NDArray[np.int64]:
+        return ONE - _scaled_coins(coins, self.clip)
+
+
+@dataclass(frozen=True, slots=True)
+class ModifiedHuber(LossShape):
+    """The hinge squared near the margin, linear far from it."""
+
+    name: ClassVar[str] = "modified-huber"
+    tosses_coins: ClassVar[bool] = True
+
+    @property
+    def factors(self) -> tuple[Fraction, Fraction]:
+        return Fraction(4), Fraction(4)
+
+    def thresholds(self, coins: NDArray[np.int64]) -> NDArray[np.int64]:
+        return ONE - _scaled_coins(coins, Fraction(2))
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonInsensitive(LossShape):
+    """A regression whose people are content within ε of their number."""
+
+    name: ClassVar[str] = "epsilon-insensitive"
+    regression: ClassVar[bool] = True
+    in_target_units: ClassVar[bool] = True
+    epsilon: Fraction = number("0.1", "Half the width of the band in which nobody sends.", at_least=0)
+
+    @property
+    def half_width(self) -> Fraction:
+        return self.epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Pinball(LossShape):
+    """The regression of a quantile."""
+
+    name: ClassVar[str] = "pinball"
+    regression: ClassVar[bool] = True
+    quantile: Fraction = number("1/2", "The quantile that pinball predicts.", above=0, below=1)
+
+    @property
+    def factors(self) -> tuple[Fraction, Fraction]:
+        return self.quantile, 1 - self.quantile
+
+
+#: Losses by name.
+LOSSES: Registry[LossShape] = Registry(
+    "secvm.losses", LossShape, Hinge, Perceptron, Logistic, SquaredHinge, ModifiedHuber, EpsilonInsensitive, Pinball,
+    noun="loss",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss by name, with its parameter where it has one: what documents say of it."""
+
+    name: str
+    parameter: Fraction | None = None
+    #: What the name stands for.
+    shape: LossShape = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        kind = LOSSES.find(self.name)
+        if len(kind.settings()) > 1:
+            raise BadExperimentError(
+                f"the loss {self.name} declares several settings, and documents have one parameter"
+            )
+        setting = next(iter(kind.settings()), None)
+        if setting is None and self.parameter is not None:
+            raise BadExperimentError(f"the loss {self.name} has no parameter")
+        given = {} if setting is None or self.parameter is None else {setting.name: self.parameter}
+        shape = kind.read(given)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "parameter", None if setting is None else getattr(shape, setting.attribute))
+
+    @property
+    def regression(self) -> bool:
+        """Whether the label is a number to be predicted."""
+        return self.shape.regression
+
+    @property
+    def tosses_coins(self) -> bool:
+        """Whether a person's threshold is drawn anew in every round."""
+        return self.shape.tosses_coins
+
+    @property
+    def factors(self) -> tuple[Fraction, Fraction]:
+        """What the coordinator multiplies positive and negative counts with."""
+        return self.shape.factors
+
+    def thresholds(self, coins: NDArray[np.int64]) -> NDArray[np.int64]:
+        """θ in units of 2^-32 for each coin."""
+        return self.shape.thresholds(coins)
+
+    def scaled_to(self, spread: Fraction) -> Loss:
+        """With its default parameter, for a target of this spread."""
+        setting = next(iter(self.shape.settings()), None)
+        if setting is None or not self.shape.in_target_units:
+            return Loss(self.name)
+        return Loss(self.name, exact(setting.default or 0) * spread)
 
 
 def _scaled_coins(coins: NDArray[np.int64], clip: Fraction) -> NDArray[np.int64]:

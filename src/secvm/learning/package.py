@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Sign = Literal[-1, 1]
+#: Most rounds of an experiment: packages, and the counter of people's dice, have twenty bits for the round.
+MAX_ROUNDS = 2**20 - 1
 
 
 class Cohort(enum.Enum):

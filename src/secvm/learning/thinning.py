@@ -22,30 +22,27 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadExperimentError
+from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.arithmetic import exact
+from secvm.learning.declared import Declared, number
 
 KEEP_BITS = 53
 ALWAYS = 1 << KEEP_BITS
 
 
 @dataclass(frozen=True, slots=True)
-class Thinning:
+class Thinning(Declared):
     """How much of an update is sent: everything, a constant share ``q``, or ``rho`` over the norm."""
 
-    q: Fraction | None = None
-    rho: Fraction | None = None
+    q: Fraction | None = number(None, "Share of an update's units that is sent.", above=0, at_most=1)
+    rho: Fraction | None = number(
+        None, "Units of an update that are sent, over its norm: about ρ·√F of F features.", above=0, at_most=2**20
+    )
 
     def __post_init__(self) -> None:
-        for field in ("q", "rho"):
-            if getattr(self, field) is not None:
-                object.__setattr__(self, field, exact(getattr(self, field)))
+        Declared.__post_init__(self)
         if self.q is not None and self.rho is not None:
             raise BadExperimentError("thinning is by q or by rho, not both")
-        if self.q is not None and not 0 < self.q <= 1:
-            raise BadExperimentError("the share q of packages sent must lie above 0 and at most at 1")
-        if self.rho is not None and not 0 < self.rho <= 2**20:
-            raise BadExperimentError("rho must lie above 0 and at most at 2^20")
 
     @property
     def active(self) -> bool:
@@ -72,3 +69,19 @@ class Thinning:
         if self.q is not None:
             return f"q={self.q}"
         return "none" if self.rho is None else str(self.rho)
+
+
+def parse_thinning(text: str | float | None, usual: Thinning) -> Thinning:
+    """Thinning as people write it: ρ as a number or its text, "q=Q", "none" or None, or "auto" for the rule's usual."""
+    if text is None or text == "none":
+        return Thinning()
+    if text == "auto":
+        return usual
+    try:
+        if isinstance(text, str) and text.startswith("q="):
+            return Thinning(q=exact(text[2:]))
+        return Thinning(rho=exact(text))
+    except BadExperimentError:
+        raise
+    except BadInputError:
+        raise BadInputError("thinning must be a number, q=Q, auto or none") from None

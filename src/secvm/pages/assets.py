@@ -39,10 +39,12 @@ class Asset:
 
 
 class Assets(Mapping[str, Asset]):
-    """The files of ``static`` beside each of these packages, all in memory."""
+    """The files of ``static`` beside each of these packages, all in memory, and those that were ``made`` by code."""
 
-    def __init__(self, *packages: str) -> None:
-        self._held: dict[str, Asset] = {}
+    def __init__(self, *packages: str, made: Mapping[str, bytes] | None = None) -> None:
+        self._held: dict[str, Asset] = {
+            name: _read(name, content, _KINDS[name.rpartition(".")[2]]) for name, content in (made or {}).items()
+        }
         for package in packages:
             for file in sorted((files(package) / "static").iterdir(), key=lambda file: file.name):
                 ending = file.name.rpartition(".")[2]

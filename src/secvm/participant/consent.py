@@ -24,6 +24,7 @@ from secvm.privacy.label_leakage import d_squared_of
 from secvm.privacy.relayed_statement import RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.statement import PrivacyStatement, state
 from secvm.privacy.statement_text import CHOSEN_WEIGHTS
+from secvm.privacy.target import USUAL
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.label import OUTER_BYTES
 from secvm.protocol.stating import relayed_terms_of, terms_of
@@ -41,7 +42,7 @@ TOTAL_AUC = 0.55
 #: Of a δ: documents are planned with the same accountant, on another machine.
 _ROUNDING = 1e-9
 #: δ of one experiment's guarantee.
-DELTA = 1e-6
+DELTA = float(USUAL.delta)
 #: δ of everything that a device ever tells under a guarantee; each experiment has ``Consent.delta`` of it.
 TOTAL_DELTA = 1e-5
 

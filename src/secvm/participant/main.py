@@ -29,12 +29,13 @@ from secvm.participant.shared_checks import SharedChecks
 from secvm.participant.state import DeviceState
 from secvm.participant.status_page import serve_status
 from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.transport import RelayTransport, Transport, UnsafeDirectTransport, http_session
+from secvm.participant.transport import RelayTransport, Transport, UnsafeDirectTransport
 from secvm.participant.vault import Vault
 from secvm.people.reader import read_vocabulary
 from secvm.people.reference import iter_people
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
+from secvm.runtime.http_client import HttpClient
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.only_one import FILE as LOCK_FILE
@@ -43,7 +44,6 @@ from secvm.runtime.passphrases import Passphrase
 from secvm.runtime.secret_files import read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
-from secvm.runtime.waits import stop_listening
 
 #: Connections of one process; a person's device needs one or two.
 _CONNECTIONS = 64
@@ -89,12 +89,12 @@ async def _serve(settings: ParticipantSettings, stop: asyncio.Event, passphrase:
             # Loud, each time: nobody's own data should be here.
             log.tell("unsafe-consent", participants=len(devices))
         if page is not None:
-            log.tell("listening", port=page.sockets[0].getsockname()[1])
+            log.tell("listening", port=page.port)
         try:
             await host.run(stop)
         finally:
             if page is not None:
-                await stop_listening(page)
+                await page.close()
     finally:
         await transport.close()
 
@@ -106,12 +106,12 @@ def make_clock(settings: ParticipantSettings) -> Clock:
 
 
 def make_transport(settings: ParticipantSettings, passphrase: Passphrase | None = None) -> Transport:
-    """The way that the settings name. Only where a loop runs."""
-    session = http_session(_CONNECTIONS)
+    """The way that the settings name."""
+    client = HttpClient(connections=_CONNECTIONS)
     if settings.coordinator is not None:
-        return UnsafeDirectTransport(session, settings.coordinator.unsafe_direct_url)
+        return UnsafeDirectTransport(client, settings.coordinator.unsafe_direct_url)
     assert settings.relay is not None
-    return RelayTransport(session, settings.relay.urls, os.urandom, credential=_credential(settings, passphrase))
+    return RelayTransport(client, settings.relay.urls, os.urandom, credential=_credential(settings, passphrase))
 
 
 def _credential(settings: ParticipantSettings, passphrase: Passphrase | None) -> str | None:

@@ -168,6 +168,22 @@ class SharedChecks(OpenedChecking):
         self.keep("terms", name, terms)
         return terms
 
+    def keep_tally(self, digest: str, data: bytes, document: ExperimentDocument) -> None:
+        """Remember a tally that came along with something else, where it is the one of this digest."""
+        if data and digest not in self._blobs:
+            with contextlib.suppress(MalformedMessageError):
+                self.tally(data, digest=digest, document=document)
+                self._keep_blob(digest, data)
+
+    def tally_at_hand(self, digest: str) -> bytes | None:
+        """A tally of this digest that was checked for a device of this host."""
+        return self._blobs.get(digest)
+
+    def _keep_blob(self, digest: str, data: bytes) -> None:
+        while len(self._blobs) >= _LARGE:
+            del self._blobs[next(iter(self._blobs))]
+        self._blobs[digest] = data
+
     async def fetch_tally(
         self, digest: str, transport: Transport, *, document: ExperimentDocument, gateway_keys: bytes | None = None
     ) -> bytes | None:
@@ -189,9 +205,7 @@ class SharedChecks(OpenedChecking):
                     self.tally(fetched.content, digest=digest, document=document)
                     data = fetched.content
             if data is not None:
-                while len(self._blobs) >= _LARGE:
-                    del self._blobs[next(iter(self._blobs))]
-                self._blobs[digest] = data
+                self._keep_blob(digest, data)
         finally:
             # Also when this was cancelled: the others try by themselves then.
             del self._on_the_way[digest]

@@ -24,9 +24,7 @@ command that pauses or forgets; ``changed_elsewhere`` tells the first.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,19 +50,17 @@ from secvm.participant.trust_book import TAKES_PART, UNSEEN_TABLES, TrustBook
 from secvm.protocol.events import Abstain, Finished
 from secvm.protocol.relays.session_memory import RelayedChanges, RequestRow
 from secvm.protocol.session import Changes, WaitingRow
+from secvm.runtime.sqlite_file import FAULTS, SqliteFormat, connect_personal, refusal, statements, transaction
 
 FILE = "state.sqlite"
-#: What SQLite makes of a damaged file: its message may quote bytes that are no text, or it says it has no memory.
-_DAMAGED = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 #: "SeS2", in the file's header; "SecS" is a state of version 1 of the protocol.
 _APPLICATION, _FIRST_APPLICATION = 0x53655332, 0x53656353
 _VERSION = 1
-#: How long to wait for the other process, which writes for milliseconds.
-_PATIENCE_S = 10.0
+_OTHER_VERSION = refusal("{}: the state was made by another version of this program")
 #: Days of traffic that are kept.
 _DAYS_KEPT = 7
 
-_SCHEMA = f"""
+_SCHEMA = """
 -- Changes: status, and ending once. With forget: label, target and vector go.
 CREATE TABLE experiment (
     digest TEXT PRIMARY KEY, envelope BLOB NOT NULL, status TEXT NOT NULL,
@@ -93,11 +89,24 @@ CREATE TABLE abstention (
 CREATE TABLE evidence (experiment TEXT NOT NULL, envelope BLOB NOT NULL, UNIQUE (experiment, envelope));
 -- Bytes sent and fetched, by day. Goes after a week.
 CREATE TABLE traffic (day INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_VERSION};
 """
 #: All tables of a state.
-_TABLES = (_SCHEMA, TRUST_TABLES, TOKEN_TABLES, LEDGER_TABLES, UNSEEN_TABLES, RELAYED_TABLES)
+_TABLES = statements(_SCHEMA, TRUST_TABLES, TOKEN_TABLES, LEDGER_TABLES, UNSEEN_TABLES, RELAYED_TABLES)
+_FORMAT = SqliteFormat(
+    application_id=_APPLICATION,
+    version=_VERSION,
+    migrations=(_TABLES,),
+    foreign=refusal("{}: this is no state of a device"),
+    newer=_OTHER_VERSION,
+    older=_OTHER_VERSION,
+    fault=lambda _error, path: BadInputError(f"{path}: this is no state of a device, or it is damaged"),
+    earlier={
+        _FIRST_APPLICATION: refusal(
+            "{}: this state is of version 1 of the protocol, whose experiments do not run any more",
+            "Take a new folder; keep the old one if you want to know what it has told.",
+        )
+    },
+)
 
 
 class Status(StrEnum):
@@ -162,9 +171,8 @@ class DeviceState:
         """
         self._path = folder / FILE
         self._lock = lock
-        if database is not None:
-            _prepare(database, self._path, "FULL")
-        self._db = _open(self._path, unsynced=unsafe_unsynced) if database is None else database
+        self._db = database or connect_personal(self._path, "state", cached_statements=64)
+        _FORMAT.prepare(self._db, self._path, synchronous="OFF" if unsafe_unsynced else "FULL")
         #: For hundreds of made-up people on one disk: a process that is killed loses nothing, a power cut may.
         self._unsynced = unsafe_unsynced
         self._durable = True
@@ -206,7 +214,7 @@ class DeviceState:
         if durable != self._durable and not self._unsynced:
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._durable = durable
-        with _transaction(self._db):
+        with transaction(self._db):
             yield
 
     # ── experiments ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +227,7 @@ class DeviceState:
         )
         try:
             rows = self._db.execute(query).fetchall()
-        except _DAMAGED:
+        except FAULTS:
             raise StoreError("the state of this device cannot be read") from None
         return [_read_record(row, self._lock) for row in rows]
 
@@ -457,70 +465,3 @@ def _read_vector(data: bytes) -> BinnedVector:
         return BinnedVector(values=dict(zip(numbers[::2], numbers[1::2], strict=True)), n_bins=n_bins)
     except (ValueError, struct.error):
         raise StoreError("what the state keeps of a person's bins is not whole") from None
-
-
-# ── the file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _open(path: Path, *, unsynced: bool) -> sqlite3.Connection:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.name == "posix" and stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
-            raise BadInputError(
-                f"{path.parent}: others may look into this folder, so no state is kept in it",
-                next_step=f"Close it to others: chmod 700 {path.parent}",
-            )
-        # SQLite gives its log the permissions of the file.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, cached_statements=64)
-    except (OSError, sqlite3.Error):
-        raise BadInputError(f"{path}: the state cannot be opened") from None
-    try:
-        _prepare(db, path, "OFF" if unsynced else "FULL")
-    except _DAMAGED:
-        db.close()
-        raise BadInputError(f"{path}: this is no state of a device, or it is damaged") from None
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
-    db.execute(f"PRAGMA synchronous = {synchronous}")
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA secure_delete = ON")
-    db.execute("PRAGMA temp_store = MEMORY")
-    if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-        with _transaction(db):
-            # Looked at again: of two that open a new state at once, one makes it.
-            if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-                for script in _TABLES:
-                    _run(db, script)
-    application = db.execute("PRAGMA application_id").fetchone()[0]
-    if application == _FIRST_APPLICATION:
-        raise BadInputError(
-            f"{path}: this state is of version 1 of the protocol, whose experiments do not run any more",
-            next_step="Take a new folder; keep the old one if you want to know what it has told.",
-        )
-    if application != _APPLICATION:
-        raise BadInputError(f"{path}: this is no state of a device")
-    if db.execute("PRAGMA user_version").fetchone() != (_VERSION,):
-        raise BadInputError(f"{path}: the state was made by another version of this program")
-
-
-def _run(db: sqlite3.Connection, script: str) -> None:
-    for statement in filter(str.strip, script.split(";")):
-        db.execute(statement)
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # SQLite ends it by itself on a full disk, for one
-            db.execute("ROLLBACK")
-        raise

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Protocol
 
-import aiohttp
 import yarl
 
 from secvm.crypto.oblivious import decode_key_configurations, seal_request
@@ -40,7 +39,7 @@ from secvm.protocol.relays.statements import ENVELOPE_BYTES
 from secvm.protocol.relays.submission import MEDIA_TYPE as SUBMISSION
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.protocol.sealed_requests import FETCH_ANSWER_STEP, fetch_request, read_answer
-from secvm.runtime.http_messages import is_loopback
+from secvm.runtime.http_client import HttpClient, goes_in_clear
 
 SEALED_REQUEST = "message/ohttp-req"
 SEALED_RESPONSE = "message/ohttp-res"
@@ -48,16 +47,14 @@ SEALED_RESPONSE = "message/ohttp-res"
 MOST_DOCUMENT_BYTES = 2**20 + 2**14
 #: Keys of a gateway, see ``manifest.MAX_KEY_BYTES``.
 _MOST_KEY_BYTES = 2**13
+_MOST_ACKNOWLEDGEMENT_BYTES = 2**16
 _MOST_TERMS_BYTES = RelayedTerms.longest + ENVELOPE_BYTES
 #: A file's answer is padded to the next multiple of a step, and has fields and a seal, all in less than another step.
 _AROUND_A_FILE_BYTES = 2 * FETCH_ANSWER_STEP
-_TIMEOUT_S = 30.0
 #: Asked to wait longer than this, a device does as if it were this.
 _LONGEST_WAIT_MS = 86_400_000
 #: Each has a connection of its own, and a process has only so many.
 _FETCHES_AT_ONCE = 64
-#: What aiohttp would say about itself.
-_UNSAID = ("User-Agent", "Accept", "Accept-Encoding")
 _SEALED_HEADERS = {"Content-Type": SEALED_REQUEST}
 _CREDENTIAL = "Secvm-Credential"
 #: A request line, a few headers and the frames around them; what a transport counts on top of what it was given.
@@ -162,24 +159,12 @@ def relay_for(capsule: bytes, relays: Sequence[Relay]) -> Relay | None:
     return relays[int.from_bytes(hashlib.sha256(capsule).digest()[:8], "big") % len(relays)]
 
 
-def http_session(connections: int) -> aiohttp.ClientSession:
-    """A session that says nothing about itself. Only where a loop runs."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=15.0),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
-        skip_auto_headers=_UNSAID,
-        auto_decompress=False,
-        trust_env=False,
-    )
-
-
 class RelayTransport:
     """Through relays: the way for people. ``relays`` are the URLs that fetches take."""
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        client: HttpClient,
         relays: Sequence[str],
         random_bytes: RandomBytes,
         *,
@@ -190,10 +175,9 @@ class RelayTransport:
         #: Where a relay knows its clients by credential, this is said to it, and to nobody else: an experiment may name
         #: other relays, and whoever runs one would know this person again in every experiment.
         self._credential = credential
-        self._session = session
-        self._relays = [_Urls.of(url) for url in relays]
+        self._client = client
+        self._relays = [url.rstrip("/") for url in relays]
         self._random_bytes = random_bytes
-        self._urls: dict[str, yarl.URL] = {}
         #: Which relay the last fetch took.
         self._took = 0
         #: Devices of one process share this.
@@ -204,8 +188,7 @@ class RelayTransport:
             raise LocalProtocolError("this experiment has no relay to send packages to")
         # The gateway's key for fetches comes from there: whoever may change it on the way reads what is asked for. A
         # relay on this machine is a Tor client or another tunnel.
-        keys = [urls.keys for urls in self._relays]
-        if not document.test and not all(url.scheme == "https" or is_loopback(url.host or "") for url in keys):
+        if not document.test and any(goes_in_clear(url) for url in self._relays):
             raise LocalProtocolError(
                 "the relays in the settings must begin with https, for this experiment is not marked as a test"
             )
@@ -213,10 +196,8 @@ class RelayTransport:
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
         if relay is None:
             raise LocalProtocolError("a package needs a relay")
-        url = self._urls.get(relay.url)
-        if url is None:
-            url = self._urls[relay.url] = yarl.URL(relay.url)
-        return await _post_capsule(self._session, url, capsule, _SEALED_HEADERS | self._credential_for(url))
+        headers = _SEALED_HEADERS | self._credential_for(relay.url)
+        return await _post_capsule(self._client, relay.url, capsule, headers)
 
     def for_client(self, credential: str) -> RelayTransport:
         """The same connections and keys, for another client of the relay."""
@@ -224,32 +205,35 @@ class RelayTransport:
         other._credential = credential  # noqa: SLF001  (its own kind)
         return other
 
-    def _credential_for(self, url: yarl.URL) -> dict[str, str]:
+    def _credential_for(self, url: str) -> dict[str, str]:
         """The header field with the credential, for the origins of the settings' relays; no field for any other."""
-        known = any(url.origin() == urls.fetch.origin() for urls in self._relays)
-        return {_CREDENTIAL: self._credential} if known and self._credential is not None else {}
+        if self._credential is None:
+            return {}
+        origin = yarl.URL(url).origin()
+        known = any(origin == yarl.URL(relay).origin() for relay in self._relays)
+        return {_CREDENTIAL: self._credential} if known else {}
 
     async def fetch(
         self, path: str, *, most: int = MOST_DOCUMENT_BYTES, gateway_keys: bytes | None = None
     ) -> Fetched | None:
         self._took = self._next_relay()
-        urls = self._relays[self._took]
-        async with self._fetching, http_session(1) as session:
-            return await self._fetch(session, urls, path, most, gateway_keys)
+        relay = self._relays[self._took]
+        async with self._fetching, HttpClient(connections=1) as client:
+            return await self._fetch(client, relay, path, most, gateway_keys)
 
     async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
-        async with http_session(1) as session:
-            return await _ask_token(session, relay, label, request, self._credential_for(yarl.URL(relay.url)))
+        async with HttpClient(connections=1) as client:
+            return await _ask_token(client, relay, label, request, self._credential_for(relay.url))
 
     async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
-        headers = {} if anonymous else self._credential_for(yarl.URL(relay.url))
+        headers = {} if anonymous else self._credential_for(relay.url)
         # On a connection of its own, as every fetch: none of them tells another by it.
-        async with http_session(1) as session:
-            return await _submit(session, relay, label, body, headers)
+        async with HttpClient(connections=1) as client:
+            return await _submit(client, relay, label, body, headers)
 
     async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
-        async with http_session(1) as session:
-            return await _relayed_terms(session, relay)
+        async with HttpClient(connections=1) as client:
+            return await _relayed_terms(client, relay)
 
     def _next_relay(self) -> int:
         """Thrown among those that the fetch before did not take."""
@@ -257,48 +241,48 @@ class RelayTransport:
         return 0 if count == 1 else (self._took + 1 + word % (count - 1)) % count
 
     async def _fetch(
-        self, session: aiohttp.ClientSession, urls: _Urls, path: str, most: int, gateway_keys: bytes | None
+        self, client: HttpClient, relay: str, path: str, most: int, gateway_keys: bytes | None
     ) -> Fetched | None:
         try:
             # Asked for every time: a key that is kept is a name by which the gateway would know this device again. Also
             # where the log names another key: a relay sees the same requests for every fetch.
-            async with session.get(urls.keys, allow_redirects=False) as response:
-                served = await _read(response, _MOST_KEY_BYTES) if response.status == 200 else b""
-            configurations = decode_key_configurations(served if gateway_keys is None else gateway_keys)
-            if not served or not configurations:
+            served = await client.ask(relay + "/keys", most=_MOST_KEY_BYTES)
+            if served.status != 200 or not 0 < len(served.content) <= _MOST_KEY_BYTES:
+                return None
+            configurations = decode_key_configurations(served.content if gateway_keys is None else gateway_keys)
+            if not configurations:
                 return None
             sealed = seal_request(configurations[0], fetch_request(path), self._random_bytes)
-            headers = _SEALED_HEADERS | self._credential_for(urls.fetch)
-            async with session.post(
-                urls.fetch, data=sealed.capsule, headers=headers, allow_redirects=False
-            ) as response:
-                if response.status != 200 or response.content_type != SEALED_RESPONSE:
-                    return None
-                data = await _read(response, most + _AROUND_A_FILE_BYTES)
-            answer = read_answer(sealed.open_response(data))
-        except (*_NETWORK_ERRORS, RemoteProtocolError):
+            headers = _SEALED_HEADERS | self._credential_for(relay)
+            longest = most + _AROUND_A_FILE_BYTES
+            found = await client.ask(
+                relay + "/fetch", most=longest, method="POST", headers=headers, body=sealed.capsule
+            )
+            if found.status != 200 or found.media_type != SEALED_RESPONSE or len(found.content) > longest:
+                return None
+            answer = read_answer(sealed.open_response(found.content))
+        except (UnreachableError, RemoteProtocolError):
             return None
         taken = answer.status == 200 and len(answer.content) <= most
         return Fetched(answer.content, _instant(answer.date)) if taken else None
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._client.close()
 
 
 class UnsafeDirectTransport:
     """Straight to the coordinator, which then knows who sends. For experiments that are marked as a test."""
 
-    def __init__(self, session: aiohttp.ClientSession, coordinator: str) -> None:
-        self._session = session
+    def __init__(self, client: HttpClient, coordinator: str) -> None:
+        self._client = client
         self._base = coordinator.rstrip("/")
-        self._capsules = yarl.URL(self._base + "/v1/capsule")
 
     def check(self, document: ExperimentDocument) -> None:
         if not document.test:
             raise LocalProtocolError("sending without a relay is for experiments that are marked as a test")
 
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:  # noqa: ARG002  (there is none on this way)
-        return await _post_capsule(self._session, self._capsules, capsule, _SEALED_HEADERS)
+        return await _post_capsule(self._client, self._base + "/v1/capsule", capsule, _SEALED_HEADERS)
 
     async def fetch(
         self,
@@ -308,96 +292,68 @@ class UnsafeDirectTransport:
         gateway_keys: bytes | None = None,  # noqa: ARG002  (nothing is sealed on this way)
     ) -> Fetched | None:
         try:
-            async with self._session.get(self._base + path, allow_redirects=False) as response:
-                if response.status != 200:
-                    return None
-                return Fetched(await _read(response, most), _instant(response.headers.get("Date")))
-        except _NETWORK_ERRORS:
+            answer = await self._client.ask(self._base + path, most=most)
+        except UnreachableError:
             return None
+        taken = answer.status == 200 and len(answer.content) <= most
+        return Fetched(answer.content, _instant(answer.headers.get("Date"))) if taken else None
 
     async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
-        return await _ask_token(self._session, relay, label, request, {})
+        return await _ask_token(self._client, relay, label, request, {})
 
     async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:  # noqa: ARG002  (it has no name here)
-        return await _submit(self._session, relay, label, body, {})
+        return await _submit(self._client, relay, label, body, {})
 
     async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
-        return await _relayed_terms(self._session, relay)
+        return await _relayed_terms(self._client, relay)
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._client.close()
 
 
-class _AnswerTooLongError(Exception):
-    """There was more to read than there may be."""
-
-
-_NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError, _AnswerTooLongError)
-
-
-@dataclass(frozen=True, slots=True)
-class _Urls:
-    """Where a relay takes fetches."""
-
-    fetch: yarl.URL
-    keys: yarl.URL
-
-    @classmethod
-    def of(cls, url: str) -> _Urls:
-        base = url.rstrip("/")
-        return cls(fetch=yarl.URL(base + "/fetch"), keys=yarl.URL(base + "/keys"))
-
-
-async def _post_capsule(
-    session: aiohttp.ClientSession, url: yarl.URL, capsule: bytes, headers: dict[str, str]
-) -> SendResult:
+async def _post_capsule(client: HttpClient, url: str, capsule: bytes, headers: dict[str, str]) -> SendResult:
     try:
-        async with session.post(url, data=capsule, headers=headers, allow_redirects=False) as response:
-            status = response.status
-            if status == 202 or (status == 200 and response.content_type == SEALED_RESPONSE):
-                # The answer is not looked into: what would open it is not kept. Read, so that the connection lives on.
-                await _read(response, 2**16)
-                return SendResult(acknowledged=True)
-            wait = _retry_after_ms(response.headers.get("Retry-After"))
-    except _NETWORK_ERRORS:
+        # A good answer is not looked into: what would open it is not kept.
+        answer = await client.ask(url, most=_MOST_ACKNOWLEDGEMENT_BYTES, method="POST", headers=headers, body=capsule)
+    except UnreachableError:
         return SendResult(acknowledged=False)
+    status = answer.status
+    if status == 202 or (status == 200 and answer.media_type == SEALED_RESPONSE):
+        return SendResult(acknowledged=len(answer.content) <= _MOST_ACKNOWLEDGEMENT_BYTES)
     # Another 4xx is about these very bytes; anything else (a redirect, a proxy's page) may be gone the next time.
     return SendResult(
-        acknowledged=False, retry_after_ms=wait, final=400 <= status < 500 and status not in (408, 425, 429)
+        acknowledged=False,
+        retry_after_ms=_retry_after_ms(answer.headers.get("Retry-After")),
+        final=400 <= status < 500 and status not in (408, 425, 429),
     )
 
 
-async def _ask_token(
-    session: aiohttp.ClientSession, relay: Relay, label: bytes, request: bytes, headers: dict[str, str]
-) -> Issued:
-    url = yarl.URL(f"{relay.url.rstrip('/')}/tokens/{label.hex()}")
-    told = {**headers, "Content-Type": TOKEN_REQUEST}
+async def _ask_token(client: HttpClient, relay: Relay, label: bytes, request: bytes, headers: dict[str, str]) -> Issued:
+    url = f"{relay.url.rstrip('/')}/tokens/{label.hex()}"
+    # An element for the one that was sent, and a proof in place of the key: a little more.
+    most = len(request) + 2**8
+    headers = {**headers, "Content-Type": TOKEN_REQUEST}
     try:
-        async with session.post(url, data=request, headers=told, allow_redirects=False) as response:
-            status = response.status
-            if status == 200 and response.content_type == TOKEN_ANSWER:
-                # An element for the one that was sent, and a proof in place of the key: a little more.
-                return Issued(await _read(response, len(request) + 2**8))
-    except _NETWORK_ERRORS:
+        answer = await client.ask(url, most=most, method="POST", headers=headers, body=request)
+    except UnreachableError:
         return Issued()
+    if answer.status == 200 and answer.media_type == TOKEN_ANSWER:
+        return Issued(answer.content if len(answer.content) <= most else None)
     # 429: as many as one client is given.
-    return Issued(final=status == 429 or _is_final(status))
+    return Issued(final=answer.status == 429 or _is_final(answer.status))
 
 
-async def _submit(
-    session: aiohttp.ClientSession, relay: Relay, label: bytes, body: bytes, headers: dict[str, str]
-) -> Submitted:
-    url = yarl.URL(f"{relay.url.rstrip('/')}/submit/{label.hex()}")
-    told = {**headers, "Content-Type": SUBMISSION}
+async def _submit(client: HttpClient, relay: Relay, label: bytes, body: bytes, headers: dict[str, str]) -> Submitted:
+    url = f"{relay.url.rstrip('/')}/submit/{label.hex()}"
+    headers = {**headers, "Content-Type": SUBMISSION}
     try:
-        async with session.post(url, data=body, headers=told, allow_redirects=False) as response:
-            status = response.status
-            if status == 200:
-                return Submitted(await _read(response, MAX_RECEIPT_BYTES))
-            wait = _retry_after_ms(response.headers.get("Retry-After"))
-    except _NETWORK_ERRORS:
+        answer = await client.ask(url, most=MAX_RECEIPT_BYTES, method="POST", headers=headers, body=body)
+    except UnreachableError:
         return Submitted()
-    return Submitted(retry_after_ms=wait, final=_is_final(status))
+    if answer.status == 200:
+        return Submitted(answer.content if len(answer.content) <= MAX_RECEIPT_BYTES else None)
+    wait = _retry_after_ms(answer.headers.get("Retry-After"))
+    return Submitted(retry_after_ms=wait, final=_is_final(answer.status))
 
 
 def _is_final(status: int) -> bool:
@@ -408,33 +364,20 @@ def _is_final(status: int) -> bool:
     return 400 <= status < 500 and status not in (408, 421, 425, 429)
 
 
-async def _relayed_terms(session: aiohttp.ClientSession, relay: Relay) -> RelayedTerms | None:
-    url = yarl.URL(relay.url.rstrip("/") + "/terms")
+async def _relayed_terms(client: HttpClient, relay: Relay) -> RelayedTerms | None:
     away = UnreachableError(f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms")
     try:
-        async with session.get(url, allow_redirects=False) as response:
-            if response.status >= 500:
-                raise away
-            if response.status != 200:
-                return None
-            envelope = await _read(response, _MOST_TERMS_BYTES)
-        return RelayedTerms.read(envelope, relay.key)
-    except (_AnswerTooLongError, RemoteProtocolError):
-        return None
-    except _NETWORK_ERRORS:
+        answer = await client.ask(relay.url.rstrip("/") + "/terms", most=_MOST_TERMS_BYTES)
+    except UnreachableError:
         raise away from None
-
-
-async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
-    if response.content_length is not None and response.content_length > most:
-        raise _AnswerTooLongError
-    parts: list[bytes] = []
-    async for part in response.content.iter_any():
-        most -= len(part)
-        if most < 0:
-            raise _AnswerTooLongError
-        parts.append(part)
-    return b"".join(parts)
+    if answer.status >= 500:
+        raise away
+    if answer.status != 200 or len(answer.content) > _MOST_TERMS_BYTES:
+        return None
+    try:
+        return RelayedTerms.read(answer.content, relay.key)
+    except RemoteProtocolError:
+        return None
 
 
 def _retry_after_ms(text: str | None) -> int:

@@ -78,7 +78,7 @@ def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: l
         ),
         (
             f"It counted the shards of {checks[RECOUNTED]} of these again, every package that lay with them, and came"
-            " to the published counts. In which rounds it does so is drawn, one of sixteen."
+            " to the published counts. In which rounds it does so is drawn, one of 64."
         ),
     ]
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -33,24 +32,54 @@ from secvm.learning.rows import MAX_UNITS
 from secvm.participant.device_lock import DeviceLock, refuse_locked
 from secvm.participant.locked_vault import LockedVault, remove_plain
 from secvm.people.person import MAX_VALUE
+from secvm.runtime.sqlite_file import (
+    FAULTS,
+    SqliteFormat,
+    connect_personal,
+    emptied_log,
+    fault_name,
+    in_memory,
+    refusal,
+    statements,
+    transaction,
+)
 
 FILE = "vault.db"
 #: "SecV", in the header of the file: another program's database is not taken for a vault.
 _APPLICATION = 0x53656356
 _VERSION = 1
-#: How long one command waits for another that writes; a write takes milliseconds.
-_PATIENCE_S = 10.0
 #: A name or a label longer than this is no answer to a question.
 _MAX_TEXT_BYTES = 1000
 
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE features (
     source TEXT NOT NULL, feature TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (source, feature)
 ) WITHOUT ROWID;
 CREATE TABLE labels (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_VERSION};
 """
+_REASONS = {
+    "SQLITE_NOTADB": "the file is no vault",
+    "SQLITE_CORRUPT": "the vault is damaged",
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_BUSY": "another program keeps the vault busy",
+    "SQLITE_READONLY": "the vault may not be written by this user",
+}
+
+
+def _fault(error: Exception, path: Path) -> BadInputError:
+    return BadInputError(f"{path}: {_REASONS.get(fault_name(error), 'the vault cannot be read or written')}")
+
+
+_OTHER_VERSION = refusal("{}: the vault was made by another version of this program")
+_FORMAT = SqliteFormat(
+    application_id=_APPLICATION,
+    version=_VERSION,
+    migrations=(statements(_SCHEMA),),
+    foreign=refusal("{}: the file is a database, but no vault"),
+    newer=_OTHER_VERSION,
+    older=_OTHER_VERSION,
+    fault=_fault,
+)
 
 
 class Vault:
@@ -99,7 +128,7 @@ class Vault:
         remove_plain(self._path)
         with closing(_open(self._path)) as plain:
             _copy(self._db, plain)
-            plain.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            emptied_log(plain)
         self._locked.remove()
 
     # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,13 +213,13 @@ class Vault:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, after which nothing of what it replaced is left in the log."""
         with _told(self._path):
-            with _transaction(self._db):
+            with transaction(self._db):
                 yield self._db
             if self._locked is not None:
                 self._locked.save(self._db)
                 return
-            busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
+            emptied = emptied_log(self._db)
+        if not emptied:
             raise BadInputError(
                 f"{self._path}: changed, but another program reads it, so the log still holds what was there before",
                 next_step="Run the command again when the other program is done.",
@@ -198,37 +227,18 @@ class Vault:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    trouble: str
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.name == "posix" and stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
-            raise BadInputError(
-                f"{path.parent}: others may look into this folder, so no vault is kept in it",
-                next_step=f"Close it to others: chmod 700 {path.parent}",
-            )
-        # SQLite gives its log the permissions of the file, so this one call decides for all three.
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            if os.name == "posix":
-                os.fchmod(file, 0o600)
-        finally:
-            os.close(file)
-    except OSError as error:
-        trouble = error.strerror or "input/output error"
-    else:
-        with _told(path):
-            return _connect(path)
-    # Raised outside the handler, so that no other exception travels along.
-    raise BadInputError(f"{path}: the vault cannot be opened ({trouble})")
+    db = connect_personal(path, "vault")
+    _FORMAT.prepare(db, path)
+    return db
 
 
 def _open_locked(path: Path, locked: LockedVault) -> sqlite3.Connection:
     """The vault in memory; a plain one that an interrupted change has left is locked, and gone."""
-    db = sqlite3.connect(":memory:", isolation_level=None)
+    db = in_memory()
     try:
         with _told(path):
             locked.load(db)
-            _prepare(db, path)
+            _FORMAT.prepare(db, path)
             if path.exists() and not locked.exists():
                 with closing(_open(path)) as plain:
                     _copy(plain, db)
@@ -243,60 +253,11 @@ def _open_locked(path: Path, locked: LockedVault) -> sqlite3.Connection:
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """All that is in one vault into another, in one transaction."""
-    with _transaction(target):
+    with transaction(target):
         for table, columns in (("features", 3), ("labels", 2)):
             target.execute(f"DELETE FROM {table}")  # noqa: S608  (our own names)
             marks = ", ".join("?" * columns)
             target.executemany(f"INSERT INTO {table} VALUES ({marks})", source.execute(f"SELECT * FROM {table}"))  # noqa: S608
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
-    try:
-        _prepare(db, path)
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    # First a look: another program's database is left as it is.
-    is_vault, is_empty = _look(db)
-    if not is_vault and not is_empty:
-        raise BadInputError(f"{path}: the file is a database, but no vault")
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA secure_delete = ON")
-    db.execute("PRAGMA synchronous = FULL")
-    # Sorting a large history must not leave it in a folder of temporary files.
-    db.execute("PRAGMA temp_store = MEMORY")
-    if not is_vault:
-        with _transaction(db):
-            # Looked at again: of two that open a new vault at once, one makes it.
-            if _look(db)[1]:
-                for statement in filter(str.strip, _SCHEMA.split(";")):
-                    db.execute(statement)
-    if db.execute("PRAGMA user_version").fetchone() != (_VERSION,):
-        raise BadInputError(f"{path}: the vault was made by another version of this program")
-
-
-def _look(db: sqlite3.Connection) -> tuple[bool, bool]:
-    """Whether the file says that it is a vault, and whether it is empty."""
-    is_vault = db.execute("PRAGMA application_id").fetchone() == (_APPLICATION,)
-    is_empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
-    return is_vault, is_empty
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # SQLite ends it by itself on a full disk, for one
-            db.execute("ROLLBACK")
-        raise
 
 
 @contextmanager
@@ -304,20 +265,8 @@ def _told(path: Path) -> Iterator[None]:
     """Make one sentence of what SQLite complains about; its own words may quote what is kept."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
-        # SQLite's message may quote the file's own bytes, which need not be text; and for some damaged files it says
-        # that it has no memory.
-        name = getattr(error, "sqlite_errorname", "")
-    else:
-        return
-    reasons = {
-        "SQLITE_NOTADB": "the file is no vault",
-        "SQLITE_CORRUPT": "the vault is damaged",
-        "SQLITE_FULL": "the disk is full",
-        "SQLITE_BUSY": "another program keeps the vault busy",
-        "SQLITE_READONLY": "the vault may not be written by this user",
-    }
-    raise BadInputError(f"{path}: {reasons.get(name, 'the vault cannot be read or written')}") from None
+    except FAULTS as error:
+        raise _fault(error, path) from None
 
 
 def _is_text(text: object) -> bool:

@@ -1,13 +1,11 @@
 """Read files of people, of words and of splits: the doors of this package.
 
-``read_people`` goes through the compiled scanners where numba is installed, and through the readable path where it is
-not; both give the same people and the same errors (``person.py`` says what a line means). Memory holds the table and
-one block of the file, never the whole file.
+``person.py`` says what a line means, ``binned.py`` reads a whole file so. Memory holds the table and one block of the
+file, never the whole file.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 
 import numpy as np
@@ -15,7 +13,8 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError, BadPeopleFileError
 from secvm.learning.individual.binning import Binning, VocabularyBinning
-from secvm.people.reference import Progress, read_slowly
+from secvm.people.binned import BinnedReader
+from secvm.people.reference import Progress
 from secvm.people.source import BLOCK_BYTES, open_people
 from secvm.people.table import People
 
@@ -46,19 +45,7 @@ def read_people(
         BadPeopleFileError: one sentence: the line and what is wrong with it, or the path and what is wrong with it.
     """
     with open_people(path) as source:
-        if importlib.util.find_spec("numba") is None:
-            return read_slowly(
-                source,
-                binning,
-                presence=presence,
-                count_features=count_features,
-                labels_required=labels_required,
-                on_progress=on_progress or _no_progress,
-            )
-        # Only here, so that a device without numba can import this module.
-        from secvm.people.scanned import ScannedReader  # noqa: PLC0415
-
-        reader = ScannedReader(
+        reader = BinnedReader(
             source,
             binning,
             presence=presence,

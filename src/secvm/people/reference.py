@@ -1,7 +1,6 @@
 """The readers, written to be read: a person at a time, with orjson and the reference hash, without numba.
 
-``read_people`` in ``reader.py`` is the door; it comes here where numba is not installed. ``scanned.py`` must equal
-``read_slowly`` in every row, label and error.
+``binned.py``, which ``reader.read_people`` uses, must equal ``read_slowly`` in every row, label and error.
 """
 
 from __future__ import annotations

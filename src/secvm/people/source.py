@@ -13,24 +13,20 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from secvm.errors import BadPeopleFileError
 from secvm.people.person import BLANK
 
 Format = Literal["json", "svmlight"]
-#: A block stays in the second-level cache from the read to the scan.
+#: A block stays in the second-level cache from the read to the parsing.
 BLOCK_BYTES = 1 << 18
 #: A line longer than this is no person; it is a file of something else, and would have to be held whole.
 MAX_LINE_BYTES = 1 << 27
 #: More blanks than this before the first person, and nobody looks further for what the file is.
 MAX_BLANK_BYTES = 1 << 20
-#: Readable bytes after a block, for the scanners' wide loads.
-PADDING = 32
 
 _FORMATS: dict[str, Format] = {
     ".jsonl": "json",
@@ -42,7 +38,6 @@ _FORMATS: dict[str, Format] = {
 }
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
-_NEWLINE = 10
 
 
 class Source:
@@ -81,58 +76,25 @@ class Source:
         self._pending = b"".join(pieces)
         return "json" if first in (b"{", b"[") else "svmlight"
 
-    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[NDArray[np.uint8], int]]:
-        """Blocks of whole lines as (array, end): the last counted byte is a newline, ``PADDING`` bytes follow it.
-
-        The array is reused; it holds until the next block is asked for.
-        """
-        buffer = np.zeros(block_bytes + len(self._pending) + PADDING, dtype=np.uint8)
-        filled = 0
-        while True:
-            room = len(buffer) - PADDING
-            read = self._read_into(buffer, filled, room)
-            filled += read
-            if read == 0:
-                if filled:
-                    buffer[filled] = _NEWLINE
-                    yield buffer, filled + 1
-                return
-            end = _after_last_newline(buffer, filled - read, filled)
-            if end:
-                yield buffer, end
-                buffer[: filled - end] = buffer[end:filled].copy()
-                filled -= end
-            if filled > room // 2:
-                if filled > MAX_LINE_BYTES:
-                    raise BadPeopleFileError(f"{self.path}: a line is longer than {MAX_LINE_BYTES >> 20} MiB")
-                grown = np.zeros(2 * len(buffer), dtype=np.uint8)
-                grown[:filled] = buffer[:filled]
-                buffer = grown
+    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[list[bytes]]:
+        """The lines without their newlines, as many at once as a block of the file ends."""
+        begun, size = [b""], 0
+        pieces = chain([self._pending], iter(lambda: self._text.read(block_bytes), b""))
+        for piece in pieces:
+            whole, newline, rest = piece.rpartition(b"\n")
+            if newline:
+                yield b"".join([*begun, whole]).split(b"\n")
+                begun, size = [], 0
+            begun.append(rest)
+            size += len(rest)
+            if size > MAX_LINE_BYTES:
+                raise BadPeopleFileError(f"{self.path}: a line is longer than {MAX_LINE_BYTES >> 20} MiB")
+        if size:
+            yield [b"".join(begun)]
 
     def lines(self) -> Iterator[bytes]:
         """The lines one by one, without their newlines."""
-        for block, end in self.blocks():
-            yield from block[: end - 1].tobytes().split(b"\n")
-
-    def _read_into(self, buffer: NDArray[np.uint8], start: int, end: int) -> int:
-        if self._pending:
-            read = min(len(self._pending), end - start)
-            buffer[start : start + read] = np.frombuffer(self._pending[:read], dtype=np.uint8)
-            self._pending = self._pending[read:]
-            return read
-        return self._text.readinto(buffer[start:end].data)
-
-
-def _after_last_newline(buffer: NDArray[np.uint8], start: int, end: int) -> int:
-    """One past the last newline in ``buffer[start:end]``, or 0."""
-    # From the back in small pieces: the last line is short beside the block.
-    while start < end:
-        low = max(start, end - (1 << 14))
-        found = buffer[low:end].tobytes().rfind(b"\n")
-        if found >= 0:
-            return low + found + 1
-        end = low
-    return 0
+        return chain.from_iterable(self.blocks())
 
 
 @contextmanager

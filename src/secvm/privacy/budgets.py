@@ -13,16 +13,10 @@ values that are no presence and not thinned by ρ, there is no such bound, and t
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from secvm.errors import BadExperimentError
-from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
-from secvm.learning.thinning import Thinning
 
-#: ρ and rounds where nothing is said of them.
-DEFAULT_RHO = Fraction(3)
-DEFAULT_ROUNDS = {"swift": 30, "pegasos": 200}
 #: Standard deviations of the number of units for which a default budget leaves room.
 _ROOM = 4
 
@@ -48,16 +42,3 @@ def default_budget(experiment: Experiment, *, hashes: int, presence: bool, most:
             f"{budget} packages would be needed in every round, and {most} are the most: thin, or ask for less"
         )
     return max(2, budget)
-
-
-def thinning_of(told: float | str | None, *, rule: str) -> Thinning:
-    """Thinning as a specification writes it: ρ for swift, "q=Q" for pegasos, "none", or nothing."""
-    if told is None:
-        return Thinning(rho=DEFAULT_RHO) if rule == "swift" else Thinning()
-    if told == "none":
-        if rule == "swift":
-            raise BadExperimentError("swift over devices needs thinning: its rows are no packages otherwise")
-        return Thinning()
-    if isinstance(told, str) and told.startswith("q="):
-        return Thinning(q=exact(told[2:]))
-    return Thinning(rho=exact(told))

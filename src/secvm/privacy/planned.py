@@ -6,11 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
-from secvm.learning.thinning import Thinning
 from secvm.privacy.accuracy_cost import ExpectedCost
-from secvm.privacy.budgets import thinning_of
 from secvm.privacy.experiment_leak import PlannedLeak, planned_leak
 from secvm.privacy.planner_remarks import Remark, Wish, operators_of
 from secvm.privacy.private_plan import PrivatePlan
@@ -109,24 +106,12 @@ def experiment_of(wish: Wish) -> Experiment:
     return Experiment(
         n_bins=wish.bins,
         labels=tuple(str(label) for label in range(wish.labels)),
-        rule=_rule(wish),
-        thinning=_thinning(wish),
+        rule=wish.descent.rule,
+        thinning=wish.descent.thinning,
         multiclass=wish.multiclass,
         features_per_person=wish.features,
         budget=2,
     )
-
-
-def _rule(wish: Wish) -> DescentRule:
-    if wish.rule != "swift":
-        return Pegasos()
-    given = {"step_size": wish.step_size, "floor": wish.popularity_floor}
-    return Swift(**{name: value for name, value in given.items() if value is not None})
-
-
-def _thinning(wish: Wish) -> Thinning:
-    """As it is given, or as it is where nothing is chosen."""
-    return thinning_of(None, rule=wish.rule) if wish.thinning is None else wish.thinning
 
 
 def _words(statement: PrivacyStatement | RelayedStatement | None) -> list[str]:

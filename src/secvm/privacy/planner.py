@@ -15,6 +15,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from secvm.errors import BadExperimentError, BadInputError
+from secvm.learning.aggregate.descent import Swift
+from secvm.learning.common_settings import MAX_BUDGET
 from secvm.learning.cover_law import relay_budget
 from secvm.learning.experiment import Experiment
 from secvm.privacy.accuracy_cost import AccuracyTable, ExpectedCost
@@ -30,11 +32,10 @@ from secvm.privacy.planner_remarks import (
     refusals,
     warnings,
 )
-from secvm.privacy.private_plan import FREE, AskedPrivately, PrivatePlan, plan_private
+from secvm.privacy.private_plan import AskedPrivately, PrivatePlan, plan_private
 from secvm.privacy.relay_remarks import Outlook
 from secvm.privacy.relay_times import paces_of
 from secvm.privacy.statement import PrivacyStatement, Terms, state
-from secvm.privacy.target import PrivacyTarget
 
 #: Up to here an AUC is a hint, not a good guess.
 _HINT_AUC = 0.7
@@ -102,18 +103,15 @@ def private_plan(wish: Wish) -> PrivatePlan:
     if asked is None:
         raise BadExperimentError("no guarantee is wished for")
     paces = {relay.role: relay.seconds_per_million for relay in wish.relays}
-    given = {"rho": wish.thinning, "step_size": wish.step_size, "floor": wish.popularity_floor}
     return _kept(
         AskedPrivately(
             experiment=replace(experiment_of(wish), budget=None),
-            target=PrivacyTarget(asked.epsilon, asked.delta),
+            target=asked,
             people=wish.people,
             hashes=wish.hashes,
             train_share=wish.train_share,
             rounds=wish.rounds,
-            free=frozenset(name for name in FREE if given[name] is None) if wish.rule == "swift" else frozenset(),
-            parts=asked.parts,
-            most_packages=asked.most_packages,
+            given=wish.descent.given,
             paces=paces_of(entry=paces["entry"], mix=paces["mix"]),
         )
     )
@@ -131,8 +129,8 @@ def _unplanned(wish: Wish, experiment: Experiment, bytes_per_package: int) -> Pl
     if wish.budget not in (None, budget):
         needed = f"With a guarantee every device sends {budget:,} packages in a round: leave it empty."
         return Planned(wish=wish, refused=(Remark("budget", needed),), exact=False)
-    if budget > wish.limits.budget:
-        most = f"{budget:,} packages would be needed, and {wish.limits.budget:,} are the most: take fewer features."
+    if budget > MAX_BUDGET:
+        most = f"{budget:,} packages would be needed, and {MAX_BUDGET:,} are the most: take fewer features."
         return Planned(wish=wish, refused=(Remark("features.per_participant", most),), exact=False)
     found = Planned(wish=wish, refused=(), exact=False, rounds=wish.rounds, budget=budget)
     return replace(found, warned=(*warnings(wish), *_about(found, bytes_per_package)))
@@ -146,7 +144,7 @@ def _outlook(made: PrivatePlan) -> list[Remark]:
 def _usual(wish: Wish, experiment: Experiment) -> int | None:
     if not wish.presence and experiment.thinning.rho is None:
         return None
-    return default_budget(experiment, hashes=wish.hashes, presence=wish.presence, most=wish.limits.budget)
+    return default_budget(experiment, hashes=wish.hashes, presence=wish.presence, most=MAX_BUDGET)
 
 
 def _plain(wish: Wish, experiment: Experiment, table: AccuracyTable, bytes_per_package: int) -> Planned:
@@ -186,8 +184,9 @@ def _statement(wish: Wish, experiment: Experiment, rounds: int, bytes_per_packag
 def _cost(
     wish: Wish, experiment: Experiment, table: AccuracyTable, rounds: int, per_bin: float
 ) -> tuple[ExpectedCost | None, str | None]:
-    if wish.rule != "swift":
-        return None, "The table of accuracies was measured with swift; there is none for pegasos."
+    rule = wish.descent.rule
+    if not isinstance(rule, Swift):
+        return None, f"The table of accuracies was measured with {Swift.name}; there is none for {rule.name}."
     found = table.expected(
         people=wish.train_participants,
         bins=wish.bins,

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from secvm.learning.cover_law import MAX_PARTS, MIN_PARTS
-from secvm.learning.thinning import Thinning
+from secvm.learning.aggregate.descent import AskedDescent
+from secvm.learning.common_settings import MAX_BINS, MAX_BUDGET, MAX_HASHES, USUAL_TRAIN_SHARE
+from secvm.learning.package import MAX_ROUNDS
 from secvm.privacy.guarantee import NO_PROTECTION
 from secvm.privacy.operators import Operators
-from secvm.privacy.relay_plan import MOST_PACKAGES, PARTS
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.target import PrivacyTarget
 
 #: What devices agree to unless their people have said otherwise (``participant.consent``; a test holds them together).
 DEVICE_EPSILON, DEVICE_ROUNDS = 4.0, 1000
@@ -35,16 +36,6 @@ class Remark:
         return {"field": self.field, "sentence": self.sentence}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuaranteeWish:
-    """The guarantee that is wished for, over all rounds, by two relays' cover."""
-
-    epsilon: Fraction = Fraction(1)
-    delta: Fraction = Fraction(1, 10**6)
-    parts: int = PARTS
-    most_packages: int = MOST_PACKAGES
-
-
 @dataclass(frozen=True, slots=True)
 class RelayWish:
     """A relay as far as somebody has filled in what it is."""
@@ -52,16 +43,6 @@ class RelayWish:
     role: str | None = None
     operator: str | None = None
     seconds_per_million: int = SECONDS_PER_MILLION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The largest numbers that can be published."""
-
-    bins: int = 2**24
-    hashes: int = 16
-    rounds: int = 2**20 - 1
-    budget: int = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,23 +55,18 @@ class Wish:
     bins: int
     #: F; None: all that a person has.
     features: int | None
-    #: None, which only a guarantee allows: chosen, as are thinning, step size and floor of swift.
+    #: None, which only a guarantee allows: chosen, as is what nobody has given of the descent.
     rounds: int | None
     floor: int
     hashes: int = 1
-    thinning: Thinning | None
-    #: "swift" or "pegasos".
-    rule: str = "swift"
+    descent: AskedDescent
     multiclass: str = "ovr"
     presence: bool = True
-    train_share: Fraction = Fraction(7, 10)
-    #: Swift's step size, and its floor of the popularity in shares of its mean.
-    step_size: Fraction | None = None
-    popularity_floor: Fraction | None = None
+    train_share: Fraction = USUAL_TRAIN_SHARE
     #: B; None: computed.
     budget: int | None = None
     #: None: plain.
-    guarantee: GuaranteeWish | None = None
+    guarantee: PrivacyTarget | None = None
     #: How frequent each label is; None: all alike.
     shares: tuple[float, ...] | None = None
     #: Different words that there are, for what a bin hides.
@@ -99,7 +75,6 @@ class Wish:
     logged: bool = True
     #: Rounds that may happen in a day, where the windows are known.
     rounds_per_day: float | None = None
-    limits: Limits = Limits()
 
     @property
     def train_participants(self) -> float:
@@ -115,17 +90,16 @@ def refusals(wish: Wish) -> list[Remark]:
         found.append(
             Remark("features.per_participant", "Without a limit on features per person, the budget must be given.")
         )
-    elif not wish.presence and wish.budget is None and (wish.thinning is None or wish.thinning.rho is None):
+    elif not wish.presence and wish.budget is None and wish.descent.thinning.rho is None:
         found.append(Remark("budget", "Counts have no bound without thinning by ρ: give a budget."))
     return found
 
 
 def _sizes(wish: Wish) -> Iterator[Remark]:
-    limits = wish.limits
-    if not 1 <= wish.bins <= limits.bins:
-        yield Remark("binning.bins", f"There must be from 1 to {limits.bins:,} bins.")
-    if not 1 <= wish.hashes <= limits.hashes:
-        yield Remark("binning.hashes", f"A feature has from 1 to {limits.hashes} hashes.")
+    if not 1 <= wish.bins <= MAX_BINS:
+        yield Remark("binning.bins", f"There must be from 1 to {MAX_BINS:,} bins.")
+    if not 1 <= wish.hashes <= MAX_HASHES:
+        yield Remark("binning.hashes", f"A feature has from 1 to {MAX_HASHES} hashes.")
     if wish.features is not None:
         if wish.features < 1:
             yield Remark("features.per_participant", "A person takes part with one feature at least.")
@@ -135,12 +109,13 @@ def _sizes(wish: Wish) -> Iterator[Remark]:
                 f"{wish.features * wish.hashes:,} bins of a person do not fit into {wish.bins:,}: fewer features, or"
                 " more bins.",
             )
-    if wish.rounds is not None and not 1 <= wish.rounds <= limits.rounds:
-        yield Remark("rounds", f"There must be from 1 to {limits.rounds:,} rounds.")
-    if wish.budget is not None and not 2 <= wish.budget <= limits.budget:
-        yield Remark("budget", f"A device sends from 2 to {limits.budget:,} packages in a round.")
-    if wish.thinning is not None and (wish.rule == "swift") != (wish.thinning.rho is not None):
-        needed = "swift is thinned by ρ" if wish.rule == "swift" else "pegasos is thinned by q=Q, or not at all"
+    if wish.rounds is not None and not 1 <= wish.rounds <= MAX_ROUNDS:
+        yield Remark("rounds", f"There must be from 1 to {MAX_ROUNDS:,} rounds.")
+    if wish.budget is not None and not 2 <= wish.budget <= MAX_BUDGET:
+        yield Remark("budget", f"A device sends from 2 to {MAX_BUDGET:,} packages in a round.")
+    rule = wish.descent.rule
+    if rule.normalised != (wish.descent.thinning.rho is not None):
+        needed = f"{rule.name} is thinned by {'ρ' if rule.normalised else 'q=Q, or not at all'}"
         yield Remark("descent.thinning", f"This rule takes another thinning: {needed}.")
 
 
@@ -170,18 +145,12 @@ def _people(wish: Wish) -> Iterator[Remark]:
         yield Remark("vocabulary", "There is one word at least.")
 
 
-def _guaranteed(wish: Wish, asked: GuaranteeWish) -> Iterator[Remark]:
-    if asked.epsilon <= 0:
-        yield Remark("privacy.epsilon", "ε lies above 0.")
-    elif asked.epsilon >= NO_PROTECTION:
+def _guaranteed(wish: Wish, asked: PrivacyTarget) -> Iterator[Remark]:
+    if asked.epsilon >= NO_PROTECTION:
         yield Remark(
             "privacy.epsilon",
             f"An ε of {NO_PROTECTION:g} or more protects nobody: choose a smaller one, or no guarantee at all.",
         )
-    if not 0 < asked.delta < 1:
-        yield Remark("privacy.delta", "δ lies between 0 and 1.")
-    if not MIN_PARTS <= asked.parts <= MAX_PARTS:
-        yield Remark("privacy.parts", f"A relay's cover has from {MIN_PARTS} to {MAX_PARTS} parts.")
     if wish.features is None:
         yield Remark("features.per_participant", "A guarantee needs a limit on features per person.")
     if not wish.presence:
@@ -225,7 +194,7 @@ def _worth_knowing(wish: Wish) -> Iterator[Remark]:
         yield Remark("relays", "Without a relay the coordinator sees who sends; only a test may do without.")
 
 
-def _about_guarantee(wish: Wish, asked: GuaranteeWish) -> Iterator[Remark]:
+def _about_guarantee(wish: Wish, asked: PrivacyTarget) -> Iterator[Remark]:
     if asked.epsilon > DEVICE_EPSILON:
         yield Remark(
             "privacy.epsilon", f"Devices refuse an ε above {DEVICE_EPSILON:g}, unless their people say otherwise."

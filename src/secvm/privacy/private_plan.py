@@ -13,18 +13,18 @@ from typing import Any
 
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import DescentRule, Swift
+from secvm.learning.common_settings import USUAL_TRAIN_SHARE
 from secvm.learning.experiment import Experiment
-from secvm.privacy.budgets import DEFAULT_ROUNDS
 from secvm.privacy.noise_settings import NoiseSettings
 from secvm.privacy.operators import Operators
-from secvm.privacy.relay_plan import MOST_PACKAGES, PARTS, RelayPlan, plan_relays, question_for
+from secvm.privacy.relay_plan import RelayPlan, plan_relays, question_for
 from secvm.privacy.relay_remarks import Usefulness, usefulness
 from secvm.privacy.relay_times import Paces, RoundTimes, round_times
 from secvm.privacy.relayed_statement import RelayedAssumption, RelayedStatement, RelayedTerms, state_relayed
 from secvm.privacy.target import PrivacyTarget
 
-#: Numbers of swift that a plan can choose.
-FREE = frozenset({"rho", "step_size", "floor"})
+#: What of an experiment by swift a plan chooses where nobody has given it.
+CHOSEN = frozenset({"thinning", "step_size", "floor"})
 _MILLION = 10**6
 
 
@@ -38,13 +38,11 @@ class AskedPrivately:
     #: Devices that are expected in a round, those that test included.
     people: int
     hashes: int = 1
-    train_share: Fraction = Fraction(7, 10)
+    train_share: Fraction = USUAL_TRAIN_SHARE
     #: None: chosen.
     rounds: int | None = None
-    #: What of ``FREE`` is chosen; the rest stands in the experiment.
-    free: frozenset[str] = FREE
-    parts: int = PARTS
-    most_packages: int = MOST_PACKAGES
+    #: What of ``CHOSEN`` somebody has given: it stands in the experiment.
+    given: frozenset[str] = frozenset()
     paces: Paces = Paces()  # noqa: RUF009  (a frozen value: sharing it harms nobody)
 
 
@@ -138,7 +136,7 @@ def plan_private(asked: AskedPrivately) -> PrivatePlan:
     if experiment.features_per_person is None:
         raise BadExperimentError("a guarantee needs a limit on features per person: set features.per_participant")
     swift = isinstance(experiment.rule, Swift)
-    free = asked.free if swift else frozenset()
+    free = CHOSEN - asked.given if swift else frozenset[str]()
     question, chosen = question_for(
         target=asked.target,
         people=asked.people,
@@ -149,11 +147,11 @@ def plan_private(asked: AskedPrivately) -> PrivatePlan:
         violable=experiment.models.most_per_person,
         hashes=asked.hashes,
         train_share=asked.train_share,
-        rounds=asked.rounds if swift or asked.rounds is not None else DEFAULT_ROUNDS["pegasos"],
-        rho=None if "rho" in free else experiment.thinning.rho,
+        rounds=asked.rounds if swift or asked.rounds is not None else experiment.rule.usual_rounds(),
+        rho=None if "thinning" in free else experiment.thinning.rho,
     )
-    thinning = chosen.thinning if "rho" in free else experiment.thinning
-    plan = plan_relays(replace(question, parts=asked.parts, thinning=thinning), most_packages=asked.most_packages)
+    thinning = chosen.thinning if "thinning" in free else experiment.thinning
+    plan = plan_relays(replace(question, thinning=thinning))
     covered = replace(
         experiment,
         thinning=thinning,

@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import partial
 
 from secvm.errors import BadExperimentError
+from secvm.learning.common_settings import USUAL_TRAIN_SHARE
 from secvm.learning.cover_law import COHORTS, MAX_PACKAGES, RELAYS, Noise, RelayCover, relay_budget
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accountant import Adjacency, Contribution, Mechanism, Sight, delta_of
@@ -30,10 +31,8 @@ from secvm.privacy.target import PrivacyTarget
 OVERFLOW_SHARE = Fraction(1, 10)
 #: Of ε, for participation cells alone.
 PARTICIPATION = Fraction(1, 5)
-#: S, and r of one relay's cover: of 8 there would be a tenth fewer packages and a fifth more noise, below 4 far more.
-PARTS, SHAPE = 9, 15
-#: D that a plan takes without being told otherwise: half an hour of one core to seal.
-MOST_PACKAGES = 1 << 24
+#: r of one relay's cover.
+SHAPE = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +53,7 @@ class RelayQuestion:
     #: Models that one person can violate in a round; None: all.
     violable: int | None = None
     hashes: int = 1
-    train_share: Fraction = Fraction(7, 10)
-    parts: int = PARTS
+    train_share: Fraction = USUAL_TRAIN_SHARE
     shape: Fraction = Fraction(SHAPE)
 
     def __post_init__(self) -> None:
@@ -113,24 +111,25 @@ class RelayPlan:
         return math.sqrt(RELAYS * self.cover.train.variance)
 
 
-def plan_relays(question: RelayQuestion, *, most_packages: int = MOST_PACKAGES) -> RelayPlan:
+def plan_relays(question: RelayQuestion, *, most_packages: int | None = None) -> RelayPlan:
     """The cover with the smallest odds that keep (ε, δ) over all rounds under zero-out.
 
     Raises
     ------
     BadExperimentError
-        No cover keeps it, or a relay would add more than ``most_packages`` in a round.
+        No cover keeps it, or a relay would add more than ``most_packages`` in a round; None: the target's.
     """
+    parts, most = question.target.parts, question.target.most_packages if most_packages is None else most_packages
     epsilon, delta = float(question.target.epsilon), float(question.target.delta)
     both = 1 + math.exp(epsilon)
     kinds = _kinds(question, epsilon, delta * float(1 - OVERFLOW_SHARE))
     # The label's ε is at most 2 ε, and there an overflow weighs e^(2ε): half of δ must still be left for the noise.
     allowed = min(delta * float(OVERFLOW_SHARE) / both, delta / 2 / (1 + math.exp(2 * epsilon)))
-    allowed /= question.rounds * question.parts
-    packages = question.parts * smallest_part(kinds, question.parts, math.log(allowed))
-    if packages > min(most_packages, MAX_PACKAGES - 1):
+    allowed /= question.rounds * parts
+    packages = parts * smallest_part(kinds, parts, math.log(allowed))
+    if packages > min(most, MAX_PACKAGES - 1):
         raise BadExperimentError(
-            f"a relay would add {packages:,} packages to each round, and {most_packages:,} are the limit: fewer bins or"
+            f"a relay would add {packages:,} packages to each round, and {most:,} are the limit: fewer bins or"
             f" models ({question.train_cells:,} train cells now), fewer rounds ({question.rounds}), or a larger ε"
         )
     train, participation, *test = kinds
@@ -138,7 +137,7 @@ def plan_relays(question: RelayQuestion, *, most_packages: int = MOST_PACKAGES) 
         train=train,
         participation=participation,
         test=test[0] if test else None,
-        parts=question.parts,
+        parts=parts,
         packages=packages,
         train_share=question.train_share,
     )
@@ -172,7 +171,7 @@ def question_for(
     models: int = 1,
     violable: int | None = None,
     hashes: int = 1,
-    train_share: Fraction = Fraction(7, 10),
+    train_share: Fraction = USUAL_TRAIN_SHARE,
     rounds: int | None = None,
     rho: Fraction | None = None,
     choose: Callable[..., NoiseSettings] = noise_settings,

@@ -28,7 +28,7 @@ from secvm.privacy.experiment_leak import PlannedLeak, planned_leak
 from secvm.privacy.guarantee import NO_PROTECTION, Guarantee, guarantee
 from secvm.privacy.operators import Operators
 from secvm.privacy.relay_cover import contribution_of, relay_mechanism
-from secvm.privacy.target import PrivacyTarget
+from secvm.privacy.target import USUAL, PrivacyTarget
 
 #: How surely somebody who drops shall be seen, where a statement says how much that takes.
 LIKELY, NEARLY_SURE = Fraction(9, 10), Fraction(99, 100)
@@ -69,7 +69,7 @@ class RelayedAssumption:
     """What somebody counts on."""
 
     #: The chance left aside, for one experiment.
-    delta: float = 1e-6
+    delta: float = float(USUAL.delta)
     #: That one relay is enough, where the coordinator's operator runs the other (``operators.ONE_RELAY``).
     one_relay: bool = False
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from secvm.errors import LocalProtocolError, MalformedMessageError, RefusedPackageError
+from secvm.learning.common_settings import MAX_BINS
 from secvm.learning.experiment import Experiment
 from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
@@ -28,8 +29,6 @@ from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION
 
 PACKAGE_BYTES = 32
 EXPERIMENT_ID_BYTES = 16
-#: As many as any experiment may have; the bias is one bin more. (``learning.individual`` says so too; a test compares.)
-MAX_BINS = 2**24
 
 ExperimentId = NewType("ExperimentId", bytes)
 

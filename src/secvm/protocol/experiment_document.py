@@ -23,9 +23,11 @@ from secvm.crypto.kem import PUBLIC_KEY_BYTES as KEM_KEY_BYTES
 from secvm.crypto.kem import X25519
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.learning.common_settings import MAX_BINS, MAX_HASHES
 from secvm.learning.cover_law import RelayCover
 from secvm.learning.experiment import Experiment
-from secvm.protocol.codec import EXPERIMENT_ID_BYTES, MAX_BINS, ExperimentId
+from secvm.privacy.target import PrivacyTarget
+from secvm.protocol.codec import EXPERIMENT_ID_BYTES, ExperimentId
 from secvm.protocol.documents import (
     Fields,
     decode_document,
@@ -38,7 +40,6 @@ from secvm.protocol.learning_terms import read_learning, write_learning
 from secvm.protocol.log import LogTerms
 from secvm.protocol.relayed_terms import (
     ROLES,
-    RelayCoverTerms,
     RelayRole,
     RelayTimes,
     check_relayed,
@@ -48,7 +49,6 @@ from secvm.protocol.relayed_terms import (
 from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND, RELAYED_EXPERIMENT_TYPE
 
 MAX_DOCUMENT_BYTES = 2**18
-MAX_HASHES = 16
 #: A week: who waits longer for a round has another problem.
 MAX_WINDOW_S = 7 * 86_400
 MAX_KEYS = 8
@@ -170,7 +170,7 @@ class ExperimentDocument:
     #: The log of its rounds; None: there is none.
     log: LogTerms | None = None
     #: What two relays' cover was asked for; None: there is none, and no guarantee.
-    privacy: RelayCoverTerms | None = None
+    privacy: PrivacyTarget | None = None
     #: Whether a submission to two relays needs an anonymous token, which the entry relay gives.
     tokens: bool = False
     #: A test experiment: no people, seeded dice allowed, http and no relay allowed.

@@ -5,19 +5,21 @@ Cover is not here: it stands in ``protocol.relayed_terms``.
 
 from __future__ import annotations
 
-from typing import Any
+from fractions import Fraction
+from typing import Any, TypeVar
 
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
+from secvm.learning.aggregate.descent import rule_by_name
 from secvm.learning.aggregate.robust import Robust
-from secvm.learning.experiment import Experiment, rule_by_name
+from secvm.learning.common_settings import MAX_BINS, MAX_BUDGET
+from secvm.learning.declared import Declared
+from secvm.learning.experiment import Experiment
 from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
-from secvm.protocol.codec import MAX_BINS
 from secvm.protocol.documents import Fields, as_ratio, ratio_text
 
-#: Packages of one participant in one round; privacy.md's heaviest setting needs about 2,500.
-MAX_BUDGET = 2**16
+D = TypeVar("D", bound=Declared)
 
 
 def write_learning(experiment: Experiment, bins: int) -> dict[str, Any]:
@@ -26,7 +28,7 @@ def write_learning(experiment: Experiment, bins: int) -> dict[str, Any]:
         raise LocalProtocolError("an experiment over devices needs a budget, and rows that packages can carry")
     if experiment.n_bins != bins:
         raise LocalProtocolError("the experiment and its binning have different numbers of bins")
-    loss, thinning = experiment.loss, experiment.thinning
+    loss = experiment.loss
     return {
         "budget": experiment.budget,
         "class_weights": [ratio_text(weight) for weight in experiment.class_weights],
@@ -34,20 +36,17 @@ def write_learning(experiment: Experiment, bins: int) -> dict[str, Any]:
         "labels": list(experiment.labels),
         "loss": {"name": loss.name, "parameter": None if loss.parameter is None else ratio_text(loss.parameter)},
         "multiclass": experiment.multiclass,
-        "robust": _write_robust(experiment.robust),
+        "robust": None if experiment.robust is None else _write(experiment.robust),
         "rule": {"constants": experiment.rule.parameters(), "name": experiment.rule.name},
         "target": {"centre": ratio_text(experiment.target_centre), "spread": ratio_text(experiment.target_spread)},
-        "thinning": {
-            "q": None if thinning.q is None else ratio_text(thinning.q),
-            "rho": None if thinning.rho is None else ratio_text(thinning.rho),
-        },
+        "thinning": _write(experiment.thinning),
     }
 
 
 def read_learning(fields: Fields, bins: int) -> Experiment:
     """The learning core's experiment, still without cover; anything that it refuses is refused here."""
     loss, rule = fields.inner("loss"), fields.inner("rule")
-    thinning, target = fields.inner("thinning"), fields.inner("target")
+    target = fields.inner("target")
     constants = rule.inner("constants").rest_as_text(longest=200)
     every_person = fields.is_null("features_per_participant")
     try:
@@ -59,35 +58,38 @@ def read_learning(fields: Fields, bins: int) -> Experiment:
             ),
             rule=rule_by_name(rule.text("name", longest=64), constants),
             loss=Loss(loss.text("name", longest=64), None if loss.is_null("parameter") else loss.ratio("parameter")),
-            thinning=Thinning(
-                q=None if thinning.is_null("q") else thinning.ratio("q"),
-                rho=None if thinning.is_null("rho") else thinning.ratio("rho"),
-            ),
+            thinning=_read(fields.inner("thinning"), Thinning),
             class_weights=tuple(as_ratio(item) for item in fields.items("class_weights", longest=MAX_MODELS)),
             multiclass=fields.text("multiclass", longest=3),
             features_per_person=None if every_person else fields.integer("features_per_participant", 1, MAX_BINS),
             budget=fields.integer("budget", 2, MAX_BUDGET),
             target_centre=target.ratio("centre"),
             target_spread=target.ratio("spread"),
-            robust=None if fields.is_null("robust") else _read_robust(fields.inner("robust")),
+            robust=None if fields.is_null("robust") else _read(fields.inner("robust"), Robust),
         )
     except BadInputError as fault:
         raise MalformedMessageError(str(fault)) from None
     except (ValueError, TypeError):
         raise MalformedMessageError("a constant of the experiment is no number") from None
-    for part in (fields, loss, rule, thinning, target):
+    for part in (fields, loss, rule, target):
         part.done()
     return experiment
 
 
-def _write_robust(robust: Robust | None) -> dict[str, Any] | None:
-    if robust is None:
-        return None
-    return {"clip": None if robust.clip is None else ratio_text(robust.clip), "trim": robust.trim}
+def _write(part: Declared) -> dict[str, Any]:
+    """A part of the experiment as documents have it: rationals in their one spelling, nothing as null."""
+    values = {setting.name: getattr(part, setting.attribute) for setting in part.settings()}
+    return {name: ratio_text(value) if isinstance(value, Fraction) else value for name, value in values.items()}
 
 
-def _read_robust(fields: Fields) -> Robust:
-    clip = None if fields.is_null("clip") else fields.ratio("clip")
-    robust = Robust(clip=clip, trim=fields.integer("trim", 1))
+def _read(fields: Fields, kind: type[D]) -> D:
+    """A part of the experiment, all its settings told."""
+    told: dict[str, object] = {}
+    for setting in kind.settings():
+        name = setting.name
+        if setting.optional and fields.is_null(name):
+            told[name] = None
+        else:
+            told[name] = fields.integer(name, 0) if setting.is_whole else fields.ratio(name)
     fields.done()
-    return robust
+    return kind.read(told)

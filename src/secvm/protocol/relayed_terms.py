@@ -17,6 +17,7 @@ from typing import Any, Literal
 from secvm.errors import BadInputError, MalformedMessageError
 from secvm.learning.cover_law import COHORTS, MAX_PACKAGES, MAX_PARTS, MIN_PARTS, Noise, RelayCover, relay_budget
 from secvm.learning.experiment import Experiment
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents import Fields, ratio_text
 
 #: What a relay does in a round (docs/protocol.md §25).
@@ -25,8 +26,6 @@ RelayRole = Literal["entry", "mix"]
 ROLES: tuple[RelayRole, RelayRole] = ("entry", "mix")
 #: A week: who waits longer for a step has another problem.
 _MAX_STEP_S = 7 * 86_400
-#: ε beyond this is no guarantee that anybody would state.
-_MAX_EPSILON = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +52,11 @@ class RelayTimes:
         return cls(**{name: fields.integer(name, 1, _MAX_STEP_S) for name in names})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayCoverTerms:
-    """What the relays' cover of an experiment was asked for. Public."""
-
-    #: Over all rounds of the experiment, under zero-out.
-    epsilon: Fraction
-    delta: Fraction
-
-
-def write_relay_cover(terms: RelayCoverTerms, cover: RelayCover) -> dict[str, Any]:
+def write_relay_cover(target: PrivacyTarget, cover: RelayCover) -> dict[str, Any]:
     """The field ``privacy`` of a document."""
     return {
-        "delta": ratio_text(terms.delta),
-        "epsilon": ratio_text(terms.epsilon),
+        "delta": ratio_text(target.delta),
+        "epsilon": ratio_text(target.epsilon),
         "kind": "relays",
         "packages": cover.packages,
         "participation": _write_noise(cover.participation),
@@ -76,9 +66,7 @@ def write_relay_cover(terms: RelayCoverTerms, cover: RelayCover) -> dict[str, An
     }
 
 
-def read_relay_cover(
-    fields: Fields, experiment: Experiment, train_share: Fraction
-) -> tuple[RelayCoverTerms, Experiment]:
+def read_relay_cover(fields: Fields, experiment: Experiment, train_share: Fraction) -> tuple[PrivacyTarget, Experiment]:
     """What the field says, and the experiment with its cover."""
     if fields.text("kind", longest=20) != "relays":
         raise fields.refuse("kind")
@@ -94,13 +82,11 @@ def read_relay_cover(
             train_share=train_share,
         )
         covered = replace(experiment, cover=cover)
+        target = PrivacyTarget(fields.ratio("epsilon"), fields.ratio("delta"))
     except BadInputError as fault:
         raise MalformedMessageError(str(fault)) from None
-    terms = RelayCoverTerms(epsilon=fields.ratio("epsilon"), delta=fields.ratio("delta"))
     fields.done()
-    if not (0 < terms.epsilon <= _MAX_EPSILON and 0 < terms.delta < 1):
-        raise MalformedMessageError("ε or δ of the relays' cover is not as it should be")
-    return terms, covered
+    return target, covered
 
 
 def check_relayed(

@@ -25,6 +25,8 @@ PACKAGES_PATH = b"/v1/packages"
 #: A fetch and its answer have multiples of these.
 FETCH_REQUEST_STEP = 256
 FETCH_ANSWER_STEP = 4096
+#: What the seal of an answer adds: its nonce and its tag.
+SEALED_ANSWER_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ def _request(method: bytes, path: bytes, content: bytes = b"") -> bytes:
     )
 
 
-def _padded(encoded: bytes, step: int) -> bytes:
-    return encoded.ljust(-(-len(encoded) // step) * step, b"\0")
+def _padded(encoded: bytes, step: int, *, around: int = 0) -> bytes:
+    return encoded.ljust(-(-(len(encoded) + around) // step) * step - around, b"\0")
 
 
 #: After the content, in a request of ours: the empty list of trailers.
@@ -132,8 +134,8 @@ def package_in(data: bytes) -> bytes:
 
 
 def fetch_answer(status: int, content: bytes, date: str) -> bytes:
-    """What a fetch is answered, padded to the next multiple of ``FETCH_ANSWER_STEP``."""
+    """What a fetch is answered, padded so that under its seal it has a multiple of ``FETCH_ANSWER_STEP`` bytes."""
     if not date.isascii():
         raise LocalProtocolError("a date is ASCII")
     response = binary_http.Response(status=status, headers=((b"date", date.encode("ascii")),), content=content)
-    return _padded(binary_http.encode_response(response), FETCH_ANSWER_STEP)
+    return _padded(binary_http.encode_response(response), FETCH_ANSWER_STEP, around=SEALED_ANSWER_BYTES)

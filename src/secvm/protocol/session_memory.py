@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from secvm.errors import MalformedMessageError
+from secvm.learning.common_settings import MAX_BUDGET
 from secvm.protocol.documents import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.learning_terms import MAX_BUDGET
 from secvm.protocol.manifest import MAX_MANIFEST_BYTES, AcceptedManifest, accept
 from secvm.protocol.version import SESSION_HEADER_TYPE, SESSION_TYPE
 

@@ -108,21 +108,32 @@ def write_bundle(entries: Iterable[bytes]) -> bytes:
     found = list(entries)
     if not 1 <= len(found) <= TILE_WIDTH or any(len(entry) > MAX_ENTRY_BYTES for entry in found):
         raise LocalProtocolError("these entries do not fit into a tile")
-    return b"".join(len(entry).to_bytes(2, "big") + entry for entry in found)
+    return write_entries(found)
 
 
 def read_bundle(data: bytes, *, width: int = TILE_WIDTH) -> list[bytes]:
     """The entries of a tile."""
+    entries = read_entries(data)
+    if len(entries) != width:
+        raise MalformedMessageError(f"a tile of {len(entries)} entries that should have {width}")
+    return entries
+
+
+def write_entries(entries: Iterable[bytes]) -> bytes:
+    """Entries side by side, each after its length."""
+    return b"".join(len(entry).to_bytes(2, "big") + entry for entry in entries)
+
+
+def read_entries(data: bytes) -> list[bytes]:
+    """What ``write_entries`` wrote."""
     entries: list[bytes] = []
     at = 0
-    while at < len(data) and len(entries) < width:
+    while at < len(data):
         end = at + 2 + int.from_bytes(data[at : at + 2], "big")
         if at + 2 > len(data) or end > len(data):
             raise MalformedMessageError("an entry of a tile is not whole")
         entries.append(data[at + 2 : end])
         at = end
-    if at != len(data) or len(entries) != width:
-        raise MalformedMessageError("a tile has not as many entries as it should")
     return entries
 
 

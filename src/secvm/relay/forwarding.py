@@ -2,8 +2,7 @@
 
 All requests share one pool of connections, whoever's they are: a connection says nothing about a client. No header
 field is made from anything a client sent; what goes out is host, content-type, content-length, and the relay's own
-token. No cookies, no redirects, no proxies from the environment. What fails on this
-hop is an answer too: 502 and 504, as HTTP has them.
+token. What fails on this hop is an answer too: 502 and 504, as HTTP has them.
 """
 
 from __future__ import annotations
@@ -14,15 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-import aiohttp
-
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
+from secvm.errors import UnreachableError
 from secvm.relay.refusals import plain
+from secvm.runtime.http_client import HttpClient, SlowAnswerError
 from secvm.runtime.http_server import Response
 
 FETCH_PATH, KEYS_PATH, DEPOSIT_PATH = "/v1/fetch", "/v1/keys", "/v1/deposit"
-#: aiohttp would add these; versions and preferences of ours are nobody's business.
-_UNSAID = ("Accept", "Accept-Encoding", "User-Agent")
 _MOST_CONNECTIONS = 256
 #: Longer media types are nobody's.
 _MOST_MEDIA_TYPE = 100
@@ -38,67 +35,45 @@ class GatewayClient:
     ) -> None:
         self._url = url
         self._token = token
-        self._timeout_s = timeout_s
         self._answer_bytes = answer_bytes
-        self._session: aiohttp.ClientSession | None = None
+        self._client = HttpClient(answer_s=timeout_s, connections=_MOST_CONNECTIONS)
 
     def __repr__(self) -> str:
         return "GatewayClient(...)"
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_UNSAID,
-            auto_decompress=False,
-            trust_env=False,
-        )
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._session is not None
-        await self._session.close()
+        await self._client.close()
 
     async def post(self, path: str, body: bytes, media_type: str, *, timeout_s: float | None = None) -> Response:
         """Hand something on; the relay says by its token who itself is, and not more."""
         headers = {"content-type": media_type, "authorization": f"Bearer {self._token}"}
-        return await self.ask("POST", path, body, headers, timeout_s or self._timeout_s)
+        return await self.ask("POST", path, body, headers, timeout_s)
 
     async def get(self, path: str) -> Response:
         """What is public."""
-        return await self.ask("GET", path, None, {}, self._timeout_s)
+        return await self.ask("GET", path, None, {})
 
     async def ask(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float | None = None
     ) -> Response:
         """One request with these header fields and no others; what fails on the way is an answer too."""
-        assert self._session is not None
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        most = self._answer_bytes
         try:
-            async with self._session.request(
-                method, self._url + path, data=body, headers=headers, timeout=timeout, allow_redirects=False
-            ) as answer:
-                content = await self._content(answer)
-                if content is None:
-                    return plain(502)
-                media_type = answer.headers.get("content-type", "")[:_MOST_MEDIA_TYPE]
-                return Response(answer.status, content, media_type)
-        except TimeoutError:
+            answer = await self._client.ask(
+                self._url + path, most=most, method=method, headers=headers, body=body, answer_s=timeout_s
+            )
+        except SlowAnswerError:
             return plain(504)
-        except (aiohttp.ClientError, OSError, ValueError):
+        except UnreachableError:
             return plain(502)
-
-    async def _content(self, answer: aiohttp.ClientResponse) -> bytes | None:
-        """All of it, or None where it is too much."""
-        parts, size = [], 0
-        async for part in answer.content.iter_chunked(2**16):
-            size += len(part)
-            if size > self._answer_bytes:
-                return None
-            parts.append(part)
-        return b"".join(parts)
+        if len(answer.content) > most:
+            return plain(502)
+        return Response(answer.status, answer.content, answer.headers.get("Content-Type", "")[:_MOST_MEDIA_TYPE])
 
 
 class Turnstile:

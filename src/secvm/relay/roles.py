@@ -127,7 +127,7 @@ class Role:
             held.push_async_callback(rounds.close)
 
             async def get(url: str) -> Response:
-                return await client.ask("GET", url, None, {}, settings.piece_timeout_s)
+                return await client.ask("GET", url, None, {})
 
             following = Following(
                 self._experiments,
@@ -179,10 +179,9 @@ class Role:
 
     def _running(self, client: GatewayClient) -> RunningRounds[BatchRound[Any]]:
         entry = self._terms.role == "entry"
-        timeout_s = self._rounds_settings.piece_timeout_s
 
         async def put(url: str, body: bytes, headers: Mapping[str, str]) -> Response:
-            return await client.ask("PUT", url, body, {**headers, **self._authorization(url)}, timeout_s)
+            return await client.ask("PUT", url, body, {**headers, **self._authorization(url)})
 
         def next_url(plan: RoundPlan) -> str:
             if entry:

@@ -9,19 +9,12 @@ from pydantic import Field, model_validator
 
 from secvm.crypto.capsules import MAX_CAPSULE_BYTES
 from secvm.runtime.http_limits import HttpLimits
-from secvm.runtime.settings import Settings
+from secvm.runtime.settings import Listen, Settings, usual_port
 
+#: Where it listens unless its settings say otherwise.
+PORT = 8480
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
-
-
-class Listen(Settings):
-    """``[listen]``: where clients come."""
-
-    #: A name or an address of this machine. TLS is the work of a proxy in front.
-    host: str = "127.0.0.1"
-    #: 0: any free one; the log's first line says which.
-    port: int = Field(default=8480, ge=0, le=65535)
 
 
 class Gateway(Settings):
@@ -185,7 +178,7 @@ class Testing(Settings):
 class RelaySettings(Settings):
     """All of it."""
 
-    listen: Listen = Listen()
+    listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
     gateway: Gateway
     relay: Door = Door()
     epochs: Grid

@@ -18,20 +18,18 @@ Methods may be called from any thread; each is one transaction.
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from secvm.crypto.capsules import pack, packed_size, unpack
 from secvm.crypto.kem import RandomBytes
-from secvm.errors import BadInputError, LocalProtocolError
+from secvm.errors import LocalProtocolError
 from secvm.relay.admission import Begun, digest_of
-from secvm.runtime.sqlite_faults import opening_fault
+from secvm.runtime.sqlite_file import connect, emptied_log, service_format, statements, transaction
 
 #: Of the tables below; another number is another program's file.
 _VERSION = 4
@@ -72,6 +70,9 @@ CREATE TABLE grid (origin_ms INTEGER NOT NULL, period_ms INTEGER NOT NULL);
 -- One row: the gateway's key for fetches that was handed out first in a slot. Public; another takes its place.
 CREATE TABLE fetch_keys (slot INTEGER NOT NULL, keys BLOB NOT NULL)
 """
+_FORMAT = service_format(
+    "the relay's store", "store of a relay", application_id=0, version=_VERSION, migrations=(statements(_SCHEMA),)
+)
 
 _COUNT_CLIENT = """
 INSERT INTO clients VALUES (?, ?, ?)
@@ -101,39 +102,17 @@ class RoundStore:
         """``database``: open already, in place of the file: on a simulated disk, say."""
         self._dice = dice
         self._lock = threading.Lock()
-        try:
-            # Made by us first, so that nobody else can read it; SQLite gives its log the same rights.
-            if database is None:
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-                database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
-            self._db = database
-        except (OSError, sqlite3.Error):
-            raise BadInputError(f"cannot open the relay's store {path}") from None
-        try:
-            self._prepare()
-        except (sqlite3.Error, ValueError, MemoryError) as error:  # the last is SQLite's word for some damaged files
-            self._db.close()
-            raise opening_fault(error, f"the relay's store {path}", "store of a relay of this version") from None
-
-    def _prepare(self) -> None:
         # Exclusive: a second relay on the same file would deposit epochs under the first one's hands.
-        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            self._db.execute(f"PRAGMA {pragma}")
-        self._db.execute("PRAGMA temp_store=MEMORY")
-        with self._transaction():
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0:
-                for statement in _SCHEMA.split(";\n"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
-            elif version != _VERSION:
-                raise ValueError
-        self._sealed: int = self._db.execute("SELECT epoch FROM sealed").fetchone()[0]
-        self._begun = {row[0] for row in self._db.execute("SELECT epoch FROM epochs")}
+        db = database or connect(path, f"cannot open the relay's store {path}", check_same_thread=False)
+        _FORMAT.prepare(db, path)
+        with _FORMAT.guarding(db, path):
+            self._sealed: int = db.execute("SELECT epoch FROM sealed").fetchone()[0]
+            self._begun = {row[0] for row in db.execute("SELECT epoch FROM epochs")}
+        self._db = db
 
     def keep_grid(self, origin_ms: int, period_ms: int) -> bool:
         """Whether epochs are numbered here as they always were; the first time decides."""
-        with self._lock, self._transaction():
+        with self._lock, transaction(self._db):
             kept = self._db.execute("SELECT origin_ms, period_ms FROM grid").fetchone()
             if kept is None:
                 self._db.execute("INSERT INTO grid VALUES (?, ?)", (origin_ms, period_ms))
@@ -147,7 +126,7 @@ class RoundStore:
 
     def keep_fetch_keys(self, slot: int, keys: bytes) -> None:
         """Keep the gateway's key for fetches of this slot, in place of the one before."""
-        with self._lock, self._transaction():
+        with self._lock, transaction(self._db):
             self._db.execute("DELETE FROM fetch_keys")
             self._db.execute("INSERT INTO fetch_keys VALUES (?, ?)", (slot, keys))
 
@@ -156,7 +135,7 @@ class RoundStore:
         by_epoch: dict[int, list[Arrival]] = {}
         for arrival in arrivals:
             by_epoch.setdefault(arrival.epoch, []).append(arrival)
-        with self._lock, self._transaction():
+        with self._lock, transaction(self._db):
             for epoch, members in by_epoch.items():
                 if epoch <= self._sealed:
                     raise LocalProtocolError("nothing is added to an epoch that is sealed")
@@ -199,7 +178,7 @@ class RoundStore:
         # Outside of the lock: with a million capsules this takes a second, and other epochs' commits go on.
         body = make(clients, list(distinct.values()))
         with self._lock:
-            with self._transaction():
+            with transaction(self._db):
                 for part, at in enumerate(range(0, len(body or b""), _PART_BYTES)):
                     data = (body or b"")[at : at + _PART_BYTES]
                     self._db.execute("INSERT INTO deposits VALUES (?, ?, ?)", (epoch, part, data))
@@ -225,7 +204,7 @@ class RoundStore:
     def forget(self, epoch: int) -> None:
         """The coordinator has it, or nobody wants it any more. Twice is once."""
         with self._lock:
-            with self._transaction():
+            with transaction(self._db):
                 self._db.execute("DELETE FROM deposits WHERE epoch = ?", (epoch,))
             self._cut_log()
 
@@ -239,36 +218,7 @@ class RoundStore:
             rows = self._db.execute("SELECT packed FROM groups WHERE epoch = ?", (epoch,)).fetchall()
         return [capsule for (packed,) in rows for capsule in unpack(packed)]
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._db)
-
     def _cut_log(self) -> None:
         """Everything into the database's file, and the log to length zero: it has copies of what was destroyed."""
-        with closing(self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")) as found:
-            if found.fetchone()[0] != 0:
-                raise LocalProtocolError("somebody else reads the relay's store: its log cannot be cut")
-
-
-class _Transaction:
-    """Commits at its end, or takes everything back."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
-        if kind is None:
-            try:
-                self._db.execute("COMMIT")
-            except sqlite3.Error:
-                self._take_back()
-                raise
-        else:
-            self._take_back()
-
-    def _take_back(self) -> None:
-        # SQLite may have done so already: on a full disk, for example.
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+        if not emptied_log(self._db):
+            raise LocalProtocolError("somebody else reads the relay's store: its log cannot be cut")

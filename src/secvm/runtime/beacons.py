@@ -17,8 +17,7 @@ from datetime import datetime
 from secvm.crypto.beacon import DRAND_CHAINS, MAX_ROUND, LocalUnsafeBeacon, is_unsafe, nist_chain_index
 from secvm.crypto.beacon_records import MAX_RECORD_BYTES
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError, UnreachableError
-from secvm.runtime.clock import Clock
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http_client import ask_blocking, checked_url
 
 NIST_URL = "https://beacon.nist.gov/beacon/2.0"
 DRAND_URLS = ("https://api.drand.sh", "https://api2.drand.sh", "https://api3.drand.sh")
@@ -31,7 +30,6 @@ class WebBeacons:
 
     def __init__(
         self,
-        clock: Clock,
         *,
         nist_url: str = NIST_URL,
         drand_urls: Sequence[str] = DRAND_URLS,
@@ -39,12 +37,11 @@ class WebBeacons:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         """``issuers`` are certificates as PEM that lead from NIST's to a pinned one: NIST serves its own alone."""
-        if not drand_urls or not all(url.startswith(("https://", "http://")) for url in (nist_url, *drand_urls)):
-            raise BadInputError("a beacon's address begins with https:// or http://")
-        self._nist_url = nist_url
-        self._drand_urls = tuple(drand_urls)
-        self._issuers = issuers
-        self._client = HttpClient(clock, answer_s=timeout_s)
+        if not drand_urls:
+            raise BadInputError("drand has at least one address")
+        self._nist_url = checked_url(nist_url, "a beacon's address")
+        self._drand_urls = tuple(checked_url(url, "a beacon's address") for url in drand_urls)
+        self._issuers, self._timeout_s = issuers, timeout_s
 
     def fetch(self, chain: str, round_number: int) -> bytes:
         if not 1 <= round_number <= MAX_ROUND:
@@ -95,7 +92,7 @@ class WebBeacons:
 
     def _get(self, url: str) -> bytes:
         try:
-            answer = self._client.ask(url, most=MAX_RECORD_BYTES)
+            answer = ask_blocking(url, answer_s=self._timeout_s, most=MAX_RECORD_BYTES)
         except UnreachableError as fault:
             raise BeaconUnavailableError(f"the beacon does not answer: {fault}") from None
         if answer.status != 200:

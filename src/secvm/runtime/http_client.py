@@ -1,29 +1,37 @@
-"""HttpClient: one question to a web server, with limits, for whoever may block: the command line, an audit, a thread.
+"""HttpClient: how every party asks another over HTTP. No other module of the product opens a connection for that.
 
 1. Nothing is followed. A redirect is an answer like any other, so that neither a question nor a key goes elsewhere.
-2. The whole answer has one deadline, its head and the lengths of its chunks included. The time limit of a socket alone
-   would begin anew with every byte that trickles in.
+2. The whole answer has one deadline, connecting, its head and the lengths of its chunks included.
 3. No more is read than the caller allows.
-4. A proxy of the environment is for the world outside: this machine is asked directly.
+4. A request carries what HTTP cannot do without and the caller's fields: no cookies, no user agent, no languages.
+5. No proxy of the environment is used, except by ``ask_blocking``, for a person who sits at a terminal: there it is for
+   the world outside, and this machine is asked directly.
 """
 
 from __future__ import annotations
 
-import functools
-import http.client
-import io
+import asyncio
+import os
 import socket
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Required, Self, TypedDict, Unpack
 
-from secvm.errors import UnreachableError
-from secvm.runtime.clock import Clock
+import aiohttp
+
+from secvm.errors import BadInputError, UnreachableError
 from secvm.runtime.http_messages import is_loopback
 
-_PIECE_BYTES = 2**16
+#: aiohttp would add these; versions and preferences of ours are nobody's business.
+_UNSAID = ("Accept", "Accept-Encoding", "User-Agent")
+_KEPT_ALIVE_S = 15.0
+
+
+class SlowAnswerError(UnreachableError):
+    """The answer did not come within its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +41,38 @@ class HttpAnswer:
     status: int
     #: Up to one byte more than the caller allows: a longer answer is cut there, and told by that byte.
     content: bytes = field(repr=False)
+    #: Header fields; from a server, under names in any case.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def media_type(self) -> str:
+        """The type of the content without its parameters, in lower case; empty where the server names none."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 class HttpClient:
-    """Asks one thing after the other, each over a connection of its own."""
+    """Asks servers over connections that are kept for the next question, until it is closed."""
 
-    def __init__(self, clock: Clock, *, answer_s: float) -> None:
-        """``answer_s``: for one answer, all of it."""
-        self._answer_s = answer_s
-        self._opener = urllib.request.build_opener(_EveryStatus, _ProxyOutside, _InTime(clock))
+    def __init__(self, *, answer_s: float = 30.0, connections: int = 100, environment_proxy: bool = False) -> None:
+        """``answer_s``: for one answer, all of it. ``connections``: as many at once; further questions wait."""
+        self._answer_s, self._connections, self._environment_proxy = answer_s, connections, environment_proxy
+        self._session: aiohttp.ClientSession | None = None
 
-    def ask(
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ask(
         self,
         url: str,
         *,
@@ -51,110 +80,111 @@ class HttpClient:
         method: str = "GET",
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        answer_s: float | None = None,
     ) -> HttpAnswer:
-        """The answer of the server at ``url``, which begins with http:// or https://; at most ``most`` bytes of it.
+        """The answer of the server at ``url``, at most ``most`` bytes of it. ``answer_s``: for this one.
 
         Raises
         ------
         UnreachableError
-            There is no answer, no whole one, or none in time; the message says which in a few words.
+            There is no answer, no whole one, or none in time (``SlowAnswerError``); the message says which in a few
+            words.
         """
-        # The caller has looked at the scheme.
-        request = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)  # noqa: S310
+        answer_s = self._answer_s if answer_s is None else answer_s
+        if self._session is None:
+            self._session = self._open()
         try:
-            with self._opener.open(request, timeout=self._answer_s) as answer:
-                return HttpAnswer(answer.status, _read(answer, most))
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, TimeoutError):
-                raise UnreachableError(f"it answers too slowly, not within {self._answer_s:g} s") from None
-            raise UnreachableError(getattr(reason, "strerror", None) or "no answer") from None
+            async with self._session.request(
+                method,
+                url,
+                data=body,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=answer_s),
+                proxy=_proxy(url) if self._environment_proxy else None,
+                allow_redirects=False,
+            ) as answer:
+                pieces, left = [], most + 1
+                while left and (piece := await answer.content.read(left)):
+                    left -= len(piece)
+                    pieces.append(piece)
+                return HttpAnswer(answer.status, b"".join(pieces), answer.headers)
+        except TimeoutError:
+            raise SlowAnswerError(f"it answers too slowly, not within {answer_s:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UnreachableError(_reason(error)) from None
+
+    def _open(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=_KEPT_ALIVE_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_UNSAID,
+            auto_decompress=False,
+            # Whatever it would take from the environment, among it passwords from ~/.netrc.
+            trust_env=False,
+        )
 
 
-def _read(answer: http.client.HTTPResponse, most: int) -> bytes:
-    pieces: list[bytes] = []
-    length = 0
-    while length <= most and (piece := answer.read1(min(_PIECE_BYTES, most + 1 - length))):
-        length += len(piece)
-        pieces.append(piece)
-    data = b"".join(pieces)
-    promised = answer.headers.get("content-length", "")
-    if length <= most and promised.isdecimal() and int(promised) != length:
-        raise http.client.IncompleteRead(data)
-    return data
+class Question(TypedDict, total=False):
+    """What ``HttpClient.ask`` takes besides an address and a deadline."""
+
+    most: Required[int]
+    method: str
+    headers: Mapping[str, str] | None
+    body: bytes | None
 
 
-class _EveryStatus(urllib.request.HTTPErrorProcessor):
-    """Hands on every answer as it is; what urllib does otherwise, following redirects above all, begins here."""
-
-    def http_response(self, request: urllib.request.Request, response: Any) -> Any:  # noqa: ARG002  (urllib's interface)
-        return response
-
-    https_response = http_response
-
-
-class _ProxyOutside(urllib.request.ProxyHandler):
-    """Uses proxies of the environment for other machines alone."""
-
-    def proxy_open(self, req: urllib.request.Request, proxy: str, type: str) -> Any:  # noqa: A002  (urllib's interface)
-        host = urllib.parse.urlsplit(req.full_url).hostname
-        return None if is_loopback(host or "") else super().proxy_open(req, proxy, type)
+async def ask_once(
+    url: str, *, answer_s: float, environment_proxy: bool = False, **question: Unpack[Question]
+) -> HttpAnswer:
+    """Ask as ``HttpClient.ask`` does, over a connection of its own."""
+    async with HttpClient(answer_s=answer_s, connections=1, environment_proxy=environment_proxy) as client:
+        return await client.ask(url, **question)
 
 
-class _InTime(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Opens connections whose answers have a deadline: the request's time limit, counted from here."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(http.client.HTTPConnection, req)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(http.client.HTTPSConnection, req)
-
-    def _open(
-        self, kind: type[http.client.HTTPConnection], request: urllib.request.Request
-    ) -> http.client.HTTPResponse:
-        assert request.timeout is not None
-        until = self._clock.now() + int(1000 * request.timeout)
-
-        def left_s() -> float:
-            left = (until - self._clock.now()) / 1000
-            if left <= 0:
-                raise TimeoutError
-            return left
-
-        def connect(host: str, **more: Any) -> http.client.HTTPConnection:
-            connection = kind(host, **more)
-            connection.response_class = functools.partial(_Response, left_s=left_s)  # type: ignore[assignment]
-            return connection
-
-        return self.do_open(connect, request)
+def ask_blocking(url: str, *, answer_s: float, **question: Unpack[Question]) -> HttpAnswer:
+    """Ask as ``HttpClient.ask`` does, for whoever may block: the command line, an audit, a thread."""
+    return asyncio.run(ask_once(url, answer_s=answer_s, environment_proxy=True, **question))
 
 
-class _Response(http.client.HTTPResponse):
-    """An answer that is read through ``_Hurried``, from the first byte of its head."""
+def checked_url(url: str, what: str = "a coordinator's address") -> str:
+    """The address of a server without a slash at its end; refuses what is none. ``what`` it is, for the message."""
+    parts = _split(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or "@" in url:
+        raise BadInputError(f"{what} is a URL such as https://coordinator.example")
+    return url.rstrip("/")
 
-    def __init__(self, sock: socket.socket, *more: Any, left_s: Callable[[], float], **named: Any) -> None:
-        super().__init__(sock, *more, **named)
-        self.fp = io.BufferedReader(_Hurried(self.fp.detach(), sock, left_s))
+
+def goes_in_clear(url: str) -> bool:
+    """Whether what is sent there can be read on the way: it goes to another machine, and not by https."""
+    parts = _split(url)
+    return parts.scheme != "https" and not is_loopback(parts.hostname or "")
 
 
-class _Hurried(io.RawIOBase):
-    """The bytes of a socket; every read has what is left of the time."""
+def _split(url: str) -> urllib.parse.SplitResult:
+    """The parts of an address; all of them empty where it is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return urllib.parse.urlsplit("")
+    return parts
 
-    def __init__(self, raw: io.RawIOBase, sock: socket.socket, left_s: Callable[[], float]) -> None:
-        self._raw, self._socket, self._left_s = raw, sock, left_s
 
-    def readable(self) -> bool:
-        return True
+def _proxy(url: str) -> str | None:
+    """The proxy of the environment for this address; none for this machine."""
+    parts = _split(url)
+    host = parts.hostname or ""
+    if is_loopback(host) or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
 
-    def readinto(self, buffer: Any) -> int | None:
-        self._socket.settimeout(self._left_s())
-        return self._raw.readinto(buffer)
 
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
+def _reason(error: Exception) -> str:
+    """A few words for why there is no answer, without an address."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its certificate is not to be trusted"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, socket.gaierror):
+        return cause.strerror or "no such host"
+    # asyncio writes its own text with the address in it.
+    return os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno else "no answer"

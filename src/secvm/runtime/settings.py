@@ -23,11 +23,13 @@ from secvm.runtime.secret_files import make_secret, read_secret
 
 #: Secrets are found here as well: whoever reads settings mostly reads the files that they name.
 __all__ = [
+    "Listen",
     "Settings",
     "make_secret",
     "parse_settings",
     "read_secret",
     "read_settings",
+    "usual_port",
 ]
 
 #: What is named in a message; anything else was not meant as a key, and may be what should have stood behind it.
@@ -41,6 +43,20 @@ class Settings(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
     )
+
+
+class Listen(Settings):
+    """``[listen]``: where requests come."""
+
+    #: A name or an address of this machine. TLS is the work of a proxy in front.
+    host: str = "127.0.0.1"
+    #: 0: any free one; the log's first line says which.
+    port: int = pydantic.Field(ge=0, le=65_535)
+
+
+def usual_port(port: int) -> pydantic.BeforeValidator:
+    """For a field of kind ``Listen``: the port of a party whose settings name none."""
+    return pydantic.BeforeValidator(lambda table: {"port": port, **table} if isinstance(table, dict) else table)
 
 
 T = TypeVar("T", bound=Settings)

@@ -1,22 +1,36 @@
-"""Fakes that are part of the product: other people must be able to test against us too.
+"""Fakes for tests against SecVM, and a whole federation of real processes on this machine.
 
-``Simulation`` plays lists of operations over a whole federation in one process (``secvm.testing.simulation``).
+``Federation`` starts every party; the others stand in for one part each: the time, a device's dice, its network, what
+an HTTP server answers, and a coordinator's store.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from secvm.testing.simulation import Simulation
+    from secvm.coordinator.store.memory import MemoryStore
+    from secvm.learning.individual.dice import UnsafeSeededDice
+    from secvm.testing.clock import ManualClock
+    from secvm.testing.federation import Federation
+    from secvm.testing.gateway import FakeGateway
+    from secvm.testing.transport import MemoryTransport
 
-__all__ = ["Simulation"]
+__all__ = ["FakeGateway", "Federation", "ManualClock", "MemoryStore", "MemoryTransport", "UnsafeSeededDice"]
+
+_HOMES = {
+    "FakeGateway": "secvm.testing.gateway",
+    "Federation": "secvm.testing.federation",
+    "ManualClock": "secvm.testing.clock",
+    "MemoryStore": "secvm.coordinator.store.memory",
+    "MemoryTransport": "secvm.testing.transport",
+    "UnsafeSeededDice": "secvm.learning.individual.dice",
+}
 
 
 def __getattr__(name: str) -> object:
-    # Late: it needs every party, and most fakes need none.
-    if name == "Simulation":
-        from secvm.testing.simulation import Simulation  # noqa: PLC0415
-
-        return Simulation
-    raise AttributeError(name)
+    # Late: each needs another party.
+    if name not in _HOMES:
+        raise AttributeError(name)
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -7,7 +7,7 @@
 
 With ``covered=True`` two relays add cover, an entry relay and a mixing relay, to experiments with a guarantee; else
 there is one, for plain experiments. With ``dashboard=True`` the operator's page runs beside it, at ``page_url``;
-``admin_key`` changes things there. With ``nodes`` and a ``database`` (``testing.postgres``) the coordinator is so many
+``admin_key`` changes things there. With ``nodes`` and a ``database`` of PostgreSQL the coordinator is so many
 processes on one PostgreSQL, and "coordinator" is the door before them (``testing.balancer``); each node is killed and
 started by its own name.
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from secvm.participant.transport import Fetched, Issued, SendResult, Submitted
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
+from secvm.protocol.relays.news import make_news, read_news_path
 from secvm.protocol.relays.terms import RelayedTerms
 
 
@@ -52,6 +53,15 @@ class SentRequest:
     relay: Relay
     at: int
     fate: Fate
+
+
+def found_in(files: Mapping[str, bytes], path: str) -> bytes | None:
+    """What a coordinator with these files answers: a file, or news made of them."""
+    asked = read_news_path(path)
+    if asked is None or path in files:
+        return files.get(path)
+    made = make_news(files.get, *asked)
+    return None if made is None else made.to_bytes()
 
 
 class MemoryTransport:
@@ -100,7 +110,7 @@ class MemoryTransport:
     async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
         self.fetches.append((path, self.now()))
         self.sealed_to.append(gateway_keys)
-        content = self.files.get(path)
+        content = found_in(self.files, path)
         if content is None or len(content) > most:
             return None
         ahead = self.server_ahead_ms

@@ -13,20 +13,13 @@ from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, MalformedMessageError, ProtocolError
 from secvm.files import read_beginning_with
 from secvm.runtime.http_limits import HttpLimits
-from secvm.runtime.settings import Settings
+from secvm.runtime.settings import Listen, Settings, usual_port
 from secvm.witness.decision import KnownLog
 from secvm.witness.log_list import MOST_BYTES, read_log_list
 
+#: Where it listens unless its settings say otherwise.
+PORT = 8490
 Count = Annotated[int, Field(ge=1)]
-
-
-class Listen(Settings):
-    """``[listen]``: where logs, and those who compare, come."""
-
-    #: A name or an address of this machine. TLS is the work of a proxy in front.
-    host: str = "127.0.0.1"
-    #: 0: any free one; the log's first line says which.
-    port: int = Field(default=8490, ge=0, le=65535)
 
 
 class Identity(Settings):
@@ -101,7 +94,7 @@ class Testing(Settings):
 class WitnessSettings(Settings):
     """All of it."""
 
-    listen: Listen = Listen()
+    listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
     witness: Identity
     store: Store
     logs: tuple[LogPart, ...] = ()

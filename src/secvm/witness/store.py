@@ -13,15 +13,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from secvm.crypto.notes import Note
 from secvm.errors import BadInputError, MalformedMessageError, StoreError
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.runtime.secret_files import make_secret
-from secvm.runtime.sqlite_faults import opening_fault
+from secvm.runtime.sqlite_file import FAULTS, connect, in_memory, refusal, service_format, statements, transaction
 from secvm.witness.decision import Cosign, Decision, Question, Seen, decide
 
 #: "SVMw".
@@ -53,6 +53,17 @@ CREATE TABLE forks (
     PRIMARY KEY (origin, size, root)
 ) STRICT, WITHOUT ROWID
 """
+_NONE = refusal("{} is no store of a witness of this version")
+# Made on purpose alone, so that an empty file is none.
+_FORMAT = replace(
+    service_format(
+        "the witness's store", "store of a witness", application_id=APPLICATION_ID, version=_VERSION, migrations=()
+    ),
+    foreign=_NONE,
+    newer=_NONE,
+    older=_NONE,
+    settings=("foreign_keys = ON",),
+)
 
 _REMEMBER = """
 INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?)
@@ -83,25 +94,10 @@ class WitnessStore:
                 f"there is no witness's store {path}",
                 next_step="If it is lost, so is what this key has cosigned: retire the key, and make a new witness.",
             )
-        try:
-            self._db = database or sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
-        except sqlite3.Error:
-            raise BadInputError(f"cannot open the witness's store {path}") from None
-        try:
-            self._prepare(path)
-        except BaseException:
-            self._db.close()
-            raise
-
-    def _prepare(self, path: Path) -> None:
-        try:
-            # Nothing is changed before it is known that the file is ours.
-            found = [self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-            if found != [APPLICATION_ID, _VERSION]:
-                raise BadInputError(f"{path} is no store of a witness of this version")
-            _set_up(self._db)
-        except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:  # the latter two, too, of damaged files
-            raise opening_fault(error, f"the witness's store {path}", "store of a witness of this version") from None
+        # Exclusive: a second witness on the same file would decide from what the first has not written yet.
+        refused = f"cannot open the witness's store {path}"
+        self._db = database or connect(path, refused, make=False, check_same_thread=False)
+        _FORMAT.prepare(self._db, path)
 
     @staticmethod
     def create(path: Path) -> None:
@@ -111,8 +107,8 @@ class WitnessStore:
     @staticmethod
     def empty() -> bytes:
         """A new memory's bytes."""
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-            for statement in _SCHEMA.split(";\n"):
+        with closing(in_memory()) as db:
+            for statement in statements(_SCHEMA):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {_VERSION}")
@@ -171,31 +167,15 @@ class WitnessStore:
         """One transaction: all of what is in the block, durably, or nothing and an error."""
         with self._lock:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException as error:
-                # SQLite may have done so already: on a full disk, for example.
-                with suppress(sqlite3.Error):
-                    if self._db.in_transaction:
-                        self._db.execute("ROLLBACK")
-                if isinstance(error, sqlite3.Error):
-                    raise StoreError("the witness's store could not be changed") from None
-                raise
+                with transaction(self._db):
+                    yield self._db
+            except sqlite3.Error:
+                raise StoreError("the witness's store could not be changed") from None
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
                 yield self._db
-            except (sqlite3.Error, UnicodeDecodeError, MalformedMessageError, MemoryError):
+            except (*FAULTS, MalformedMessageError):
                 raise StoreError("the witness's store could not be read") from None
-
-
-def _set_up(db: sqlite3.Connection) -> None:
-    # Exclusive: a second witness on the same file would decide from what the first has not written yet.
-    for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        db.execute(f"PRAGMA {pragma}").fetchall()
-    # The lock is taken by the first transaction, not by the pragma.
-    db.execute("BEGIN IMMEDIATE")
-    db.execute("COMMIT")

@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from secvm.errors import BadInputError
-from secvm.estimator import SecVMClassifier, SecVMClassifierCV
+from secvm.estimator import SecVMClassifier, SecVMClassifierCV, choice
 
 
 def some_columns(n: int = 80) -> tuple[np.ndarray, np.ndarray]:
@@ -28,6 +28,16 @@ def test_each_curve_is_that_of_the_classifier_alone() -> None:
         for split, (inside, outside) in enumerate(cv.split(X)):
             alone = SecVMClassifier(**settings, rounds=8).fit(X[inside], y[inside])
             assert results["curves"][k, split, -1] == alone.score(X[outside], y[outside])
+
+
+def test_without_the_laboratorys_engine_the_same_curves_come_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = some_columns()
+    with_engine = SecVMClassifierCV((1e-3, 1e-1), class_weights=(None, "balanced"), rounds=8, cv=3).fit(X, y)
+    monkeypatch.setattr(choice, "_engine", lambda _name: None)
+    without = SecVMClassifierCV((1e-3, 1e-1), class_weights=(None, "balanced"), rounds=8, cv=3).fit(X, y)
+    assert without.cv_results_["curves"].tolist() == with_engine.cv_results_["curves"].tolist()
+    assert without.cv_results_["two_cycle"].tolist() == with_engine.cv_results_["two_cycle"].tolist()
+    assert without.best_params_ == with_engine.best_params_
 
 
 def test_the_best_setting_is_trained_on_everybody() -> None:

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator import SecVMClassifier
-from secvm.estimator.engine import LANES, Engine, choice, sweep
-from secvm.estimator.engine.people import LaidOutPeople
+from secvm.estimator import SecVMClassifier, choice
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.learning._kernels import lane_steps
-from secvm.learning._kernels.lanes import lines
 from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.arithmetic import to_fixed
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
+from secvm_lab._kernels import lane_steps
+from secvm_lab._kernels.lanes import lines
+from secvm_lab.engine import LANES, Engine, sweep
+from secvm_lab.engine.people import LaidOutPeople
 
 
 def some_people(

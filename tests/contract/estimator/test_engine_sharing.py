@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.engine import Engine, Swept, sweep
-from secvm.estimator.engine.collapsed import collapse
-from secvm.estimator.engine.company import Company
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
+from secvm_lab.engine import Engine, Swept, sweep
+from secvm_lab.engine.collapsed import collapse
+from secvm_lab.engine.company import Company
 
 #: Thresholds are dense where margins are: 1/2 and 1/4 put people exactly on the margin.
 LAMBDAS = ("1e-9", "1e-6", "1/50", "1/10", "1/8", "1/4", "499/1000", "1/2", "501/1000", "1", "8")
@@ -118,7 +118,7 @@ def test_models_that_find_no_room_when_they_part_come_later_and_in_their_place(
     assert reports[-1].violators[engine.put_off[0]] == (0, 0)
     with pytest.raises(BadInputError, match="put off"):
         engine.state(engine.put_off[0])
-    monkeypatch.setattr("secvm.estimator.engine.sweeping._MEMORY", 0)
+    monkeypatch.setattr("secvm_lab.engine.sweeping._MEMORY", 0)
     told: list[tuple[int, int, int]] = []
     narrow = list(sweep(rows, labels, experiments, rounds=10, progress=lambda *now: told.append(now)))
     assert all(same(a, b) for a, b in zip(narrow, apart, strict=True))

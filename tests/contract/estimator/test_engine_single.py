@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator import SecVMClassifier
-from secvm.estimator.engine import choice
-from secvm.estimator.engine.single import SingleRows, SingleTraining, fixed_norms
-from secvm.estimator.engine.training import EngineTraining
+from secvm.estimator import SecVMClassifier, choice
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.aggregate.descent import Pegasos, Swift
@@ -23,6 +20,8 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import fixed_norm
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
+from secvm_lab.engine.single import SingleRows, SingleTraining, fixed_norms
+from secvm_lab.engine.training import EngineTraining
 
 
 def crowd(seed: int, n: int, bins: int, values: tuple[int, ...]) -> tuple[BinnedRows, NDArray[np.int64]]:

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.engine import Engine, collapse, sweep
-from secvm.estimator.engine.collapsed import Collapser, Owners
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.learning._kernels import lanes as kernels
 from secvm.learning._kernels.layout import PEOPLE
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
+from secvm_lab._kernels import lanes as kernels
+from secvm_lab.engine import Engine, collapse, sweep
+from secvm_lab.engine.collapsed import Collapser, Owners
 
 
 def strangers(

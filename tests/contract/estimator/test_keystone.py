@@ -61,7 +61,7 @@ def assert_packages_agree(
 ) -> None:
     model.fit(folk, y, cohorts=cohorts, attendance=attendance)
     path = PackagePath(model.experiment_, people_of(model, folk, y, cohorts), model.seed_, network)
-    state = path.run(model.rounds, attendance)
+    state = path.run(model.n_iter_, attendance)
     assert state.to_bytes() == model.state_.to_bytes()
 
 

@@ -16,7 +16,6 @@ from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigin, net_cover, part_counts, simulated_origins
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.lab.demo.replay import Replay
 from secvm.learning._kernels.dispatch import Name
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
@@ -32,6 +31,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.codec import ExperimentId
 from secvm.protocol.cover_parts import derive_part
 from secvm.protocol.relays.commitments import RoundSecret
+from secvm_lab.demo.replay import Replay
 from tests.unit.estimator.relayed_packages import RelayedPath
 
 PARTS, RELAY_SEEDS = 4, ("north", "south")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.main import run
-from secvm.testing.fuzz.campaign import Outcome, _Run, as_result, write_escapes
-from secvm.testing.fuzz.registry import TARGETS
+from secvm_lab.fuzz.campaign import Outcome, _Run, as_result, write_escapes
+from secvm_lab.fuzz.registry import TARGETS
 
 
 def test_a_small_run_tries_as_many_as_were_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import MalformedMessageError
-from secvm.testing.fuzz.campaign import plan
-from secvm.testing.fuzz.corpus import MOST_BYTES, keep, name_of, read_corpus, smallest
-from secvm.testing.fuzz.mutations import mutated
-from secvm.testing.fuzz.registry import TARGETS
-from secvm.testing.fuzz.target import Escape, Target, attempt
+from secvm_lab.fuzz.campaign import plan
+from secvm_lab.fuzz.corpus import MOST_BYTES, keep, name_of, read_corpus, smallest
+from secvm_lab.fuzz.mutations import mutated
+from secvm_lab.fuzz.registry import TARGETS
+from secvm_lab.fuzz.target import Escape, Target, attempt
 from tests.conftest import ROOT
 from tests.effort import scaled
 from tests.seeds import seed_for

@@ -13,8 +13,8 @@ from secvm.participant.state import FILE, DeviceState, _read_vector
 from secvm.participant.vault import Vault
 from secvm.protocol.belief import Trusted
 from secvm.protocol.documents import decode_document, encode_document
-from secvm.testing.fuzz.registry import TARGETS
 from secvm.witness.store import WitnessStore
+from secvm_lab.fuzz.registry import TARGETS
 
 DEEP = b"[" * 100_000
 

@@ -308,3 +308,19 @@ except ValueError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["(2, 1)", "the fast kernels need numba"]
+
+
+def test_machine_code_of_another_packages_kernels_is_renewed_with_their_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels inline each other: those of a package beside ours must not run what a neighbour was before."""
+    from secvm.learning._kernels import compiling
+
+    monkeypatch.setattr(compiling, "_cache_folder", compiling._cache_folder.__wrapped__)
+    ours = Path(compiling.__file__).parent
+    neighbour = tmp_path / "neighbour.py"
+    neighbour.write_text("A = 1\n", encoding="utf-8")
+    before = compiling._cache_folder(tmp_path)
+    assert before == compiling._cache_folder(tmp_path) != compiling._cache_folder(ours)
+    neighbour.write_text("A = 2\n", encoding="utf-8")
+    assert compiling._cache_folder(tmp_path) != before

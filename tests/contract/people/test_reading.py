@@ -316,12 +316,35 @@ def test_features_are_counted_on_request() -> None:
     assert read_people(path, ONE_HASH, count_features=True).n_features == 4
 
 
-def test_without_numba_the_readable_path_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_the_same_people_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("p.jsonl", PLAIN)
     expected = outcome(lambda: read_people(path, None))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    monkeypatch.setitem(__import__("sys").modules, "secvm.people.scanned", None)
+    monkeypatch.setattr("secvm.learning._kernels.dispatch.find_spec", lambda _name: None)
     assert outcome(lambda: read_people(path, None)) == expected
+
+
+@pytest.mark.parametrize("binning", BINNINGS)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"label":"a","features":["nul\\u0000inside","x"]}',
+        '{"label":"a","features":{"nul\\u0000inside":2,"":1,"x":0}}',
+        '{"label":"a","features":{"x":true}}',
+        '{"label":"a","features":{"x":4194304}}',
+        '{"label":"a","features":{"x":36893488147419103232}}',
+        '{"label":"a","features":["x",7]}',
+        '{"label":"a","features":"text"}',
+        '{"label":true,"features":["x"]}',
+        '["label","features"]',
+        json.dumps({"label": "a", "features": {f"w{j}": 4_000_000 for j in range(3)}}),
+    ],
+)
+def test_of_two_faults_the_first_is_told_of_and_odd_people_are_read_alike(binning: Binning | None, odd: str) -> None:
+    usual = '{"label":"b","features":["x","y","x"]}\n{"label":"b","features":{"x":3,"z":1}}'
+    too_many = json.dumps({"label": "b", "features": {f"w{j}": -4_000_000 for j in range(3)}})
+    for lines in ([usual, odd, usual], [usual, too_many, usual, odd], [usual, odd, too_many, "no JSON"]):
+        quick, slow = both(write("people.jsonl", "\n".join(lines)), binning)
+        assert quick == slow
 
 
 def test_progress_ends_at_the_size_of_the_file() -> None:

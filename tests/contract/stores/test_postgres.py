@@ -21,7 +21,7 @@ from secvm.coordinator.store.port import Deposit, Standing, StoredKey
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.postgres_pool import Connection, Patience, Pool
 from secvm.errors import BadInputError, LocalProtocolError, SecVMError, StaleDriverError, StoreError
-from secvm.testing.postgres import PostgresCluster
+from secvm_lab.rigs.postgres import PostgresCluster
 from tests.contract.stores.kinds import block, experiment
 from tests.contract.stores.test_nodes_on_a_store import FENCED
 from tests.postgres_server import cluster, wait_until

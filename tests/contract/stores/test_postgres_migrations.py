@@ -14,7 +14,7 @@ from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.postgres_migrations import Migration, check_schema, migrate, migrate_down, read_migrations
 from secvm.coordinator.store.postgres_pool import Pool
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
-from secvm.testing.postgres import find_postgres
+from secvm_lab.rigs.postgres import find_postgres
 from tests.postgres_server import cluster
 
 OURS = read_migrations()

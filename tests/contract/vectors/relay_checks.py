@@ -40,6 +40,7 @@ from secvm.protocol.relays.judging import is_opened, opening_faults
 from secvm.protocol.relays.junk import CapsuleReader
 from secvm.protocol.relays.label import label_from_text, label_of
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
+from secvm.protocol.relays.news import News
 from secvm.protocol.relays.opening import Opening, read_opening
 from secvm.protocol.relays.receipts import Receipt
 from secvm.protocol.relays.recount import ShardTally
@@ -250,7 +251,7 @@ def check_shards(content: JSON) -> None:
         tally = ShardTally.from_bytes(bytes.fromhex(case["tally_file"]))
         assert (tally.path, tally.sub_tally) == (proof.path, sub_tally)
     for case in content["recounts"]:
-        drawn = hashlib.sha256(b"secvm-v2-recount\n" + bytes.fromhex(case["ephemerals"])).digest()[0] % 16 == 0
+        drawn = hashlib.sha256(b"secvm-v2-recount\n" + bytes.fromhex(case["ephemerals"])).digest()[0] % 64 == 0
         assert recounts(bytes.fromhex(case["ephemerals"])) is case["recounts"] is drawn
     assert {case["recounts"] for case in content["recounts"]} == {True, False}
     for case in content["sub_tallies"]:
@@ -263,6 +264,20 @@ def check_shards(content: JSON) -> None:
         package = decode(bytes.fromhex(case["package"])).package
         assert cells.cell_of(package) == case["cell"]
         assert case["cell"] is None or cells.package_of(case["cell"]) == package
+
+
+def check_news(content: JSON) -> None:
+    for case in content["cases"]:
+        lines = b"".join(len(line).to_bytes(2, "big") + line for line in unhex(case["lines"]))
+        last = case["first_line"].to_bytes(8, "little") + lines if lines else b""
+        data = b"".join(len(part).to_bytes(4, "little") + part for part in [*unhex(case["parts"]), last])
+        read = News.from_bytes(bytes.fromhex(case["news"]))
+        assert data.hex() == case["news"] == read.to_bytes().hex()
+        assert [read.manifest, read.opening, read.tally, read.checkpoint] == unhex(case["parts"])
+        assert (read.first_line, list(read.lines)) == (case["first_line"], unhex(case["lines"]))
+    for bad in content["bad"]:
+        with pytest.raises(MalformedMessageError):
+            News.from_bytes(bytes.fromhex(bad))
 
 
 def check_bad_shards(content: JSON) -> None:

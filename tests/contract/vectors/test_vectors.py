@@ -26,11 +26,11 @@ from secvm.errors import (
     RemoteProtocolError,
     UnknownKeyError,
 )
-from secvm.learning.aggregate.descent import State
+from secvm.learning.aggregate.descent import State, rule_by_name
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import exact, mantissas, to_fixed
-from secvm.learning.experiment import Experiment, rule_by_name
+from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector, Binning, HashBinning, VocabularyBinning, bin_features
 from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.contribution import Individual, contribute

@@ -5,8 +5,8 @@
 
 import pytest
 
-from secvm.lab.trials import HONEST_COUNT, run
-from secvm.testing.lies_about_shards import COUNT_LIES
+from secvm_lab.rigs.lies_about_shards import COUNT_LIES
+from secvm_lab.trials import HONEST_COUNT, run
 from tests.seeds import seed_for
 
 TRIALS = 200

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from secvm.crypto.signing import Envelope
-from secvm.lab.demo.crowd import made_up
-from secvm.lab.demo.plan import Plan
 from secvm.protocol.ending import Ending
 from secvm.protocol.manifest import read_relay_count
 from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
@@ -24,6 +22,8 @@ from secvm.relay.settings import Rounds
 from secvm.runtime.secret_files import make_secret
 from secvm.testing.federation import COORDINATOR, Federation, HostOf
 from secvm.testing.federation_relays import ENTRY, MIX
+from secvm_lab.demo.crowd import made_up
+from secvm_lab.demo.plan import Plan
 from tests.deep.deploy.behind_nginx import WITNESS, FederationBehindNginx
 from tests.deep.deploy.nginx import SITES, Nginx
 from tests.seeds import seed_for

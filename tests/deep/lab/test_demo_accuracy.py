@@ -11,15 +11,15 @@ import pytest
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import simulated_origins
 from secvm.estimator.training import Population
-from secvm.lab.demo.crowd import Crowd, binned, central_accuracy, made_up, sampled, who_trains
-from secvm.lab.demo.plan import EPSILON, Plan
-from secvm.lab.demo.replay import Replay
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.privacy.private_plan import AskedPrivately, plan_private
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.demo.crowd import Crowd, binned, central_accuracy, made_up, sampled, who_trains
+from secvm_lab.demo.plan import EPSILON, Plan
+from secvm_lab.demo.replay import Replay
 from tests.seeds import seed_bytes
 
 SEEDS, DRAWS = 4, 8

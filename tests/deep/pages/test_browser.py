@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.testing.browser import PROGRAMS, Browser, Window, find_chromium, stays_here
+from secvm_lab.rigs.browser import PROGRAMS, Browser, Window, find_chromium, stays_here
 
 _PAGES = {
     "/": "<h1>All is well</h1><a href='/next' id='first'>Next</a>",

@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from secvm.pages.drawing import HALF, LARGE, SMALL
 from secvm.pages.figure import Bars, Curve, Figure, Stack
 from secvm.pages.ticks import between_decades, linear_ticks, log_ticks
-from secvm.testing.browser import Browser, Window
+from secvm_lab.rigs.browser import Browser, Window
 from tests.system.browser import charts
 
 #: Two roundings to a tenth that fall on the same side.

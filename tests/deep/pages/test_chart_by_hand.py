@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from secvm.pages.figure import Bars, Curve, Figure, Shade, Stack
-from secvm.testing.browser import PHONE, Browser, Window
+from secvm_lab.rigs.browser import PHONE, Browser, Window
 from tests.system.browser import charts
 
 

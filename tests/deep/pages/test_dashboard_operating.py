@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from secvm.lab.showcase import Showcase
-from secvm.testing.browser import Window
+from secvm_lab.rigs.browser import Window
+from secvm_lab.showcase import Showcase
 from tests.system.browser.facts import ask, await_fact, open_page
 
 WRONG = "00" * 32

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from secvm.lab.showcase import Showcase
-from secvm.testing.browser import PHONE, Browser, Window
+from secvm_lab.rigs.browser import PHONE, Browser, Window
+from secvm_lab.showcase import Showcase
 from tests.system.browser.facts import PAGES, open_page, settle
 
 EVERY_PAGE = pytest.mark.parametrize("name", PAGES)

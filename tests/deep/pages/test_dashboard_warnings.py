@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from benchmarks._page_server import dashboard
-from secvm.testing.browser import Window
-from secvm.testing.long_history import LongHistory
+from secvm_lab.rigs.browser import Window
+from secvm_lab.rigs.long_history import LongHistory
 from tests.system.browser.facts import settle
 
 ROUNDS = 80

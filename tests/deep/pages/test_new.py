@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Response
 
-from secvm.lab.showcase import Showcase
-from secvm.testing.browser import Window
+from secvm_lab.rigs.browser import Window
+from secvm_lab.showcase import Showcase
 from tests.system.browser.facts import HOSTILE, api, ask, await_fact, facts, open_page, same
 
 

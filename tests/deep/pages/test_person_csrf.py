@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from secvm.pages.guarding import RefusedError
 from secvm.participant.state import DeviceState, Status
-from secvm.participant.ui.guard import Guard, RefusedError
-from secvm.testing.browser import Window
-from secvm.testing.person_page import MadeUpPerson, ShownPage, shown_page
+from secvm.participant.ui.guard import Guard
+from secvm_lab.rigs.browser import Window
+from secvm_lab.rigs.person_page import MadeUpPerson, ShownPage, shown_page
 
 
 class SecretOnly(Guard):

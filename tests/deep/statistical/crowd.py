@@ -142,7 +142,7 @@ class KeptState(DeviceState):
     def __init__(self, folder: Path) -> None:
         self._path, self._lock = folder / "state", None
         self._db = sqlite3.connect(":memory:", isolation_level=None)
-        state_module._prepare(self._db, self._path, "OFF")
+        state_module._FORMAT.prepare(self._db, self._path, synchronous="OFF")
         self._unsynced = True
         self._durable = True
         self._open_books()

@@ -23,7 +23,7 @@ from secvm.protocol.cover_parts import derive_part
 from secvm.protocol.part_sealing import seal_part
 from secvm.protocol.relays.label import INNER_BYTES, OUTER_BYTES
 from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
-from secvm.testing.relayed_rounds import RelayedRound
+from secvm_lab.rigs.relayed_rounds import RelayedRound
 from tests.deep.statistical.bounds import two_samples
 from tests.seeds import FALSE_ALARM, seed_for
 

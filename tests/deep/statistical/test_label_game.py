@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from secvm.lab.label_game import Played, play, ranked
 from secvm.learning.thinning import Thinning
 from secvm.privacy.label_leakage import LabelGame, Leak, label_leak, paper_leak
+from secvm_lab.label_game import Played, play, ranked
 from tests.deep.statistical.bounds import standard_errors
 from tests.effort import scaled
 from tests.seeds import FALSE_ALARM, seed_for

@@ -10,15 +10,15 @@ import math
 import numpy as np
 import pytest
 
-from secvm.lab.online.attendance import Attendance
-from secvm.lab.online.calendar import Opening, openings
-from secvm.lab.online.crowd import crowd
-from secvm.lab.online.day import Rhythm
-from secvm.lab.online.dice import ONE
-from secvm.lab.online.plan import Plan
-from secvm.lab.online.residents import residents
-from secvm.lab.online.rounds import OnlineRounds
-from secvm.lab.online.words import TitleWords
+from secvm_lab.online.attendance import Attendance
+from secvm_lab.online.calendar import Opening, openings
+from secvm_lab.online.crowd import crowd
+from secvm_lab.online.day import Rhythm
+from secvm_lab.online.dice import ONE
+from secvm_lab.online.plan import Plan
+from secvm_lab.online.residents import residents
+from secvm_lab.online.rounds import OnlineRounds
+from secvm_lab.online.words import TitleWords
 from tests.deep.statistical.bounds import kolmogorov
 from tests.seeds import FALSE_ALARM, seed_for
 

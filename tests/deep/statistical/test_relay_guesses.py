@@ -32,7 +32,7 @@ from tests.deep.statistical.crowd import Fault, Stay, crowd
 from tests.deep.statistical.test_unlinkability import DEVICES, FEW_DEVICES, FEW_ROUNDS, ROUNDS
 from tests.seeds import FALSE_ALARM
 
-#: A connection that nobody uses for so long is closed (``transport.http_session``).
+#: A connection that nobody uses for so long is closed (``runtime.http_client``).
 KEPT_ALIVE_MS = 15_000
 
 

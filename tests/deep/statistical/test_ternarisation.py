@@ -6,12 +6,12 @@ Seeds are the run's. Fails by chance with probability at most 1e-6: exact binomi
 import numpy as np
 import pytest
 
-from secvm.lab.beyond.crowds import Crowd
-from secvm.lab.beyond.network import Bounds, Question, Shape, quantised
-from secvm.lab.beyond.on_device import entries
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.rows import BinnedRows
+from secvm_lab.beyond.crowds import Crowd
+from secvm_lab.beyond.network import Bounds, Question, Shape, quantised
+from secvm_lab.beyond.on_device import entries
 from tests.deep.statistical.bounds import counts
 from tests.seeds import FALSE_ALARM, seed_bytes
 

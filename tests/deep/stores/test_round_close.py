@@ -1,6 +1,6 @@
 """Longer cases of ``tests/contract/stores/test_round_close.py``."""
 
-from secvm.testing.postgres import PostgresCluster
+from secvm_lab.rigs.postgres import PostgresCluster
 from tests.contract.stores.test_round_close import live_through_an_epoch
 
 

@@ -17,20 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from secvm.lab.attacks import a00_common_weights as common_weights
-from secvm.lab.attacks import a11_intersection as intersection
-from secvm.lab.attacks import a17_membership as membership
-from secvm.lab.attacks import a18_many_experiments as many_experiments
-from secvm.lab.attacks.all_else_known import scores
-from secvm.lab.attacks.attack import Measurement
-from secvm.lab.attacks.covered import Setting, count_units, largest_auc, person_with, weights_of
-from secvm.lab.attacks.crowd import draw_crowd
-from secvm.lab.attacks.knowledge import CoverLaw
-from secvm.lab.attacks.likelihood import cell_law, place_tables, unit_table
-from secvm.lab.attacks.registry import find
-from secvm.lab.attacks.statistics import auc
 from secvm.learning.individual.contribution import train_packages
 from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm_lab.attacks import a00_common_weights as common_weights
+from secvm_lab.attacks import a11_intersection as intersection
+from secvm_lab.attacks import a17_membership as membership
+from secvm_lab.attacks import a18_many_experiments as many_experiments
+from secvm_lab.attacks.all_else_known import scores
+from secvm_lab.attacks.attack import Measurement
+from secvm_lab.attacks.covered import Setting, count_units, largest_auc, person_with, weights_of
+from secvm_lab.attacks.crowd import draw_crowd
+from secvm_lab.attacks.knowledge import CoverLaw
+from secvm_lab.attacks.likelihood import cell_law, place_tables, unit_table
+from secvm_lab.attacks.registry import find
+from secvm_lab.attacks.statistics import auc
 from tests.deep.statistical.bounds import standard_errors
 from tests.seeds import FALSE_ALARM, seed_for
 

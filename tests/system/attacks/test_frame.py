@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.attacks import registry, views
-from secvm.lab.attacks.attack import Advance, Attack, Measurement
 from secvm.people.person import Person
+from secvm_lab.attacks import registry, views
+from secvm_lab.attacks.attack import Advance, Attack, Measurement
 
-FOLDER = "secvm.lab.attacks"
+FOLDER = "secvm_lab.attacks"
 MODULES = registry.module_names()
 #: What a field of a view or of knowledge may be made of.
 PLAIN = (int, float, str, bytes, bool, type(None), np.generic, np.ndarray)
 #: Imports that would bring people, devices or worlds into a guess.
-FORBIDDEN = ("secvm.people", "secvm.learning.individual", "secvm.participant", "secvm.testing", "secvm.lab.population")
+FORBIDDEN = ("secvm.people", "secvm.learning.individual", "secvm.participant", "secvm.testing", "secvm_lab.population")
 
 #: Parts of the lab that worlds are made of: people, lies, and dice that would give the truth again.
 WORLDS = tuple(f"{FOLDER}.{name}" for name in ("people", "lies", "dice", "crowd", "covered"))
@@ -165,7 +165,7 @@ def test_cheating_guesses_are_seen() -> None:
         ("from secvm.people.person import Person", "Person"),
         ("from secvm.people import person", "person"),
         ("import secvm.people.person", "secvm"),
-        ("from secvm.lab.attacks.dice import generator as dice", "dice"),
+        ("from secvm_lab.attacks.dice import generator as dice", "dice"),
         ("truth = []", "truth"),
         ("import numpy as np\ntruth = np.zeros(3)", "truth"),
     ],

@@ -31,6 +31,7 @@ from secvm.participant.transport import RelayTransport
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.experiment_document import Relay
 from secvm.relay import deposits
+from secvm.runtime.http_client import HttpClient
 from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.deep.statistical.bounds import rank_correlation
 from tests.seeds import FALSE_ALARM, seed_for
@@ -68,7 +69,7 @@ def sealed(random_bytes: Callable[[int], RandomBytes]) -> dict[bytes, int]:
 
 @asynccontextmanager
 async def clients(url: str) -> AsyncIterator[list[RelayTransport]]:
-    """The participant's own transport on sessions that give away all they can."""
+    """The participant's own transport on connections that give away all they can."""
     async with contextlib.AsyncExitStack() as stack:
         made = []
         for client in range(CLIENTS):
@@ -81,7 +82,8 @@ async def clients(url: str) -> AsyncIterator[list[RelayTransport]]:
             }
             connector = aiohttp.TCPConnector(local_addr=(f"127.0.0.{client + 2}", 0))
             session = aiohttp.ClientSession(headers=headers, connector=connector, cookie_jar=aiohttp.CookieJar())
-            way = await stack.enter_async_context(session)
+            way = await stack.enter_async_context(HttpClient())
+            way._session = session
             # Fetches take connections of their own, and tell the relay no more than a credential.
             made.append(RelayTransport(way, [url], dice(2, client), credential=f"credential of {client}"))
         yield made

@@ -11,11 +11,11 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from secvm.lab.attacks.a16_poisoning import ATTACK, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, guess, lost
-from secvm.lab.attacks.poisoned import PoisonWorld, Sent, Size
-from secvm.lab.attacks.poisoned_cases import cases, defence
-from secvm.lab.attacks.views import ParticipantView, PublicView
 from secvm.learning.aggregate.robust import Robust
+from secvm_lab.attacks.a16_poisoning import ATTACK, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, guess, lost
+from secvm_lab.attacks.poisoned import PoisonWorld, Sent, Size
+from secvm_lab.attacks.poisoned_cases import cases, defence
+from secvm_lab.attacks.views import ParticipantView, PublicView
 from tests.seeds import seed_for
 
 SMALL = Size(people=2_000, test_people=2_000, bins=200, features=40, vocabulary=2_000, rounds=12)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
-from secvm.lab.attacks.statistics import adjusted_rand, auc, average, bootstrap, wilson
+from secvm_lab.attacks.statistics import adjusted_rand, auc, average, bootstrap, wilson
 from tests.seeds import FALSE_ALARM, seed_for
 
 SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)

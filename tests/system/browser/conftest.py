@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.lab.showcase import Showcase
-from secvm.testing.browser import Browser, Window
+from secvm_lab.rigs.browser import Browser, Window
+from secvm_lab.showcase import Showcase
 from tests.system.browser.facts import HOSTILE
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from secvm.lab.shots import PLANNED, READY
-from secvm.lab.showcase import Showcase
-from secvm.testing.browser import Window
+from secvm_lab.rigs.browser import Window
+from secvm_lab.shots import PLANNED, READY
+from secvm_lab.showcase import Showcase
 
 #: Shown as text, or the page's title is no longer its own.
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script> & \"it's\" <b>bold</b>"

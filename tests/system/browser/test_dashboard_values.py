@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from secvm.lab.showcase import Showcase
-from secvm.testing.browser import Window
+from secvm_lab.rigs.browser import Window
+from secvm_lab.showcase import Showcase
 from tests.system.browser.facts import HOSTILE, api, await_fact, facts, open_page, same, settle
 
 #: Of the running clock, of what came in the last second and of the last audit: not the same in two moments.

@@ -17,8 +17,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from secvm.participant.state import DeviceState, Status
 from secvm.protocol.evidence import examine
-from secvm.testing.browser import DESKTOP, PHONE, Browser, Window
-from secvm.testing.person_page import FEATURES, MadeUpPerson, ShownPage, shown_page
+from secvm_lab.rigs.browser import DESKTOP, PHONE, Browser, Window
+from secvm_lab.rigs.person_page import FEATURES, MadeUpPerson, ShownPage, shown_page
 
 
 @pytest.fixture(scope="module")

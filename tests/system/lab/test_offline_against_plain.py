@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from secvm.lab.paper.offline.crowd import FileCrowd
-from secvm.lab.paper.offline.run import Evaluation
-from secvm.lab.paper.offline.settings import Settings
-from secvm.lab.paper.offline.splits import Splits
-from secvm.lab.paper.offline.stored import Stored
-from secvm.lab.paper.offline.training import LocalSweeper, Trainer
+from secvm_lab.paper.offline.crowd import FileCrowd
+from secvm_lab.paper.offline.run import Evaluation
+from secvm_lab.paper.offline.settings import Settings
+from secvm_lab.paper.offline.splits import Splits
+from secvm_lab.paper.offline.stored import Stored
+from secvm_lab.paper.offline.training import LocalSweeper, Trainer
 
 ROUNDS = 40
 N_SPLITS = 6

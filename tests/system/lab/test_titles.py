@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import Population
-from secvm.lab.demo.crowd import binned, central_accuracy, made_up, who_trains
-from secvm.lab.demo.plan import FLOOR, Plan
-from secvm.lab.demo.replay import Replay
-from secvm.lab.population.titles import TitlePeople
 from secvm.learning.individual.binning import HashBinning
+from secvm_lab.demo.crowd import binned, central_accuracy, made_up, who_trains
+from secvm_lab.demo.plan import FLOOR, Plan
+from secvm_lab.demo.replay import Replay
+from secvm_lab.population.titles import TitlePeople
 
 
 @given(st.integers(0, 2**32), st.integers(0, 10_000))

@@ -9,10 +9,10 @@ import pytest
 
 from secvm.cli.main import run as command
 from secvm.errors import CheatingError
-from secvm.lab.trials import SENDS, TRIALS, judge, look, run, try_lie
 from secvm.protocol.trusted_rounds import TrustedRounds
-from secvm.testing.malicious import LIES
-from secvm.testing.public_history import PublicHistory
+from secvm_lab.rigs.malicious import LIES
+from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.trials import SENDS, TRIALS, judge, look, run, try_lie
 
 
 def forgets_its_steps(dice: random.Random) -> None:
@@ -66,7 +66,7 @@ def test_command_counts_and_ends_well(capsys: pytest.CaptureFixture[str]) -> Non
 def test_command_ends_badly_when_an_honest_run_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("secvm.lab.trials.honest_run", forgets_its_steps)
+    monkeypatch.setattr("secvm_lab.trials.honest_run", forgets_its_steps)
     assert command(["dev", "trials", "--trials", "8", "--lie", "honest", "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["honest"]["deviating"]
 

@@ -23,7 +23,7 @@ from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log_entries import Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.trusted_rounds import TrustedRounds
-from secvm.testing.public_history import served_from
+from secvm_lab.rigs.public_history import served_from
 from tests.system.simulation.mortal_parties import MortalCoordinator, MortalWitness
 from tests.unit.coordinator.witnesses import KEYS, TERMS
 

@@ -14,17 +14,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from secvm.coordinator.admin import PREFIX, Admin
 from secvm.coordinator.cosigning import Cosigner, WitnessAddress
 from secvm.coordinator.salting import Salting
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.beacon import LocalUnsafeBeacon
 from secvm.crypto.notes import Note
-from secvm.errors import StoreError
+from secvm.errors import StoreError, UnreachableError
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.log_proofs import CosigningRequest
+from secvm.runtime.http_client import HttpClient
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
@@ -162,12 +161,12 @@ class MortalWitness:
     async def submit(self, body: bytes) -> Answer:
         """What comes back over a network. Whoever is dead says nothing."""
         if self.dead:
-            raise aiohttp.ClientConnectionError
+            raise UnreachableError
         response = self._doors.handle(Request("POST", SUBMIT_PATH, "", {}, body, "nobody"))
         response = await response if isinstance(response, Awaitable) else response
         assert isinstance(response, Response)
         if self.dead:
-            raise aiohttp.ClientConnectionError
+            raise UnreachableError
         if response.status == 200:
             self.told.append(Checkpoint.from_text(Note.from_bytes(CosigningRequest.from_bytes(body).checkpoint).text))
         return response.status, response.body
@@ -198,12 +197,12 @@ class Network:
     async def carry(self, at: int, body: bytes) -> Answer:
         fate = self.fate.pop(at, "")
         if at in self.away:
-            raise aiohttp.ClientConnectionError
+            raise UnreachableError
         if fate == "late request":
             await self._hold()
         answer = await self.witnesses[at].submit(body)
         if fate == "lost":
-            raise aiohttp.ClientConnectionError
+            raise UnreachableError
         if fate == "late answer":
             await self._hold()
         return answer
@@ -227,10 +226,10 @@ class Asking(Cosigner):
 
     async def ask(self, at: int) -> None:
         """One witness about everything that is due."""
-        async with self._session() as session:
-            await self._pass(at, session)
+        async with self._client() as client:
+            await self._pass(at, client)
 
-    async def _post(self, session: aiohttp.ClientSession, url: str, body: bytes) -> Answer:
+    async def _post(self, client: HttpClient, url: str, body: bytes) -> Answer:
         self._process.point()
         answer = await self._network.carry(int(url.partition("/")[0]), body)
         self._process.point()

@@ -1,6 +1,6 @@
 """Thousands of lists of operations over a whole federation: whatever happens, nothing is lost or counted twice.
 
-``secvm.testing.simulation`` says what is real in it, what may happen and what must hold. Here hypothesis draws the
+``secvm_lab.simulation`` says what is real in it, what may happen and what must hold. Here hypothesis draws the
 lists, with four emphases; a failure is shrunk, and the last thing that is printed is a test to paste here. What was
 found that way stays, as ``test_repro_…``.
 """
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.testing.simulation import KINDS, WEIGHTS, Op, Simulation, SimulationError, table
-from secvm.testing.simulation.network import FATES
+from secvm_lab.simulation import KINDS, WEIGHTS, Op, Simulation, SimulationError, table
+from secvm_lab.simulation.network import FATES
 from tests.effort import DEEP, scaled
 
 #: So many lists for each emphasis; together 250 in the default tier, and five thousand in the deep one.
@@ -81,7 +81,7 @@ def test_the_same_list_comes_to_the_same_end() -> None:
 
 
 def test_a_failure_prints_a_test_to_paste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secvm.testing.simulation.simulation.check_end", lambda _world: ["what must not be: 3 of 4"])
+    monkeypatch.setattr("secvm_lab.simulation.simulation.check_end", lambda _world: ["what must not be: 3 of 4"])
     with pytest.raises(SimulationError) as caught:
         Simulation(way="direct", seed=5).play([("wait", 1), ("crash", "node 1", 2, 8)])
     _, _, code = str(caught.value).partition("\n\n")

@@ -27,9 +27,9 @@ from secvm.participant.state import DeviceState
 from secvm.relay.holding import accepted
 from secvm.relay.store import RoundStore
 from secvm.runtime.group_commit import GroupCommit
-from secvm.testing.simulation import WEIGHTS, Simulation, SimulationError, draw
-from secvm.testing.simulation.lives import LIFE
 from secvm.witness.store import WitnessStore
+from secvm_lab.simulation import WEIGHTS, Simulation, SimulationError, draw
+from secvm_lab.simulation.lives import LIFE
 from tests.effort import scaled
 from tests.seeds import seed_for
 
@@ -150,13 +150,13 @@ def test_a_store_that_forgets_a_commit_is_found_out(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_relay_whose_commits_are_not_synced_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = RoundStore._prepare
+    real = RoundStore.__init__
 
-    def prepare(self: RoundStore) -> None:
-        real(self)
+    def unsynced(self: RoundStore, *given: Any, **named: Any) -> None:
+        real(self, *given, **named)
         self._db.execute("PRAGMA synchronous = NORMAL")
 
-    monkeypatch.setattr(RoundStore, "_prepare", prepare)
+    monkeypatch.setattr(RoundStore, "__init__", unsynced)
     with pytest.raises(SimulationError, match="the relay has acknowledged"):
         Simulation(way="round", seed=6).play([("upload", 3), ("crash", "relay", 0, 1), ("until", "over")])
 

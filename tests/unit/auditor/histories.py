@@ -14,9 +14,9 @@ from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.report import Report
 from secvm.protocol.ending import Why
-from secvm.testing.parties import HonestWitness
-from secvm.testing.public_history import PublicHistory
-from secvm.testing.random_experiments import START
+from secvm_lab.rigs.parties import HonestWitness
+from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.random_experiments import START
 
 
 def history(seed: int = 1, *, rounds: int = 3, end: bool = False, **changes: Any) -> PublicHistory:

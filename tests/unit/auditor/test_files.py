@@ -71,21 +71,6 @@ def test_audit_has_a_limit_of_time(server: Server) -> None:
         files.get("/b", most=1)
 
 
-class _RunningClock(ManualClock):
-    """A second passes whenever somebody looks."""
-
-    def now(self) -> int:
-        self.advance(1000)
-        return super().now()
-
-
-def test_answer_that_trickles_in_is_given_up(server: Server) -> None:
-    server.answer = lambda _: (200, {}, b"y" * 2**20)
-    files = WebFiles(server.url, _RunningClock(0), limits=Limits(answer_s=2))
-    with pytest.raises(BadInputError, match="cannot reach"):
-        files.get("/a", most=2**21)
-
-
 def test_answer_that_is_cut_off_is_asked_for_again(server: Server) -> None:
     served: list[int] = []
 

@@ -15,9 +15,9 @@ from secvm.auditor.steps import ABANDONED, FOLLOWS
 from secvm.errors import BadInputError
 from secvm.protocol.ending import Why
 from secvm.protocol.experiment_document import VocabularyBins, publish
-from secvm.testing.parties import Parties
-from secvm.testing.public_history import PublicHistory
-from secvm.testing.random_experiments import draw_document
+from secvm_lab.rigs.parties import Parties
+from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.random_experiments import draw_document
 from tests.unit.auditor.histories import audited, history, listing, told
 
 

@@ -23,9 +23,9 @@ from secvm.protocol.evidence import Kind, examine
 from secvm.protocol.log_entries import experiment_entry, manifest_entry
 from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import RelayCount, last_round, read_relay_count
-from secvm.testing.parties import draw_key
-from secvm.testing.public_history import PublicHistory
-from secvm.testing.witnessed_log import WitnessedLog
+from secvm_lab.rigs.parties import draw_key
+from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.witnessed_log import WitnessedLog
 from tests.unit.auditor.histories import audited, history, listing, rewritten, sentences, told
 
 

@@ -9,7 +9,7 @@ from secvm.cli.main import run
 from secvm.crypto.notes import NoteKey
 from secvm.protocol.checkpoints import Quorum
 from secvm.protocol.log_policy import Listed, LogPolicy
-from secvm.testing.public_history import PublicHistory
+from secvm_lab.rigs.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history, sentences, told
 
 

@@ -12,9 +12,9 @@ from secvm.auditor.report import Report
 from secvm.cli.audit_text import report_text
 from secvm.protocol.experiment_document import publish
 from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS
-from secvm.testing.audited_history import AuditedHistory, draw_told
-from secvm.testing.audited_rounds import SealedRound
-from secvm.testing.relayed_rounds import COORDINATOR
+from secvm_lab.rigs.audited_history import AuditedHistory, draw_told
+from secvm_lab.rigs.audited_rounds import SealedRound
+from secvm_lab.rigs.relayed_rounds import COORDINATOR
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from secvm.auditor.report import Report
 from secvm.protocol.evidence import Kind, examine
 from secvm.protocol.log_entries import Entry, experiment_entry, manifest_entry, opening_entry
 from secvm.protocol.logged_documents import entry_of
-from secvm.testing.audited_history import AuditedHistory, draw_history
-from secvm.testing.known_log import KnownLog, known_log_terms
-from secvm.testing.relayed_rounds import START, relayed_document
+from secvm_lab.rigs.audited_history import AuditedHistory, draw_history
+from secvm_lab.rigs.known_log import KnownLog, known_log_terms
+from secvm_lab.rigs.relayed_rounds import START, relayed_document
 from tests.seeds import seed_for
 
 LOGGED = relayed_document(log=known_log_terms())

@@ -12,7 +12,7 @@ from secvm.errors import RemoteProtocolError
 from secvm.protocol.documents import digest_of
 from secvm.protocol.inconsistency import Inconsistency
 from secvm.protocol.log_entries import manifest_entry
-from secvm.testing.public_history import PublicHistory
+from secvm_lab.rigs.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history
 
 

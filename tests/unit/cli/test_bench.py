@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.cli import bench as benchmarks
 from secvm.cli.main import run
+from secvm_lab.cli import bench as benchmarks
 
 SOURCE = '''"""Add two numbers.
 

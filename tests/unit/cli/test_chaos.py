@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from secvm.cli.dev import app
-from secvm.lab import chaos
-from secvm.lab.chaos import ChaosPlan, Played
-from secvm.testing.chaos.faults import Kind
+from secvm_lab.chaos import run as chaos
+from secvm_lab.chaos.faults import Kind
+from secvm_lab.chaos.run import ChaosPlan, Played
 
 FINE = Played(state=b"s", offline=b"s", accounts=[], audit=[], forks=0)
 STORMY = replace(

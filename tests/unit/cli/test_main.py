@@ -6,6 +6,7 @@ import pytest
 import typer
 
 from secvm.cli import main as program
+from secvm.cli.commands import Command
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadPeopleFileError
 
@@ -33,7 +34,7 @@ def _commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "failing_command", failing_command)
     monkeypatch.setitem(sys.modules, "failing_module", sys.modules[__name__])
     monkeypatch.setitem(
-        program.COMMANDS, "fail", program.Command("failing_module:failing_command", "Fail in one of several ways.")
+        program.COMMANDS, "fail", Command("failing_module:failing_command", "Fail in one of several ways.")
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.protocol.experiment_document import publish
-from secvm.testing.relayed_rounds import COORDINATOR as RELAYED
-from secvm.testing.relayed_rounds import relayed_document
+from secvm_lab.rigs.relayed_rounds import COORDINATOR as RELAYED
+from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.unit.participant.world import real_document
 from tests.unit.protocol.helpers import COORDINATOR
 

@@ -14,10 +14,11 @@ from secvm.crypto.binary_http import Request, encode_request
 from secvm.crypto.lanes import Lanes
 from secvm.crypto.oblivious import RequestSealer
 from secvm.errors import MalformedMessageError
+from secvm.learning.common_settings import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.package import Cohort, NullPackage, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol import codec
-from secvm.protocol.codec import MAX_BINS, AddressedPackage, ExperimentId
+from secvm.protocol.codec import AddressedPackage, ExperimentId
 from secvm.protocol.sealed_requests import fetch_request, package_request
 from secvm.protocol.version import MAX_ROUND
 from tests.unit.coordinator.package_path import EPOCH, KEY, PRESENT

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, manifest_path
+from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, manifest_path, opening_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import StoreError
 from secvm.protocol.documents import digest_of
+from secvm.protocol.log_entries import experiment_entry
+from secvm.protocol.relays.news import News, news_path
 from secvm.runtime.http_messages import Heads
 from secvm.runtime.http_server import Request, Response
+from secvm_lab.rigs.known_log import known_log_terms
+from secvm_lab.rigs.relayed_rounds import relayed_document
+from tests.rigs.relayed_history import RelayedHistory
 from tests.unit.coordinator.rounds import add, experiment, files
 
 D = "ab" * 32
@@ -161,3 +166,39 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> N
     (tmp_path / "v1/blob/.ab.1.tmp").write_bytes(b"hal")
     stocked(tmp_path)
     assert files(tmp_path) == {}
+
+
+def test_news_are_answered_of_what_is_shown_now_and_are_no_file(tmp_path: Path) -> None:
+    history = RelayedHistory(relayed_document(log=known_log_terms()))
+    digest = history.document.digest
+    publisher = Publisher(MemoryStore(), tmp_path)
+
+    def answered(number: int) -> News | None:
+        for path, data in history.files.items():
+            if not path.startswith("/v1/blob/"):
+                publisher.put(path, data)
+        found = publisher.public(news_path(digest, number))
+        return None if found is None else News.from_bytes(found[0])
+
+    assert answered(1) is None
+    history.announce()
+    first = answered(1)
+    assert first is not None
+    assert first.manifest == history.files[manifest_path(digest, 1)]
+    history.conclude()
+    opened = answered(2)
+    assert opened is not None
+    assert (opened.manifest, opened.opening) == (first.manifest, history.files[opening_path(digest, 1)])
+    history.announce()
+    second = answered(2)
+    assert second is not None
+    assert second.manifest == history.files[manifest_path(digest, 2)]
+    # The checkpoint is renewed; what was made before is not given again.
+    history.log.append(experiment_entry(D))
+    history.log.show(history.files, [digest])
+    renewed = answered(2)
+    assert renewed is not None
+    assert renewed.checkpoint == history.files[f"{experiment_path(digest)}/checkpoint"] != second.checkpoint
+    assert renewed.lines[: len(second.lines)] == second.lines != renewed.lines
+    asyncio.run(publisher.flush())
+    assert not any("/news/" in path for path in files(tmp_path))

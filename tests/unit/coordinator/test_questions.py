@@ -88,7 +88,7 @@ def test_the_smallest_specification_gets_the_defaults() -> None:
 
 def test_the_floor_of_the_popularity_can_be_chosen_for_swift_alone() -> None:
     assert asked(("descent.floor", "9/8"))[0].experiment.rule == Swift(floor=Fraction(9, 8))
-    with pytest.raises(BadInputError, match="belong to swift"):
+    with pytest.raises(BadInputError, match="floor belongs to swift"):
         asked(("descent.rule", "pegasos"), ("descent.floor", 1))
 
 
@@ -163,8 +163,8 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
         (("windows.hours", [[9, 8]]), "cannot be published: hours"),
         (("descent.thinning", "none"), "swift over devices needs thinning"),
         (("descent.thinning", "q=1/2"), "thinned by rho"),
-        (("descent.lambda", 1), "belong to pegasos"),
-        (("descent.rule", "newton"), "descent.rule should be 'swift' or 'pegasos'"),
+        (("descent.lambda", 1), "lambda belongs to pegasos, not to swift"),
+        (("descent.rule", "newton"), "unknown descent rule 'newton'; known are pegasos, swift"),
         (("relays", []), "relays of the experiment"),
         (("relays", [{"url": "https://relay.example/", "key": "ab"}]), "64 hexadecimal digits"),
         (("relays", [{"url": "https://relay.example/", "key": "00" * 32}]), "that only its owner can sign for"),

@@ -22,14 +22,15 @@ from secvm.privacy.guarantee import guarantee
 from secvm.privacy.private_plan import PrivatePlan
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
 from secvm.privacy.relayed_text import PLAIN
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relayed_terms import RelayCoverTerms, RelayTimes
+from secvm.protocol.relayed_terms import RelayTimes
 from secvm.protocol.stating import relayed_terms_of
 from secvm.relay.batches.worth import check_worth
 from secvm.relay.settings import Rounds
 from secvm.runtime.http_server import Request, Response
 from secvm.runtime.settings import parse_settings
-from secvm.testing.relayed_rounds import ENTRY, MIX
+from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
 from tests.unit.coordinator.test_admin import KEY, Office, told
 from tests.unit.coordinator.test_questions import asked_in
 
@@ -105,7 +106,7 @@ def test_a_document_of_version_2_carries_what_was_planned() -> None:
     assert of.kind == "secvm-v2-experiment"
     assert of.experiment.cover == plan.plan.cover
     assert of.budget == plan.plan.budget == relay_budget(violable=1, features=8)
-    assert of.privacy == RelayCoverTerms(epsilon=Fraction(4), delta=Fraction(1, 10**5))
+    assert of.privacy == PrivacyTarget(epsilon=Fraction(4), delta=Fraction(1, 10**5))
     assert (of.rounds, of.floor, of.relay_cover.parts) == (4, 10, 9)
     assert of.relay_times == RelayTimes(batch_s=60, mix_s=60, reveal_s=60, open_s=60)
     assert [(relay.role, relay.operator) for relay in of.relays] == [
@@ -126,7 +127,7 @@ def test_a_relay_and_a_device_find_that_the_document_keeps_what_it_claims() -> N
 def test_private_is_what_nobody_has_to_ask_for() -> None:
     told_nothing = parse_settings(json.dumps(content(privacy=None)), Specification, "the specification")
     assert told_nothing.privacy is not None
-    assert (told_nothing.privacy.epsilon, told_nothing.privacy.delta) == (1, "1e-6")
+    assert told_nothing.privacy == PrivacyTarget(Fraction(1), Fraction(1, 10**6))
 
 
 def test_what_nobody_gives_is_chosen_by_public_numbers() -> None:
@@ -178,13 +179,13 @@ def test_times_follow_the_relays_own_pace() -> None:
         ({"features__per_participant": None}, "give features.per_participant"),
         ({"features__presence": False}, "by presence"),
         ({"budget": 12}, "a budget of 12 was given, and with a guarantee it is 11"),
-        ({"privacy__epsilon": 0}, "an ε of 0 was asked for"),
-        ({"privacy__delta": 1}, "a δ of 1 was asked for"),
+        ({"privacy__epsilon": 0}, "privacy epsilon must be a number, greater than 0 and at most 32, not 0"),
+        ({"privacy__delta": 1}, "privacy delta must be a number, greater than 0 and less than 1, not 1"),
         ({"privacy__most_packages": 1000}, "1,000 are the limit: fewer bins"),
-        ({"privacy__parts": 3}, "privacy.parts should be greater than or equal to 4"),
+        ({"privacy__parts": 3}, "privacy parts must be a whole number, at least 4"),
         ({"privacy__gamma": "1/2"}, "privacy.gamma is not a setting"),
         ({"privacy": "plain"}, 'privacy should be a table, or "none"'),
-        ({"privacy": 1}, "privacy should be an object"),
+        ({"privacy": 1}, "privacy should be a table"),
         ({"windows__mix_s": 0}, "windows.mix_s should be greater than or equal to 1"),
         ({"tokens": {"issuer": "https://mix.example/relay"}}, "tokens should be"),
     ],

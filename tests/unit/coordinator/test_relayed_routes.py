@@ -17,7 +17,7 @@ from secvm.errors import MalformedMessageError, UnreachableError
 from secvm.protocol.relays.shown import write_shown
 from secvm.runtime.http_client import HttpAnswer
 from secvm.runtime.http_messages import Request, Response
-from secvm.testing.relayed_rounds import ENTRY, MIX
+from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
 from tests.unit.coordinator.two_relays import Federation, Said, TwoRelays, add, document
 
 TOKEN = "a-token"
@@ -175,7 +175,7 @@ class Asked:
         self.answers = answers
         self.seen: list[tuple[str, str, Any, bytes | None]] = []
 
-    def ask(self, url: str, *, most: int, method: str = "GET", headers: Any = None, body: bytes | None = None) -> Any:
+    async def ask(self, url: str, *, method: str, headers: Any, body: bytes | None, **_limits: float) -> HttpAnswer:
         self.seen.append((method, url, headers, body))
         if url not in self.answers:
             raise UnreachableError("nobody there")
@@ -187,7 +187,7 @@ def test_relays_are_asked_with_their_own_token_and_believed_if_they_signed(world
     mix = asyncio.run(world.federation.relays.commitment(of.mix_relay, of.digest, 1))
     assert mix is not None
     client = Asked({"https://mix.example/commitment": HttpAnswer(200, mix)})
-    relays = AskedRelays(client, {"https://mix.example": TOKEN, "https://entry.example/": "other"})  # type: ignore[arg-type]
+    relays = AskedRelays({"https://mix.example": TOKEN, "https://entry.example/": "other"}, client.ask)
     found = asyncio.run(ask_commitments(relays, of, 1))
     assert found == {"entry": "entry-relay-silent", "mix": mix}
     tokens = {url: headers["authorization"] for _, url, headers, _ in client.seen}
@@ -201,7 +201,7 @@ def test_relays_are_asked_with_their_own_token_and_believed_if_they_signed(world
 def test_relay_without_a_token_here_is_not_asked_for_a_commitment(world: World) -> None:
     client = Asked({})
     of = world.federation.relays.document
-    relays = AskedRelays(client, {})  # type: ignore[arg-type]
+    relays = AskedRelays({}, client.ask)
     assert asyncio.run(relays.commitment(of.mix_relay, of.digest, 1)) is None
     assert client.seen == []
 
@@ -210,9 +210,9 @@ def test_relay_without_a_token_here_is_not_asked_for_a_commitment(world: World) 
 def test_relay_that_shows_nothing_good_shows_nothing(world: World, answer: HttpAnswer) -> None:
     label, of = bytes(32), world.federation.relays.document
     url = f"https://mix.example/counts/{label.hex()}"
-    relays = AskedRelays(Asked({url: answer}), {})  # type: ignore[arg-type]
+    relays = AskedRelays({}, Asked({url: answer}).ask)
     assert asyncio.run(relays.shown(of.mix_relay, label)) == {}
-    shown = AskedRelays(Asked({url: HttpAnswer(200, write_shown(world.papers))}), {})  # type: ignore[arg-type]
+    shown = AskedRelays({}, Asked({url: HttpAnswer(200, write_shown(world.papers))}).ask)
     assert asyncio.run(shown.shown(of.mix_relay, label)) == world.papers
 
 

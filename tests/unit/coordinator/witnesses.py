@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 from aiohttp import web
 
 from secvm.coordinator.clock_check import ClockCheck
@@ -16,11 +15,12 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.showing import Veil
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.notes import Note, NoteKey
-from secvm.errors import BadProofError
+from secvm.errors import BadProofError, UnreachableError
 from secvm.protocol.checkpoints import Checkpoint, check_growth, read_checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log_proofs import CosigningRequest, write_cosignatures, write_size
 from secvm.runtime.clock import Clock
+from secvm.runtime.http_client import HttpClient
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import Coordinator, Crowd, crowd, experiment
 from tests.unit.protocol.helpers import LOG, WITNESSES, log_terms
@@ -74,7 +74,7 @@ class TinyWitness:
 
 
 def away(body: bytes) -> Answer:
-    raise aiohttp.ClientConnectionError
+    raise UnreachableError
 
 
 class InProcess(Cosigner):
@@ -85,7 +85,7 @@ class InProcess(Cosigner):
         super().__init__(given[0], addresses, *given[1:], **named)
         self.people = witnesses
 
-    async def _post(self, session: aiohttp.ClientSession, url: str, body: bytes) -> Answer:
+    async def _post(self, client: HttpClient, url: str, body: bytes) -> Answer:
         return self.people[int(url.partition("/")[0])].add_checkpoint(body)
 
 

@@ -7,14 +7,15 @@ import threading
 from typing import Any
 
 import pytest
-from starlette.exceptions import HTTPException
 
 from secvm.dashboard import plan as plan_module
 from secvm.dashboard.main import Dashboard
 from secvm.dashboard.plan import MOST_BYTES, Planner
-from secvm.dashboard.settings import Coordinator, DashboardSettings, Listen
+from secvm.dashboard.settings import Coordinator, DashboardSettings
+from secvm.pages.guarding import RefusedError
 from secvm.privacy.planner import quick
 from secvm.runtime.clock import SteadyClock, SystemClock
+from secvm.runtime.settings import Listen
 
 SPECIFICATION: dict[str, Any] = {
     "labels": ["a", "b"],
@@ -119,9 +120,9 @@ def test_too_many_who_wait_for_a_guarantee_are_told_to_ask_again(monkeypatch: py
     first = threading.Thread(target=lambda: found.append(planner(content)))
     first.start()
     begun.wait()
-    with pytest.raises(HTTPException) as caught:
+    with pytest.raises(RefusedError) as caught:
         planner(content)
-    assert caught.value.status_code == 503
+    assert caught.value.status == 503
     # Quick answers wait for nobody.
     assert planner(content | {"part": "quick"})["packages"] is not None
     go_on.set()

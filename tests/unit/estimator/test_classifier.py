@@ -14,9 +14,9 @@ from secvm.errors import BadInputError
 from secvm.estimator import SecVMClassifier
 from secvm.estimator.fitting import fit_rounds
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.lab.population.zipf import ZipfPeople
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.package import Cohort
+from secvm_lab.population.zipf import ZipfPeople
 from tests.unit.estimator.people import columns, state, texts
 
 RULES: dict[str, dict[str, Any]] = {
@@ -458,7 +458,7 @@ def test_one_class_and_a_number_as_label_are_refused() -> None:
         ({"thinning": 3.0}, "thinning by rho belongs to normalised rows"),
         ({"descent": "swift", "thinning": "q=1/2"}, "thinned by rho"),
         ({"thinning": "much"}, "thinning must be a number|is not a number"),
-        ({"thinning": "q=2"}, "share q"),
+        ({"thinning": "q=2"}, "q must be a number, greater than 0 and at most 1"),
         ({"descent": "swift", "thinning": None, "budget": 5}, "a budget counts packages"),
         ({"budget": 1}, "budget"),
         ({"loss_parameter": 2.0}, "has no parameter"),

@@ -15,8 +15,8 @@ from secvm.cli.main import run
 from secvm.errors import BadInputError
 from secvm.estimator import SecVMClassifier
 from secvm.estimator.offline_run import train_bins_only
-from secvm.estimator.thinning import parse_thinning
 from secvm.learning.individual.binning import VocabularyBinning
+from secvm.learning.thinning import Thinning, parse_thinning
 from secvm.people.reader import read_people
 
 
@@ -50,7 +50,7 @@ def test_model_of_a_split_equals_the_model_of_its_train_people_alone(tmp_path: P
 @pytest.mark.parametrize("text", ["q=1e-999999999", "1e-999999999", "1e999999999", "q=x", "x", "q=1/0", "nan"])
 def test_repro_thinning_that_is_no_reasonable_number_is_refused_at_once(text: str) -> None:
     with pytest.raises(BadInputError):
-        parse_thinning(text, "swift")
+        parse_thinning(text, Thinning())
 
 
 def test_repro_model_with_many_named_columns_can_be_loaded(tmp_path: Path) -> None:

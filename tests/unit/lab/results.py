@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from secvm.lab.demo.attack import LabelAttack
-from secvm.lab.demo.result import Checks, DemoResult, Guarantee, Leakage, Protected, RoundLine
 from secvm.learning.aggregate.scoring import score
+from secvm_lab.demo.attack import LabelAttack
+from secvm_lab.demo.result import Checks, DemoResult, Guarantee, Leakage, Protected, RoundLine
 
 
 def protected(**changes: Any) -> Protected:

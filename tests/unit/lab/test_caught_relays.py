@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.attacks.relayed import caught_relays
-from secvm.lab.attacks.relayed.caught_relays import Caught, RelayedRound, by_content, every_cheat, false_parts
 from secvm.learning.cover_law import Noise, RelayCover
+from secvm_lab.attacks.relayed import caught_relays
+from secvm_lab.attacks.relayed.caught_relays import Caught, RelayedRound, by_content, every_cheat, false_parts
 from tests.effort import scaled
 from tests.seeds import FALSE_ALARM, seed_for
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from secvm.lab.disturbed import Outcome
 from secvm.learning.aggregate.tally import Tally
+from secvm_lab.disturbed import Outcome
 
 
 def an_outcome(**changes: Any) -> Outcome:

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secvm.lab.paper.offline.models import Trained
-from secvm.lab.paper.offline.results import difference, series, still_rises
-from secvm.lab.paper.offline.settings import AVERAGED, LAMBDAS
-from secvm.lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN, statements
+from secvm_lab.paper.offline.models import Trained
+from secvm_lab.paper.offline.results import difference, series, still_rises
+from secvm_lab.paper.offline.settings import AVERAGED, LAMBDAS
+from secvm_lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN, statements
 
 
 def trained(right: list[int], of: int = 100, spells: tuple[tuple[int, int], ...] = ()) -> Trained:

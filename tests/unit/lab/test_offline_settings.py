@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.paper.offline import figure_1b, hashes, lambdas
-from secvm.lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
-from secvm.lab.paper.offline.sample import some_people
-from secvm.lab.paper.offline.settings import Settings
-from secvm.lab.paper.offline.splits import Splits
-from secvm.lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.offline import figure_1b, hashes, lambdas
+from secvm_lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
+from secvm_lab.paper.offline.sample import some_people
+from secvm_lab.paper.offline.settings import Settings
+from secvm_lab.paper.offline.splits import Splits
+from secvm_lab.paper.twitter import TwitterPeople
 
 PEOPLE = Path(__file__).resolve().parents[3] / "examples" / "people.jsonl"
 PAPER = MadeUpCrowd(TwitterPeople(), seed=1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.lab.paper.offline.splits import Split, Splits
+from secvm_lab.paper.offline.splits import Split, Splits
 
 
 @given(n_people=st.integers(4, 200), seed=st.integers(0, 1000))

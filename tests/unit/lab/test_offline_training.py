@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from secvm.estimator.engine import Swept
-from secvm.lab.paper.offline.crowd import MadeUpCrowd
-from secvm.lab.paper.offline.models import Model
-from secvm.lab.paper.offline.splits import Splits
-from secvm.lab.paper.offline.stored import Stored
-from secvm.lab.paper.offline.training import LocalSweeper, Trainer
-from secvm.lab.paper.twitter import TwitterPeople
+from secvm_lab.engine import Swept
+from secvm_lab.paper.offline.crowd import MadeUpCrowd
+from secvm_lab.paper.offline.models import Model
+from secvm_lab.paper.offline.splits import Splits
+from secvm_lab.paper.offline.stored import Stored
+from secvm_lab.paper.offline.training import LocalSweeper, Trainer
+from secvm_lab.paper.twitter import TwitterPeople
 
 
 def test_repro_models_that_begin_anew_do_not_count_twice() -> None:

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from secvm.lab.paper import lemmas
+from secvm_lab.paper import lemmas
 
 
 def test_claims_hold_and_fail_as_recomputed() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from secvm.cli.attack import as_table
-from secvm.lab.attacks.attack import Attack, Measurement
-from secvm.lab.attacks.registry import attacks, find
-from secvm.lab.attacks.relayed.trap import SUCCEEDS, Tried, trap
-from secvm.lab.attacks.report import Row, measure
+from secvm_lab.attacks.attack import Attack, Measurement
+from secvm_lab.attacks.registry import attacks, find
+from secvm_lab.attacks.relayed.trap import SUCCEEDS, Tried, trap
+from secvm_lab.attacks.report import Row, measure
+from secvm_lab.cli.attack import as_table
 from tests.seeds import seed_for
 
 TRAPS = [attack for attack in attacks().values() if attack.number >= 20]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
-from secvm.lab.demo.report import report_page
-from secvm.lab.demo.result import Checks, Leakage
+from secvm_lab.demo.report import report_page
+from secvm_lab.demo.result import Checks, Leakage
 from tests.unit.lab.results import a_result, protected
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.estimator.engine import Engine
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.lab.paper.twitter import TwitterPeople
-from secvm.lab.paper.twitter_unhashed import unhashed, unhashed_groups
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
+from secvm_lab.engine import Engine
+from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter_unhashed import unhashed, unhashed_groups
 
 
 def test_half_of_a_crowd_has_the_bytes_of_its_own_unhashed_training() -> None:

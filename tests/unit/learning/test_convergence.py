@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError
-from secvm.lab.population.zipf import ZipfPeople
 from secvm.learning.aggregate.convergence import SPELL, Plateau, TwoCycle
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
@@ -15,6 +14,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import bands, verdicts
 from secvm.learning.losses import Loss
 from secvm.learning.weights import Weights
+from secvm_lab.population.zipf import ZipfPeople
 from tests.unit.learning.helpers import small_tally
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from secvm.errors import BadExperimentError, BadInputError
-from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.experiment import Experiment, rule_by_name
+from secvm.learning.aggregate.descent import Pegasos, Swift, rule_by_name
+from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
 

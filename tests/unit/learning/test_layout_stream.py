@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.learning._kernels.hash_numbers import hash_numbers
 from secvm.learning._kernels.hashing import bin_rows, hash_strings
 from secvm.learning._kernels.layout import PEOPLE, PreparedRows, count_bins, order_bins, prepare
-from secvm.learning._kernels.layout_stream import LayoutBuilder
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
+from secvm_lab._kernels.hash_numbers import hash_numbers
+from secvm_lab._kernels.layout_stream import LayoutBuilder
 
 
 def some_rows(n_people: int, n_bins: int, seed: int) -> BinnedRows:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from secvm.errors import BadExperimentError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.update import local_update
-from secvm.learning.losses import COIN_BITS, ONE, PARAMETERS, Loss, logistic_table
+from secvm.learning.losses import COIN_BITS, LOSSES, ONE, Loss, logistic_table
 from tests.unit.learning.helpers import ints, some_weights
 
 HALF = 1 << (COIN_BITS - 1)
@@ -107,7 +107,7 @@ def test_modified_huber_sends_with_the_probability_of_its_derivative(margin: int
     assert abs(Fraction(coins_that_send(loss, margin), 2**32) - derivative / loss.factors[0]) < Fraction(1, 2**30)
 
 
-@given(st.lists(st.integers(0, LAST), min_size=2, max_size=2), st.sampled_from(list(PARAMETERS)))
+@given(st.lists(st.integers(0, LAST), min_size=2, max_size=2), st.sampled_from(list(LOSSES)))
 def test_threshold_never_rises_with_the_coin(coins: list[int], name: str) -> None:
     low, high = Loss(name).thresholds(ints(*sorted(coins))).tolist()
     assert high <= low
@@ -155,5 +155,5 @@ def test_losses_refuse_parameters_they_cannot_have(name: str, parameter: Fractio
 
 
 def test_which_losses_toss_coins_and_which_predict_numbers() -> None:
-    assert {n for n in PARAMETERS if Loss(n).tosses_coins} == {"logistic", "squared-hinge", "modified-huber"}
-    assert {n for n in PARAMETERS if Loss(n).regression} == {"epsilon-insensitive", "pinball"}
+    assert {n for n in LOSSES if Loss(n).tosses_coins} == {"logistic", "squared-hinge", "modified-huber"}
+    assert {n for n in LOSSES if Loss(n).regression} == {"epsilon-insensitive", "pinball"}

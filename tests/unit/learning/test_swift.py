@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadExperimentError
-from secvm.learning.aggregate.descent import State, Swift
+from secvm.learning.aggregate.descent import State, Swift, rule_by_name
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.experiment import Experiment, rule_by_name
+from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from tests.unit.learning.helpers import small_tally
 

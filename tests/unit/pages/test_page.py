@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.attacks.report_page import page as attack_page
-from secvm.lab.demo.report import report_page
 from secvm.pages.figure import Curve, Figure, Rule, Shade
 from secvm.pages.page import Page, write_report
 from secvm.pages.png import picture
 from secvm.pages.style import DARK, LIGHT
+from secvm_lab.attacks.report_page import page as attack_page
+from secvm_lab.demo.report import report_page
 from tests.unit.lab.results import a_result, protected
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}

@@ -197,14 +197,13 @@ def test_status_page_tells_counts_to_this_machine_only() -> None:
         with pytest.raises(BadInputError, match="this machine only"):
             await serve_status("localhost", dict)
         server = await serve_status("127.0.0.1:0", lambda: {"d": {"devices": 3}})
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK")
         assert json.loads(body) == {"d": {"devices": 3}}
         writer.close()
         await writer.wait_closed()
-        server.close()
-        await server.wait_closed()
+        await server.close()
 
     asyncio.run(scenario())

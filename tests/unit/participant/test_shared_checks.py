@@ -20,8 +20,8 @@ from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.checking import Checking
 from secvm.protocol.recompute import next_model
 from secvm.protocol.trusted_rounds import Served, TrustedRounds
-from secvm.testing.public_history import PublicHistory
 from secvm.testing.transport import MemoryTransport
+from secvm_lab.rigs.public_history import PublicHistory
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES
 

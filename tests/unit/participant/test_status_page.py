@@ -25,10 +25,8 @@ async def ask(port: int, request: str) -> tuple[str, str]:
 def answers(*requests: str) -> list[tuple[str, str]]:
     async def scenario() -> list[tuple[str, str]]:
         server = await serve_status("127.0.0.1:0", lambda: COUNTS)
-        port = server.sockets[0].getsockname()[1]
-        said = [await ask(port, request) for request in requests]
-        server.close()
-        await server.wait_closed()
+        said = [await ask(server.port, request) for request in requests]
+        await server.close()
         return said
 
     return asyncio.run(scenario())
@@ -65,10 +63,8 @@ def test_a_request_under_another_name_is_not_answered(host: str) -> None:
 def test_a_place_that_is_taken_is_one_sentence() -> None:
     async def scenario() -> None:
         server = await serve_status("127.0.0.1:0", dict)
-        port = server.sockets[0].getsockname()[1]
-        with pytest.raises(BadInputError, match=f"cannot show the status on 127.0.0.1:{port}"):
-            await serve_status(f"127.0.0.1:{port}", dict)
-        server.close()
-        await server.wait_closed()
+        with pytest.raises(BadInputError, match=f"cannot show the status on 127.0.0.1:{server.port}"):
+            await serve_status(f"127.0.0.1:{server.port}", dict)
+        await server.close()
 
     asyncio.run(scenario())

@@ -23,10 +23,10 @@ from secvm.participant.transport import (
     SendResult,
     Transport,
     UnsafeDirectTransport,
-    http_session,
 )
 from secvm.protocol.experiment_document import Relay
 from secvm.protocol.sealed_requests import FetchRequest, fetch_answer, read_request
+from secvm.runtime.http_client import HttpClient
 from tests.unit.participant.world import BUDGET, World, real_document
 from tests.unit.protocol.helpers import RELAY, START, document
 
@@ -92,7 +92,7 @@ def over_sockets(
 
     async def main() -> None:
         async with serving(relay):
-            session = http_session(4)
+            session = HttpClient(connections=4)
             transport: Transport = (
                 UnsafeDirectTransport(session, relay.url.removesuffix("/r"))
                 if direct
@@ -139,7 +139,7 @@ def test_repro_the_credential_goes_only_to_the_relays_of_the_settings() -> None:
 
     async def scenario(stranger: TinyRelay, _transport: Transport, elsewhere: Relay) -> None:
         async with serving(mine):
-            session = http_session(1)
+            session = HttpClient(connections=1)
             transport = RelayTransport(session, [mine.url], os.urandom, credential="mine")
             for client in (transport, transport.for_client("my other")):
                 await client.send(b"capsule", elsewhere)
@@ -205,7 +205,7 @@ def test_cookies_are_not_kept() -> None:
 
 def test_relay_that_is_not_there_is_a_failure_and_no_error() -> None:
     async def main() -> None:
-        transport = RelayTransport(http_session(1), ["http://127.0.0.1:1/r"], os.urandom)
+        transport = RelayTransport(HttpClient(connections=1), ["http://127.0.0.1:1/r"], os.urandom)
         way = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
         assert await transport.send(b"capsule", way) == SendResult(acknowledged=False)
         assert await transport.fetch("/v1/experiments") is None
@@ -283,15 +283,15 @@ def test_direct_way_takes_public_paths_and_capsules_as_they_are() -> None:
 
 def test_direct_way_is_refused_for_people() -> None:
     async def main() -> None:
-        transport = UnsafeDirectTransport(http_session(1), "http://127.0.0.1:1")
+        transport = UnsafeDirectTransport(HttpClient(connections=1), "http://127.0.0.1:1")
         with pytest.raises(LocalProtocolError, match="marked as a test"):
             transport.check(real_document())
         transport.check(document(test=True, relays=()))
-        through = RelayTransport(http_session(1), ["http://127.0.0.1:1"], os.urandom)
+        through = RelayTransport(HttpClient(connections=1), ["http://127.0.0.1:1"], os.urandom)
         through.check(real_document())
         with pytest.raises(LocalProtocolError, match="no relay"):
             through.check(document(test=True, relays=()))
-        open_to_all = RelayTransport(http_session(1), ["http://relay.example/r"], os.urandom)
+        open_to_all = RelayTransport(HttpClient(connections=1), ["http://relay.example/r"], os.urandom)
         with pytest.raises(LocalProtocolError, match="begin with https"):
             open_to_all.check(real_document())
         open_to_all.check(document(test=True))
@@ -369,7 +369,7 @@ def test_repro_every_fetch_takes_a_connection_of_its_own(monkeypatch: pytest.Mon
 
 def test_fetch_takes_another_relay_than_the_one_before_where_there_are_several() -> None:
     async def scenario() -> None:
-        session = http_session(1)
+        session = HttpClient(connections=1)
         transport = RelayTransport(session, [f"http://relay{i}.example/r" for i in range(3)], os.urandom)
         found = Counter[int]()
         for _ in range(600):

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.dashboard.plan import accuracy_table
+from secvm.errors import BadExperimentError
+from secvm.learning.aggregate.descent import AskedDescent, Swift
 from secvm.learning.thinning import Thinning
 from secvm.participant import consent
 from secvm.participant.device import DAILY_BYTES
@@ -16,11 +18,12 @@ from secvm.privacy import planner_remarks
 from secvm.privacy.experiment_leak import planned_leak
 from secvm.privacy.planned import Planned, experiment_of
 from secvm.privacy.planner import guaranteed, private_plan, quick
-from secvm.privacy.planner_remarks import GuaranteeWish, RelayWish, Wish
+from secvm.privacy.planner_remarks import RelayWish, Wish
 from secvm.privacy.relayed_statement import RelayedStatement
 from secvm.privacy.relayed_text import words as relayed_words
 from secvm.privacy.statement import PrivacyStatement
 from secvm.privacy.statement_text import words
+from secvm.privacy.target import PrivacyTarget
 
 TABLE = accuracy_table()
 PLAIN = Wish(
@@ -30,13 +33,13 @@ PLAIN = Wish(
     features=100,
     rounds=10,
     floor=2_000,
-    thinning=Thinning(rho=Fraction(1)),
+    descent=AskedDescent.read({"thinning": 1}),
     relays=(RelayWish(),),
 )
 TWO = (RelayWish("entry", "Entry e.V."), RelayWish("mix", "Mix Ltd."))
-PRIVATE = replace(PLAIN, guarantee=GuaranteeWish(), relays=TWO, rounds=None, thinning=None)
+PRIVATE = replace(PLAIN, guarantee=PrivacyTarget(), relays=TWO, rounds=None, descent=AskedDescent.read({}))
 #: Few looks and a large ε: a plan of it takes no seconds.
-SMALL = replace(PRIVATE, features=5, bins=50, rounds=2, guarantee=GuaranteeWish(epsilon=Fraction(4)))
+SMALL = replace(PRIVATE, features=5, bins=50, rounds=2, guarantee=PrivacyTarget(epsilon=Fraction(4)))
 
 
 def planned(wish: Wish) -> Planned:
@@ -98,7 +101,7 @@ NONSENSE: list[tuple[str, dict[str, Any]]] = [
     ("budget", {"budget": 1}),
     ("shares", {"shares": (0.5, 0.6)}),
     ("train_share", {"train_share": Fraction(2)}),
-    ("descent.thinning", {"thinning": Thinning()}),
+    ("descent.thinning", {"descent": AskedDescent(rule=Swift(), thinning=Thinning())}),
 ]
 
 
@@ -110,19 +113,16 @@ def test_nonsense_is_refused_beside_its_field(field: str, change: dict[str, Any]
     assert found.content(bytes_per_package=1)["attacker"]["auc"] is None
 
 
+def test_a_guarantee_that_protects_nobody_is_refused() -> None:
+    assert fields(quick(replace(PRIVATE, guarantee=PrivacyTarget(Fraction(8))), TABLE)) == ["privacy.epsilon"]
+
+
 @pytest.mark.parametrize(
-    ("field", "change"),
-    [
-        ("privacy.epsilon", {"epsilon": Fraction(0)}),
-        ("privacy.epsilon", {"epsilon": Fraction(-1)}),
-        ("privacy.epsilon", {"epsilon": Fraction(8)}),
-        ("privacy.delta", {"delta": Fraction(0)}),
-        ("privacy.delta", {"delta": Fraction(1)}),
-        ("privacy.parts", {"parts": 3}),
-    ],
+    "change", [{"epsilon": 0}, {"epsilon": -1}, {"epsilon": 33}, {"delta": 0}, {"delta": 1}, {"parts": 3}]
 )
-def test_a_guarantee_that_is_none_is_refused(field: str, change: dict[str, Any]) -> None:
-    assert fields(quick(replace(PRIVATE, guarantee=GuaranteeWish(**change)), TABLE)) == [field]
+def test_a_target_that_is_none_cannot_be_asked_for(change: dict[str, Any]) -> None:
+    with pytest.raises(BadExperimentError, match=next(iter(change))):
+        PrivacyTarget(**change)
 
 
 @pytest.mark.parametrize(
@@ -142,14 +142,14 @@ def test_a_guarantee_needs_its_surroundings(field: str, change: dict[str, Any]) 
 
 
 def test_what_no_relay_would_seal_is_refused_in_one_sentence() -> None:
-    asked = GuaranteeWish(epsilon=Fraction(4), most_packages=1_000)
+    asked = PrivacyTarget(epsilon=Fraction(4), most_packages=1_000)
     found = guaranteed(replace(SMALL, guarantee=asked), TABLE)
     assert len(found.refused) == 1
     assert "1,000 are the limit" in found.refused[0].sentence
 
 
 def test_a_delta_of_one_in_all_participants_is_warned_of() -> None:
-    found = planned(replace(PRIVATE, guarantee=GuaranteeWish(delta=Fraction(1, 10_000))))
+    found = planned(replace(PRIVATE, guarantee=PrivacyTarget(delta=Fraction(1, 10_000))))
     assert "privacy.delta" in [remark.field for remark in found.warned]
     assert "privacy.delta" not in [remark.field for remark in planned(PRIVATE).warned]
 
@@ -196,7 +196,7 @@ def test_the_leak_is_the_one_that_devices_are_told() -> None:
 
 
 def test_pegasos_has_no_number_for_its_accuracy_and_says_why() -> None:
-    told = planned(replace(PLAIN, rule="pegasos", thinning=Thinning())).content(bytes_per_package=1)
+    told = planned(replace(PLAIN, descent=AskedDescent.read({"rule": "pegasos"}))).content(bytes_per_package=1)
     assert told["accuracy"]["points"] is None
     assert "swift" in told["accuracy"]["why"]
 

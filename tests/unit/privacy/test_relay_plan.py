@@ -131,5 +131,5 @@ def test_a_target_is_the_rational_that_somebody_meant() -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0, 0.1), (-1, 0.1), (33, 0.1), (1, 0), (1, 1), (1, 2)])
 def test_a_target_that_nobody_could_state_is_refused(epsilon: int, delta: float) -> None:
-    with pytest.raises(BadExperimentError, match="was asked for"):
+    with pytest.raises(BadExperimentError, match="must be a number"):
         PrivacyTarget(Fraction(epsilon), Fraction(delta))

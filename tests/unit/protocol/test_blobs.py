@@ -22,7 +22,7 @@ from secvm.protocol.blobs import (
     tally_digest,
 )
 from secvm.protocol.documents import digest_of
-from secvm.testing.relayed_rounds import relayed_experiment
+from secvm_lab.rigs.relayed_rounds import relayed_experiment
 
 PEGASOS = Experiment(n_bins=3, labels=("a", "b", "c"), budget=5)
 SWIFT = Experiment(n_bins=3, labels=("a", "b"), rule=Swift(), thinning=Thinning(rho=3), budget=5)  # type: ignore[arg-type]  # any number will do

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from secvm.errors import LocalProtocolError, MalformedMessageError, RefusedPackageError
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.binning import MAX_BINS
 from secvm.learning.losses import Loss
 from secvm.learning.package import (
     Cohort,
@@ -16,7 +15,6 @@ from secvm.learning.package import (
     TestPackage,
     TrainPackage,
 )
-from secvm.protocol import codec
 from secvm.protocol.codec import PACKAGE_BYTES, AddressedPackage, ExperimentId, check_package, decode, encode
 
 LABELS = st.integers(0, 4095)
@@ -96,10 +94,6 @@ def test_rounds_that_cannot_be_are_not_encoded(round_number: int) -> None:
         encode(AddressedPackage(ID, round_number, NullPackage()))
     with pytest.raises(LocalProtocolError):
         encode(AddressedPackage(ExperimentId(b"short"), 1, NullPackage()))
-
-
-def test_limits_are_those_of_the_learning_core() -> None:
-    assert codec.MAX_BINS == MAX_BINS
 
 
 EXPERIMENT = Experiment(n_bins=10, labels=("a", "b", "c"), budget=5)

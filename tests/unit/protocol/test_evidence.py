@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
-from secvm.lab.trials import look
 from secvm.learning.experiment import Experiment
 from secvm.protocol import evidence as evidence_module
 from secvm.protocol.ending import Ending
@@ -20,10 +19,11 @@ from secvm.protocol.experiment_document import publish
 from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import RoundManifest
 from secvm.protocol.trusted_rounds import TrustedRounds
-from secvm.testing.lying import Liar
-from secvm.testing.malicious import LIES
-from secvm.testing.public_history import PublicHistory
-from secvm.testing.witnessed_log import WitnessedLog
+from secvm_lab.rigs.lying import Liar
+from secvm_lab.rigs.malicious import LIES
+from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.witnessed_log import WitnessedLog
+from secvm_lab.trials import look
 from tests.unit.protocol.helpers import COORDINATOR, document, manifests, served
 
 

@@ -18,8 +18,8 @@ from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.opened_parts import OpenedPart, Role
 from secvm.protocol.relays.receipts import Receipt
 from secvm.protocol.relays.stepping import Stayed, after_opened
-from secvm.testing.audited_rounds import LightRound, SealedRound
-from secvm.testing.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, relayed_document
+from secvm_lab.rigs.audited_rounds import LightRound, SealedRound
+from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, relayed_document
 
 DOCUMENT = relayed_document()
 MODEL = first_model(DOCUMENT)

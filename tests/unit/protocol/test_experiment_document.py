@@ -14,7 +14,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
-from secvm.learning.losses import PARAMETERS, Loss
+from secvm.learning.losses import LOSSES, Loss
 from secvm.learning.thinning import Thinning
 from secvm.protocol.documents import encode_document
 from secvm.protocol.experiment_document import (
@@ -27,7 +27,7 @@ from secvm.protocol.experiment_document import (
     publish,
     read_published,
 )
-from secvm.testing.relayed_rounds import relayed_document
+from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, LOG, RELAY, SECOND, START, STRANGER, document, log_terms
 
 RATIOS = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)
@@ -35,7 +35,7 @@ RATIOS = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000)
 
 @st.composite
 def experiments(draw: st.DrawFn) -> Experiment:
-    loss = Loss(draw(st.sampled_from(sorted(PARAMETERS))))
+    loss = Loss(draw(st.sampled_from(sorted(LOSSES))))
     n_labels = 1 if loss.regression else draw(st.integers(2, 5))
     swift = draw(st.booleans())
     weights = () if loss.regression else tuple(draw(st.lists(RATIOS, min_size=n_labels, max_size=n_labels)))

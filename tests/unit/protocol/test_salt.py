@@ -12,10 +12,10 @@ from secvm.protocol.experiment_document import Beacon, HashedBins, VocabularyBin
 from secvm.protocol.log_entries import experiment_entry
 from secvm.protocol.log_policy import LogPolicy
 from secvm.protocol.salt import committed_at, salt_of
-from secvm.testing.parties import Parties
-from secvm.testing.public_history import PublicHistory
-from secvm.testing.random_experiments import START, draw_document, draw_experiment
-from secvm.testing.witnessed_log import WitnessedLog
+from secvm_lab.rigs.parties import Parties
+from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.random_experiments import START, draw_document, draw_experiment
+from secvm_lab.rigs.witnessed_log import WitnessedLog
 from tests.unit.protocol.helpers import document
 
 START_S = START // 1000

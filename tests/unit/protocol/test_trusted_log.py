@@ -33,7 +33,7 @@ from secvm.protocol.log_entries import (
     opening_entry,
 )
 from secvm.protocol.trusted_log import Appended, SeenLog, TrustedLog
-from secvm.testing.witnessed_log import WitnessedLog
+from secvm_lab.rigs.witnessed_log import WitnessedLog
 from tests.seeds import seed_for
 from tests.unit.protocol.helpers import LOG, START, WITNESSES, log_terms
 

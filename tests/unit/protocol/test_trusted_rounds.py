@@ -30,10 +30,10 @@ from secvm.protocol.log_policy import LogPolicy
 from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.manifest import RelayCount, last_round
 from secvm.protocol.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
-from secvm.testing.lying import Liar, one_too_few
-from secvm.testing.parties import Parties
-from secvm.testing.public_history import PublicHistory, lines_from, served_from
-from secvm.testing.random_experiments import draw_document
+from secvm_lab.rigs.lying import Liar, one_too_few
+from secvm_lab.rigs.parties import Parties
+from secvm_lab.rigs.public_history import PublicHistory, lines_from, served_from
+from secvm_lab.rigs.random_experiments import draw_document
 from tests.unit.protocol.helpers import document
 
 

@@ -21,10 +21,10 @@ from secvm.crypto.signing import Envelope, SigningKey
 from secvm.crypto.tokens import TokenKey
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
 from secvm.learning.cover_law import Noise, RelayCover
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log_entries import experiment_entry
 from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.relayed_terms import RelayCoverTerms
 from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment, RoundSecret, entry_commitment
 from secvm.protocol.relays.label import INNER_BYTES
 from secvm.protocol.relays.manifest import Instants
@@ -36,8 +36,8 @@ from secvm.relay.batches.ledger import Ledger
 from secvm.relay.batches.refusing import RefusedError
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.batches.worth import check_worth
-from secvm.testing.known_log import KnownLog, known_log_terms
-from secvm.testing.relayed_rounds import (
+from secvm_lab.rigs.known_log import KnownLog, known_log_terms
+from secvm_lab.rigs.relayed_rounds import (
     COORDINATOR,
     ENTRY,
     MIX,
@@ -47,7 +47,7 @@ from secvm.testing.relayed_rounds import (
     relayed_document,
     relayed_experiment,
 )
-from secvm.testing.witnessed_log import WitnessedLog
+from secvm_lab.rigs.witnessed_log import WitnessedLog
 
 C = "https://coordinator.example"
 DOCUMENT = relayed_document()
@@ -167,7 +167,7 @@ def test_a_document_whose_cover_is_worth_less_than_it_says_is_refused(place: Pla
     experiment = relayed_experiment(cover=cover)
 
     def claims(epsilon: Fraction) -> ExperimentDocument:
-        privacy = RelayCoverTerms(epsilon=epsilon, delta=Fraction(1, 100))
+        privacy = PrivacyTarget(epsilon=epsilon, delta=Fraction(1, 100))
         return relayed_document(experiment=experiment, privacy=privacy, rounds=2)
 
     experiments = place.start(own(packages=2000, capsules=9000), worth=check_worth)

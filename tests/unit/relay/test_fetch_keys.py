@@ -11,8 +11,9 @@ import pytest
 
 from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
-from secvm.participant.transport import RelayTransport, http_session
+from secvm.participant.transport import RelayTransport
 from secvm.protocol.sealed_requests import fetch_answer
+from secvm.runtime.http_client import HttpClient
 from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.unit.relay.helpers import PERIOD_MS, Answered, Place, RolePlace, ask, running
 
@@ -63,7 +64,7 @@ def test_repro_a_gateway_that_rotates_its_keys_cannot_tell_devices_apart(
         async with (
             FakeGateway(rotating) as gateway,
             running(place, gateway.url, holds=holds) as relay,
-            http_session(4) as way,
+            HttpClient(connections=4) as way,
         ):
             url = f"http://127.0.0.1:{relay.port}/relay"
             devices = [RelayTransport(way, [url], os.urandom) for _ in range(5)]

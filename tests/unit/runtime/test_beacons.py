@@ -37,20 +37,6 @@ SERVED = {
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
-class SteppingClock:
-    """A second later at every look."""
-
-    def __init__(self) -> None:
-        self._now = 0
-
-    def now(self) -> int:
-        self._now += 1000
-        return self._now
-
-    async def sleep_until(self, at: int) -> None:
-        raise NotImplementedError
-
-
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
@@ -90,11 +76,9 @@ def serving(answers: dict[str, Answer]) -> Iterator[str]:
         server.server_close()
 
 
-def source(
-    url: str, *, drand: tuple[str, ...] = ("/drand",), timeout_s: float = 60.0, issuers: bytes = b""
-) -> WebBeacons:
+def source(url: str, *, drand: tuple[str, ...] = ("/drand",), issuers: bytes = b"") -> WebBeacons:
     urls = [url + path for path in drand]
-    return WebBeacons(SteppingClock(), nist_url=url + "/nist", drand_urls=urls, timeout_s=timeout_s, issuers=issuers)
+    return WebBeacons(nist_url=url + "/nist", drand_urls=urls, issuers=issuers)
 
 
 def test_what_servers_serve_verifies() -> None:
@@ -133,15 +117,6 @@ def test_nobody_at_the_address_is_unavailable() -> None:
 def test_answer_too_long_is_refused() -> None:
     with serving({ROUND_PATH: give(bytes(MAX_RECORD_BYTES + 1))}) as url, pytest.raises(BadBeaconError):
         source(url).fetch(DRAND, ROUND)
-
-
-def test_answer_too_slow_is_given_up() -> None:
-    with (
-        serving({ROUND_PATH: give(bytes(MAX_RECORD_BYTES))}) as url,
-        pytest.raises(BeaconUnavailableError, match="slowly"),
-    ):
-        # The clock goes a second further at every look, and the first is before anything was read.
-        source(url, timeout_s=1.0).fetch(DRAND, ROUND)
 
 
 def test_answer_that_leads_elsewhere_is_not_followed() -> None:
@@ -198,9 +173,9 @@ def test_development_beacon_needs_no_network() -> None:
 def test_addresses_are_of_the_web(url: str) -> None:
     for given in ({"nist_url": url}, {"drand_urls": [url]}):
         with pytest.raises(BadInputError):
-            WebBeacons(SteppingClock(), **given)
+            WebBeacons(**given)
     with pytest.raises(BadInputError):
-        WebBeacons(SteppingClock(), drand_urls=[])
+        WebBeacons(drand_urls=[])
 
 
 def test_the_newest_pulse_is_told_with_its_number_and_time() -> None:

@@ -1,15 +1,17 @@
-"""The blocking client over real sockets: deadlines, limits, proxies, TLS."""
+"""The client over real sockets: deadlines, limits, proxies, TLS; and which addresses are taken."""
 
+import asyncio
 import datetime as dt
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import aiohttp
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,7 +21,7 @@ from secvm.auditor.web import Limits, WebFiles
 from secvm.errors import BadInputError, BeaconUnavailableError, UnreachableError
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http_client import HttpAnswer, HttpClient, ask_blocking, ask_once, checked_url, goes_in_clear
 from tests.unit.crypto.recorded_beacons import DRAND
 
 #: Bytes come well before a socket's own time limit; after two seconds no more come, so that a wrong client ends too.
@@ -73,7 +75,7 @@ def audit_asks(url: str) -> None:
 
 
 def beacon_asks(url: str) -> None:
-    WebBeacons(SteadyClock(), drand_urls=[url], timeout_s=0.3).fetch(DRAND, 7)
+    WebBeacons(drand_urls=[url], timeout_s=0.3).fetch(DRAND, 7)
 
 
 @pytest.mark.parametrize("half", HALVES)
@@ -97,9 +99,13 @@ def handler(seen: list[str], content: bytes = b"hello") -> type[BaseHTTPRequestH
     return Handler
 
 
+def serving(seen: list[str], context: ssl.SSLContext | None = None) -> AbstractContextManager[str]:
+    return served_by(handler(seen), context)
+
+
 @contextmanager
-def serving(seen: list[str], context: ssl.SSLContext | None = None) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(seen))
+def served_by(kind: type[BaseHTTPRequestHandler], context: ssl.SSLContext | None = None) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -112,15 +118,15 @@ def serving(seen: list[str], context: ssl.SSLContext | None = None) -> Iterator[
         server.server_close()
 
 
-def client() -> HttpClient:
-    return HttpClient(SteadyClock(), answer_s=10.0)
+def ask(url: str, *, most: int) -> HttpAnswer:
+    return ask_blocking(url, answer_s=10.0, most=most)
 
 
 def test_longer_answer_is_cut_one_byte_after_what_it_may_have() -> None:
     with serving([]) as url:
-        assert client().ask(url, most=5).content == b"hello"
-        assert client().ask(url, most=4).content == b"hello"
-        assert client().ask(url, most=1).content == b"he"
+        assert ask(url, most=5).content == b"hello"
+        assert ask(url, most=4).content == b"hello"
+        assert ask(url, most=1).content == b"he"
 
 
 def test_proxy_of_the_environment_is_asked_for_other_machines_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,8 +136,10 @@ def test_proxy_of_the_environment_is_asked_for_other_machines_alone(monkeypatch:
     proxied: list[str] = []
     with serving(here) as url, serving(proxied) as proxy:
         monkeypatch.setenv("http_proxy", proxy)
-        client().ask(url + "/here", most=10)
-        client().ask("http://127.example/there", most=10)
+        ask(url + "/here", most=10)
+        ask("http://127.example/there", most=10)
+        with pytest.raises(UnreachableError):
+            asyncio.run(ask_once("http://127.example/by-a-service", answer_s=10.0, most=10))
     assert here == ["/here"]
     assert proxied == ["http://127.example/there"]
 
@@ -142,9 +150,11 @@ def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     context.load_cert_chain(certificate)
     with serving([], context) as url:
         with pytest.raises(UnreachableError):
-            client().ask(url, most=10)
+            ask(url, most=10)
+        # aiohttp reads the roots of trust when it is imported.
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert client().ask(url, most=10).content == b"hello"
+        monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", ssl.create_default_context())
+        assert ask(url, most=10).content == b"hello"
 
 
 def own_certificate(folder: Path) -> Path:
@@ -167,3 +177,68 @@ def own_certificate(folder: Path) -> Path:
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     path.write_bytes(secret + certificate.public_bytes(pem))
     return path
+
+
+def test_questions_of_one_client_share_its_connection_and_say_nothing_about_it() -> None:
+    seen: list[tuple[int, list[str]]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            seen.append((self.client_address[1], self.headers.keys()))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.send_header("set-cookie", "who=you")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    async def twice(url: str) -> None:
+        async with HttpClient() as client:
+            for _ in range(2):
+                await client.ask(url, most=0)
+
+    with served_by(Handler) as url:
+        asyncio.run(twice(url))
+        ask(url, most=0)
+    assert [fields for _, fields in seen] == [["Host"]] * 3
+    first, second, other = (port for port, _ in seen)
+    assert first == second != other
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "here", "ftp://here", "https://", "https://here/?x=1", "https://here/#x", "https://me@here", "http://here:x"],
+)
+def test_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(BadInputError, match="a witness's address is a URL"):
+        checked_url(url, "a witness's address")
+
+
+def test_address_is_taken_without_the_slash_at_its_end() -> None:
+    assert checked_url("https://here:8750/path/") == "https://here:8750/path"
+
+
+@pytest.mark.parametrize(
+    ("url", "clear"),
+    [
+        ("http://here", True),
+        ("http://127.example", True),
+        ("http://[::1", True),
+        ("https://here", False),
+        ("http://127.0.0.2:1", False),
+        ("http://[::1]:1", False),
+        ("http://localhost", False),
+    ],
+)
+def test_http_to_another_machine_goes_in_clear(url: str, clear: bool) -> None:
+    assert goes_in_clear(url) is clear
+
+
+def test_nobody_at_the_address_is_said_without_the_address() -> None:
+    with serving([]) as url:
+        pass
+    with pytest.raises(UnreachableError, match=r"^Connection refused$"):
+        ask(url, most=1)

@@ -1,7 +1,7 @@
 """Settings are read strictly, and what is wrong is said without saying what stands there."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.runtime.settings import Settings, read_settings
+from secvm.runtime.settings import Listen, Settings, read_settings, usual_port
 
 
 class Inner(Settings):
@@ -103,3 +103,27 @@ def test_no_value_is_ever_quoted(tmp_path_factory: pytest.TempPathFactory, value
         GOOD.replace('"n"', f"{value}é"),
     ):
         assert value not in refusal(path, text)
+
+
+class Served(Settings):
+    listen: Annotated[Listen, usual_port(8480)] = Listen(port=8480)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Listen(host="127.0.0.1", port=8480)),
+        ('[listen]\nhost = "::1"\n', Listen(host="::1", port=8480)),
+        ("[listen]\nport = 0\n", Listen(host="127.0.0.1", port=0)),
+    ],
+)
+def test_a_party_listens_on_its_usual_port_unless_told_otherwise(tmp_path: Path, text: str, expected: Listen) -> None:
+    (tmp_path / "s.toml").write_text(text)
+    assert read_settings(tmp_path / "s.toml", Served).listen == expected
+
+
+def test_what_is_no_place_to_listen_is_refused_by_name(tmp_path: Path) -> None:
+    for text in ("[listen]\nport = 65536\n", 'listen = "8480"\n', "[listen]\nports = 1\n"):
+        (tmp_path / "s.toml").write_text(text)
+        with pytest.raises(BadInputError, match="listen"):
+            read_settings(tmp_path / "s.toml", Served)

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from secvm.protocol.experiment_document import read_published
-from secvm.testing.long_history import LABELS, LongHistory
+from secvm_lab.rigs.long_history import LABELS, LongHistory
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from secvm.protocol.plausible import violations
 from secvm.protocol.salt import salt_of
 from secvm.protocol.tiles import Tile, TileReader
 from secvm.protocol.trusted_rounds import Trusted, TrustedRounds
-from secvm.testing.public_history import PublicHistory
-from secvm.testing.random_experiments import draw_experiment
+from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.random_experiments import draw_experiment
 
 SEEDS = range(12)
 

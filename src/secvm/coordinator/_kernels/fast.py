@@ -21,8 +21,8 @@ from secvm.coordinator._kernels import plan as p
 from secvm.coordinator._kernels.plan import Plan
 from secvm.learning._kernels.compiling import compiled, prefetch
 from secvm.learning._kernels.siphash import siphash24_short
+from secvm.learning.common_settings import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
-from secvm.protocol.codec import MAX_BINS
 from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION
 
 _FIRST_BITS = 12

@@ -10,7 +10,7 @@ answer. What comes is bounded in size and time, and nothing of it is believed be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from secvm.crypto.signing import VerifyKey
@@ -20,7 +20,7 @@ from secvm.protocol.experiment_document import ExperimentDocument, Relay
 from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
 from secvm.protocol.relays.shown import MAX_SHOWN_BYTES, read_shown
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http_client import HttpAnswer, ask_once
 
 #: For one answer, all of it.
 ANSWER_S = 10.0
@@ -42,8 +42,8 @@ class Relays(Protocol):
 class AskedRelays:
     """Relays over HTTP. ``tokens``: by the relay's URL, as experiments write it."""
 
-    def __init__(self, client: HttpClient, tokens: Mapping[str, str]) -> None:
-        self._client = client
+    def __init__(self, tokens: Mapping[str, str], ask: Callable[..., Awaitable[HttpAnswer]] = ask_once) -> None:
+        self._ask = ask
         self._tokens = {url.rstrip("/"): token for url, token in tokens.items()}
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class AskedRelays:
         url = f"{relay.url.rstrip('/')}/{path}"
         method = "GET" if body is None else "POST"
         try:
-            found = await asyncio.to_thread(self._client.ask, url, most=most, method=method, headers=headers, body=body)
+            found = await self._ask(url, answer_s=ANSWER_S, most=most, method=method, headers=headers, body=body)
         except UnreachableError:
             return None
         return found.content if found.status == _OK and len(found.content) <= most else None

@@ -1,12 +1,14 @@
 // Fields of the form for a new experiment: label, help, input and room for one refusal each, in groups.
 // @ts-check
 
+import { DECLARED } from "./declared.js";
+import { has } from "./new_specification.js";
 import { el, reveal, write } from "./parts.js";
 
 /** @typedef {{name: string, label: string, hint?: string, kind?: string, unit?: string, options?: [string, string][],
  *   step?: string, min?: string, wide?: boolean, when?: (state: Record<string, string>) => boolean}} Asked */
 
-const swift = (state) => state["descent.rule"] === "swift";
+const hint = (name) => DECLARED.fields[name].hint;
 const guaranteed = (state) => state.privacy === "relays";
 const plain = (state) => !guaranteed(state);
 
@@ -53,9 +55,9 @@ export const GROUPS = [
         wide: true,
       },
       { name: "privacy.epsilon", label: "ε", kind: "number", step: "any", when: guaranteed,
-        hint: "Over all rounds. Smaller hides more; from 8 on nobody is protected." },
+        hint: hint("privacy.epsilon") },
       { name: "privacy.delta", label: "δ", kind: "number", step: "any", when: guaranteed,
-        hint: "The chance left aside: far below one in all participants." },
+        hint: hint("privacy.delta") },
     ],
   },
   {
@@ -74,7 +76,7 @@ export const GROUPS = [
   {
     title: "Features and bins",
     fields: [
-      { name: "binning.bins", label: "Bins", kind: "number", min: "1", hint: "Fewer hide more, more learn more." },
+      { name: "binning.bins", label: "Bins", kind: "number", min: "1", hint: hint("binning.bins") },
       { name: "features.per_participant", label: "Features per person", kind: "number", min: "1",
         hint: "F: at most so many of a person, drawn once. Empty: all." },
       { name: "binning.hashes", label: "Hashes of a feature", kind: "number", min: "1" },
@@ -106,13 +108,13 @@ export const GROUPS = [
     title: "Learning",
     fields: [
       { name: "descent.rule", label: "Descent", kind: "select",
-        options: [["swift", "swift: few rounds"], ["pegasos", "pegasos: the paper's"]] },
+        options: Object.entries(DECLARED.rules).map(([name, { about }]) => [name, `${name}: ${about}`]) },
       { name: "descent.thinning", label: "Thinning",
-        hint: "swift: ρ, about ρ·√F packages are sent; pegasos: q=1/10, or none. Empty: as it fits." },
-      { name: "descent.lambda", label: "λ", hint: "Of pegasos: how much it holds weights down.",
-        when: (state) => !swift(state) },
+        hint: "A number is ρ: about ρ·√F packages are sent; q=1/10 a share, or none. Empty: as it fits." },
+      { name: "descent.lambda", label: "λ", hint: hint("descent.lambda"),
+        when: (state) => has("lambda", state) },
       { name: "descent.floor", label: "Floor of the popularity", hint: "Empty: as it fits the noise.",
-        when: (state) => swift(state) && guaranteed(state) },
+        when: (state) => has("floor", state) && guaranteed(state) },
       { name: "budget", label: "Packages per round (B)", kind: "number", min: "2",
         hint: "Empty: as many as are needed. Everybody sends exactly so many.", when: plain },
     ],

@@ -2,9 +2,18 @@
 //
 // One specification goes to the planner and, with the admin key, to the coordinator, so that neither can be asked for
 // something else. Names of fields are those of the specification ("binning.bins"), as remarks of the planner have them.
+// Numbers that its parts declare come from the server (dashboard/form.py).
 // @ts-check
 
+import { DECLARED } from "./declared.js";
+
 /** @typedef {Record<string, string>} State */
+
+/** @param {string} name */
+const usual = (name) => DECLARED.fields[name].default;
+
+/** Whether the rule of this state has a constant of this name. @param {string} name @param {State} state */
+export const has = (name, state) => DECLARED.rules[state["descent.rule"]]?.settings.includes(name) ?? false;
 
 /** What stands in a field before anybody has touched it; "" is nothing. @type {State} */
 export const DEFAULTS = {
@@ -17,12 +26,12 @@ export const DEFAULTS = {
   "features.presence": "yes",
   vocabulary: "20000",
   "binning.bins": "500",
-  "binning.hashes": "1",
+  "binning.hashes": usual("binning.hashes"),
   salt: "dice",
   people: "20000",
   floor: "500",
   shares: "",
-  train_share: "70",
+  train_share: usual("train_share"),
   rounds: "",
   "windows.length_s": "50",
   "windows.grace_s": "120",
@@ -31,14 +40,14 @@ export const DEFAULTS = {
   "windows.time_zone": "UTC",
   "windows.first_opening": "",
   early_stopping: "no",
-  "descent.rule": "swift",
+  "descent.rule": usual("descent.rule"),
   "descent.thinning": "",
   "descent.lambda": "",
   "descent.floor": "",
   budget: "",
   privacy: "relays",
-  "privacy.epsilon": "1",
-  "privacy.delta": "0.000001",
+  "privacy.epsilon": usual("privacy.epsilon"),
+  "privacy.delta": usual("privacy.delta"),
   "relays.entry.url": "",
   "relays.entry.operator": "",
   "relays.entry.key": "",
@@ -113,7 +122,6 @@ function relays(state) {
 
 /** The specification. @param {State} state */
 export function specification(state) {
-  const swift = state["descent.rule"] === "swift";
   const guaranteed = state.privacy === "relays";
   const opens = state["windows.first_opening"] && new Date(state["windows.first_opening"]).getTime();
   const named = relays(state).filter((one) => one.role || one.url || one.key);
@@ -149,8 +157,8 @@ export function specification(state) {
     descent: said({
       rule: state["descent.rule"],
       thinning: number(state["descent.thinning"]),
-      lambda: swift ? undefined : number(state["descent.lambda"]),
-      floor: swift && guaranteed ? number(state["descent.floor"]) : undefined,
+      lambda: has("lambda", state) ? number(state["descent.lambda"]) : undefined,
+      floor: has("floor", state) && guaranteed ? number(state["descent.floor"]) : undefined,
     }),
     early_stopping: state.early_stopping === "yes" ? { patience: PATIENCE } : undefined,
     relays: named.length ? named : undefined,

@@ -20,13 +20,14 @@ from numba.extending import intrinsic
 
 
 @cache
-def _cache_folder() -> str | None:
-    """A folder for machine code, named by the sources of all kernels: kernels inline each other across files, and numba
-    alone would renew a kernel only when its own file changes.
+def _cache_folder(beside: Path) -> str | None:
+    """A folder for machine code, named by the sources of all kernels of this package and of those ``beside`` it, which
+    may be another package's: kernels inline each other across files, and numba alone would renew a kernel only when its
+    own file changes.
     """
     package = Path(__file__).parents[2]
     digest = hashlib.blake2b(digest_size=8)
-    for source in sorted(package.glob("*/_kernels/*.py")):
+    for source in sorted({*package.glob("*/_kernels/*.py"), *beside.glob("*.py")}):
         digest.update(source.read_bytes())
     for parent in (package / "learning" / "_kernels" / "__pycache__", Path.home() / ".cache" / "secvm"):
         folder = parent / f"machine-code-{digest.hexdigest()}"
@@ -44,7 +45,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     Where no folder can be written (a read-only installation without a home) the code is compiled anew each time.
     """
-    folder = _cache_folder()
+    folder = _cache_folder(Path(function.__code__.co_filename).parent)
     if folder is None:
         return nb.njit(nogil=True)(function)
     before = nb.config.CACHE_DIR

@@ -89,9 +89,10 @@ class Kernels(Protocol):
         keys: Sequence[bytes],
         n_bins: int,
         *,
+        gap: int = 0,
         threads: int = 1,
     ) -> NDArray[np.int32]:
-        """Bins, features x hashes, of flat UTF-8."""
+        """Bins, features x hashes, of flat UTF-8 with so many bytes between two features."""
         ...
 
     def hash_strings(self, features: Sequence[str], keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:

@@ -69,16 +69,22 @@ def _halves(keys: Sequence[bytes]) -> NDArray[np.uint64]:
 
 
 def hash_flat(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], keys: Sequence[bytes], n_bins: int, *, threads: int = 1
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    keys: Sequence[bytes],
+    n_bins: int,
+    *,
+    gap: int = 0,
+    threads: int = 1,
 ) -> NDArray[np.int32]:
-    """The bins, features x hashes, of features ``data[offsets[i] : offsets[i + 1]]`` under 16-byte keys."""
+    """The bins, features x hashes, of features ``data[offsets[i] : offsets[i + 1] - gap]`` under 16-byte keys."""
     data, offsets = np.ascontiguousarray(data, np.uint8), np.ascontiguousarray(offsets, np.int64)
     n, halves = len(offsets) - 1, _halves(keys)
     out = np.empty((n, len(keys)), np.int32)
     edges = np.linspace(0, n, max(threads, 1) + 1).astype(np.int64).tolist()
 
     def work(low: int, high: int) -> None:
-        _hash(data, offsets, 0, halves, np.uint64(n_bins), low, high, out)
+        _hash(data, offsets, gap, halves, np.uint64(n_bins), low, high, out)
 
     if threads <= 1:
         work(0, n)

@@ -84,10 +84,16 @@ def _hash_features(flat: FlatFeatures, keys: Sequence[bytes], n_bins: int) -> ND
 
 
 def hash_flat(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], keys: Sequence[bytes], n_bins: int, *, threads: int = 1
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    keys: Sequence[bytes],
+    n_bins: int,
+    *,
+    gap: int = 0,
+    threads: int = 1,
 ) -> NDArray[np.int32]:
-    """The bins, features x hashes, of features ``data[offsets[i] : offsets[i + 1]]`` under 16-byte keys."""
-    return _hash_features(FlatFeatures(data, np.asarray(offsets, np.int64)), keys, n_bins)
+    """The bins, features x hashes, of features ``data[offsets[i] : offsets[i + 1] - gap]`` under 16-byte keys."""
+    return _hash_features(FlatFeatures(data, np.asarray(offsets, np.int64), gap), keys, n_bins)
 
 
 def _hash_pieces(pieces: Iterable[FlatFeatures], n: int, keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:

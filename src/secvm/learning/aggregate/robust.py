@@ -37,7 +37,8 @@ from numpy.typing import NDArray
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.direction import Direction
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.arithmetic import FIXED_BITS, exact, power_of_two, to_fixed
+from secvm.learning.arithmetic import FIXED_BITS, power_of_two, to_fixed
+from secvm.learning.declared import Declared, number, whole
 
 #: A delay of more than four rounds is no learning any more.
 MAX_TRIM = 9
@@ -48,20 +49,20 @@ _ROOM = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
-class Robust:
+class Robust(Declared):
     """What an experiment does against devices that lie."""
 
-    #: c: a bin's net count is cut to so many standard deviations of chance; None: not at all.
-    clip: Fraction | None = None
-    #: k: the median of so many rounds is taken; 1: each round by itself.
-    trim: int = 1
+    clip: Fraction | None = number(
+        None, "A bin's net count is cut to so many standard deviations of chance; 5 over the number of rounds is good.",
+        at_least="1/1000", at_most=1000,
+    )  # fmt: skip
+    trim: int = whole(
+        1, "The median of so many rounds is taken, an odd number; 1: each by itself.", at_least=1, at_most=MAX_TRIM
+    )
 
     def __post_init__(self) -> None:
-        if self.clip is not None:
-            object.__setattr__(self, "clip", exact(self.clip))
-            if not Fraction(1, 1000) <= self.clip <= 1000:
-                raise BadExperimentError("the clip of a bin must lie between 1/1000 and 1000 standard deviations")
-        if self.trim % 2 == 0 or not 1 <= self.trim <= MAX_TRIM:
+        Declared.__post_init__(self)
+        if self.trim % 2 == 0:
             raise BadExperimentError(f"rounds are trimmed by an odd number, at most {MAX_TRIM}; 1 takes each by itself")
         if self.clip is None and self.trim == 1:
             raise BadExperimentError("a robust experiment clips bins, or trims rounds, or both")

@@ -21,15 +21,12 @@ from functools import cached_property
 
 from secvm.errors import ArithmeticRangeError, BadExperimentError, BadInputError
 from secvm.learning._kernels import reference
+from secvm.learning.common_settings import BINS, HASHES
 from secvm.learning.rows import MAX_UNITS
 
 #: BLAKE2b personalisation; the protocol's version is inside the hash.
 _KEY_TAG = b"secvm-v1-binning"
 _VOCABULARY_TAG = b"secvm-v1-vocab\0\0"
-#: The range reduction uses 32 bits of the hash: at 2^24 bins the likeliest bin is 0.4 % likelier than the rarest.
-MAX_BINS = 2**24
-#: An update has one unit per hash; more than a handful only blurs (paper, appendix A.1).
-MAX_HASHES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +55,8 @@ class HashBinning:
     n_hashes: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n_bins <= MAX_BINS:
-            raise BadExperimentError(f"the number of bins must lie between 1 and {MAX_BINS}, not {self.n_bins}")
-        if not 1 <= self.n_hashes <= MAX_HASHES:
-            raise BadExperimentError(f"the number of hashes must lie between 1 and {MAX_HASHES}, not {self.n_hashes}")
+        BINS.read(self.n_bins)
+        HASHES.read(self.n_hashes)
 
     @cached_property
     def keys(self) -> tuple[bytes, ...]:

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from secvm.learning._kernels import reference, vectorised
 
 _TAG = b"secvm-v1-dice\0\0\0"
-#: Twenty bits of the counter are the round.
-MAX_ROUNDS = 2**20 - 1
 #: A 64-bit word is cut to this many bits, which every language holds exactly.
 DRAW_BITS = 53
 

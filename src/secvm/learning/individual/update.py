@@ -69,9 +69,7 @@ def fixed_target(target: float, *, centre: Fraction, spread: Fraction, clamp: bo
 
 def fixed_epsilon(loss: Loss, spread: Fraction) -> int:
     """Half the width of a regression's band in units of 2^-32: ε over the spread; zero for pinball."""
-    if loss.name != "epsilon-insensitive" or loss.parameter is None:
-        return 0
-    return round(loss.parameter / spread * ONE)
+    return round(loss.shape.half_width / spread * ONE)
 
 
 def band(*, threshold: int, width: int, norm: int | None, unit: Fraction) -> tuple[int, int]:

@@ -4,7 +4,7 @@ When the opening of a round is believed for which a receipt is held, the canary 
 files are fetched, the index of the shards and the run of digests into which the canary's falls, and checked under the
 root that the mixing relay signed. Three things can come of it:
 
-- it is there: in one round of sixteen its shard is counted again (``recounting``), and then everything that was kept of
+- it is there: in one round of 64 its shard is counted again (``recounting``), and then everything that was kept of
   the round is forgotten;
 - it is not there, and its neighbours show that: **a relay left it out**, and there is a file that shows it to others;
 - nothing that verifies came, three times, although other files were served: that is no accident either.

@@ -1,8 +1,8 @@
 """The coordinator's log, to which a device holds the rounds of an experiment with two relays (docs/protocol.md §33).
 
-The checkpoint is fetched last of all, because it is renewed; when enough witnesses have cosigned it, every line that
-the log has appended since. The lines of this experiment among them are exactly the documents that were served; those of
-others, of either version, are read and passed over.
+The checkpoint comes with the news of a round, or is fetched last of all, because it is renewed; when enough witnesses
+have cosigned it, every line that the log has appended since. The lines of this experiment among them are exactly the
+documents that were served; those of others, of either version, are read and passed over.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from secvm.participant.surroundings import Now, Surroundings
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log_entries import Document
 from secvm.protocol.relays.chain import RelayedChain
+from secvm.protocol.relays.news import News
 from secvm.protocol.trusted_log import SeenLog, TrustedLog
 
 
@@ -42,8 +43,9 @@ class HeldLog:
 
     # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def fetch(self, now: Now, *, over: bool) -> FetchedLog | None:
-        """The log as it is now; None where something could not be had. ``over``: an ending is to be shown.
+    async def fetch(self, news: News, now: Now, *, over: bool) -> FetchedLog | None:
+        """The log as it is now, from ``news`` as far as it is there; None where something could not be had. ``over``:
+        an ending is to be shown.
 
         Raises
         ------
@@ -54,16 +56,21 @@ class HeldLog:
         OverLimitError
             There is more to fetch than may be fetched today.
         """
-        fetched = await self._around.fetch(self._path, now, most=MAX_NOTE_BYTES)
-        if fetched is None:
-            return None
+        checkpoint = news.checkpoint
+        if not checkpoint:
+            fetched = await self._around.fetch(self._path, now, most=MAX_NOTE_BYTES)
+            if fetched is None:
+                return None
+            checkpoint = fetched.content
         # Before anything is fetched for it: a log alone can claim any size.
-        self._log.check_quorum(self.seen, fetched.content, now=now(), over=over)
-        since = self.seen_size
-        lines = self._around.checks.known("lines", self._name(fetched.content))
+        self._log.check_quorum(self.seen, checkpoint, now=now(), over=over)
+        since, size = self.seen_size, self.seen_size + self.missing_lines(checkpoint)
+        lines = self._around.checks.known("lines", self._name(checkpoint))
         if lines is None:
-            lines = await self._lines.fetch(since, since + self.missing_lines(fetched.content), now)
-        return None if lines is None else FetchedLog(fetched.content, lines)
+            lines = news.lines_between(since, size)
+        if lines is None:
+            lines = await self._lines.fetch(since, size, now)
+        return None if lines is None else FetchedLog(checkpoint, lines)
 
     def _name(self, checkpoint: bytes) -> tuple[object, ...]:
         """Of the lines from what was seen up to this checkpoint: its text says of which log, how long it is, and its

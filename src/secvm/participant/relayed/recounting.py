@@ -1,4 +1,4 @@
-"""A device counts the shard of its canary again, in one round of sixteen (docs/protocol.md §32).
+"""A device counts the shard of its canary again, in one round of 64 (docs/protocol.md §32).
 
 Whether it does follows from the canary's own secrets, which are the operating system's dice: it is drawn once for a
 round, outlives a restart, and no server can make the device draw again by not answering. The shard's capsules and its

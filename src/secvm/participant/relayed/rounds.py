@@ -1,9 +1,11 @@
 """Rounds of an experiment with two relays: fetched with their openings and net tallies, checked, stored, then believed.
 
-One asking: the newest manifest; every manifest and every opening between the last one believed and it, and the net
-tallies that a step was taken from; where its time has come, the opening of the newest round, and the ending; where
-there is a log, all of its lines since (``held_log``). What is believed then is on the disk before the device goes on
-with it (``protocol.relays.chain`` decides). The log may grow meanwhile; then it begins again, a few times.
+One asking: the news (``protocol.relays.news``), which are the newest manifest and, for a device that is up to date,
+all that leads to it. What they lack is fetched one by one: every manifest and every opening between the last one
+believed and the newest, and the net tallies that a step was taken from; where its time has come, the opening of the
+newest round, and the ending; where there is a log, all of its lines since (``held_log``). What is believed then is on
+the disk before the device goes on with it (``protocol.relays.chain`` decides). The log may grow meanwhile; then it
+begins again, a few times.
 
 An opening that the coordinator does not serve although it serves other files is counted: after three looks from
 ``open_by`` on the round is unopened for this device.
@@ -28,6 +30,7 @@ from secvm.protocol.recompute import Model as Computed
 from secvm.protocol.relays.chain import Believing, Ended, RelayedChain, RelayedServed
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.news import News, news_path
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.trusted_log import SeenLog
 
@@ -99,16 +102,21 @@ class RelayedRounds:
 
     async def _ask(self, now: Now) -> RelayedNews | None:
         chain = self.chain
-        fetched = await self.around.fetch(f"{self._path}/manifest/latest", now)
+        most = MOST_DOCUMENT_BYTES
+        if chain.last is not None:
+            most += self._document.most_tally_bytes
+            self._check_traffic(most, now)
+        fetched = await self.around.fetch(news_path(self._document.digest, chain.next_round), now, most=most)
         if fetched is None:
             return None
-        told = chain.look(fetched.content)
-        served, unopened = await self._gather(told, fetched.content, now)
+        news = News.from_bytes(fetched.content)
+        told = chain.look(news.manifest)
+        served, unopened = await self._gather(told, news, now)
         if served is None:
             return RelayedNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
         if not (served.manifests or served.ending or self._opens(served)):
             return RelayedNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
-        logged = None if self.log is None else await self.log.fetch(now, over=served.ending is not None)
+        logged = None if self.log is None else await self.log.fetch(news, now, over=served.ending is not None)
         if self.log is not None and logged is None:
             return None
         found = chain.check(served)
@@ -134,13 +142,13 @@ class RelayedRounds:
     # ── fetching ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _gather(
-        self, told: RelayedManifest | None, envelope: bytes, now: Now
+        self, told: RelayedManifest | None, news: News, now: Now
     ) -> tuple[RelayedServed | None, int | None]:
         """All that ``check`` wants, and the round that stays without an opening; None: something could not be had."""
         chain, manifests = self.chain, dict[int, bytes]()
         last = chain.last
         if told is not None:
-            manifests = {told.round_number: envelope}
+            manifests = {told.round_number: news.manifest}
             for number in range(chain.next_round, told.round_number):
                 self._check_traffic(MOST_DOCUMENT_BYTES, now)
                 fetched = await self.around.fetch(f"{self._path}/manifest/{number}", now)
@@ -153,7 +161,7 @@ class RelayedRounds:
             rounds.insert(0, last.round_number)
         openings = dict[int, bytes]()
         for number in sorted(rounds):
-            opening = await self._opening(number, told, now)
+            opening = await self._opening(number, told, news, now)
             if opening is None:
                 return None, self._missed(number, now())
             openings[number] = opening
@@ -162,7 +170,7 @@ class RelayedRounds:
             found = await self.around.fetch(f"{self._path}/opening/{told.round_number}", now)
             openings |= {} if found is None else {told.round_number: found.content}
         ending = await self._ending(told, openings, now)
-        tallies = await self._tallies(openings, followed=told is not None or ending is not None, now=now)
+        tallies = await self._tallies(openings, news, followed=told is not None or ending is not None, now=now)
         if tallies is None:
             return None, None
         served = RelayedServed(
@@ -173,12 +181,12 @@ class RelayedRounds:
         )
         return served, None
 
-    async def _opening(self, number: int, told: RelayedManifest | None, now: Now) -> bytes | None:
+    async def _opening(self, number: int, told: RelayedManifest | None, news: News, now: Now) -> bytes | None:
         """The opening of a round: another device of this host may have fetched the one that the manifest names."""
-        known = None
-        if told is not None and told.round_number == number + 1:
+        known: bytes | None = news.opening if number == self.chain.next_round - 1 else None
+        if not known and told is not None and told.round_number == number + 1:
             known = self.around.checks.known("opening", (self._document.digest, told.opening))
-        if known is None:
+        if not known:
             fetched = await self.around.fetch(f"{self._path}/opening/{number}", now)
             known = None if fetched is None else fetched.content
         return known
@@ -191,7 +199,9 @@ class RelayedRounds:
         found = await self.around.fetch(f"{self._path}/ending", now)
         return None if found is None else found.content
 
-    async def _tallies(self, openings: dict[int, bytes], *, followed: bool, now: Now) -> dict[str, bytes] | None:
+    async def _tallies(
+        self, openings: dict[int, bytes], news: News, *, followed: bool, now: Now
+    ) -> dict[str, bytes] | None:
         """Net tallies from which a step may have been taken; None: one could not be had."""
         around = self.around
         told = [Opening.from_bytes(Envelope.from_bytes(data).payload) for data in openings.values()]
@@ -200,10 +210,15 @@ class RelayedRounds:
         tallies = dict[str, bytes]()
         # The newest opening's is wanted only when something follows it.
         for digest in [one.tally for one in told if one.tally is not None and followed]:
-            self._check_traffic(self._document.most_tally_bytes, now)
-            keys = around.gateway_keys(now())
-            data = await around.checks.fetch_tally(digest, around.transport, document=self._document, gateway_keys=keys)
-            around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
+            around.checks.keep_tally(digest, news.tally, self._document)
+            data = around.checks.tally_at_hand(digest)
+            if data is None:
+                self._check_traffic(self._document.most_tally_bytes, now)
+                keys = around.gateway_keys(now())
+                data = await around.checks.fetch_tally(
+                    digest, around.transport, document=self._document, gateway_keys=keys
+                )
+                around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
             if data is None:
                 return None
             tallies[digest] = data

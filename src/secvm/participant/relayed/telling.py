@@ -7,15 +7,15 @@ from secvm.participant.declining import bytes_of_a_round
 from secvm.participant.surroundings import TrustPolicy
 from secvm.privacy.relayed_statement import RelayedStatement
 from secvm.privacy.relayed_text import words
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relayed_terms import RelayCoverTerms
 from secvm.protocol.relays.canary import RECOUNTED_ONE_IN
 
 
 def claim(document: ExperimentDocument) -> str:
     """What the document says of itself, in words."""
     terms, cover = document.privacy, document.relay_cover
-    if not isinstance(terms, RelayCoverTerms):
+    if not isinstance(terms, PrivacyTarget):
         raise LocalProtocolError("this experiment has not the cover of two relays: its privacy is of another kind")
     told = f"epsilon {float(terms.epsilon):g} at delta {float(terms.delta):.1g}"
     return (

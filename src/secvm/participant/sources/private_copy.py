@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from secvm.errors import BadInputError
+from secvm.runtime.sqlite_file import connect
 
 _COMPANIONS = ("", "-wal", "-journal")
 #: A browser writes in bursts of milliseconds, seconds apart.
@@ -47,7 +48,10 @@ def opened_copy(database: Path, *, pause: Callable[[], None] = wait_a_little) ->
         copy = Path(folder) / "copy.sqlite"
         with _told(database):
             _copy_still(database, copy, pause)
-        with _told(database), closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        with (
+            _told(database),
+            closing(connect(copy, f"{database}: the file cannot be opened", make=False)) as connection,
+        ):
             # Whatever is no UTF-8 must not come back in an error message.
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             connection.execute("PRAGMA temp_store = MEMORY")

@@ -1,9 +1,9 @@
 """Who may speak with the person's page: whoever knows its secret, from a page of its own. Pure.
 
-Everything on this machine can reach a port of it, and so can every web page that somebody looks at. In this order:
+Everything on this machine can reach a port of it, and so can every web page that somebody looks at
+(``pages.guarding``). In this order:
 
- 1. **The host that is named must be ours**, by address or as ``localhost``, with our port. A page of a stranger whose
-    name suddenly leads to this machine (DNS rebinding) names its own.
+ 1. **The host that is named must be ours**, by address or as ``localhost``, with our port.
  2. **The secret is the first part of the path.** Compared in constant time; whatever comes without it gets one and the
     same answer, as if there were nothing here.
  3. **No other origin.** Browsers say from where a request comes (``Sec-Fetch-Site``, ``Origin``). Only the page itself
@@ -19,29 +19,27 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from secvm.crypto.kem import RandomBytes, throw
+from secvm.pages.guarding import (
+    READING,
+    Fields,
+    RefusedError,
+    check_host,
+    check_json,
+    check_origin,
+    fields_of,
+    split_host,
+)
 
 SECRET_BYTES = 32
 #: A header of our own, with this value. A foreign page needs leave to send it, which nobody gives.
 HEADER, HEADER_VALUE = "secvm-page", "person"
 #: The door for a link from elsewhere.
 ENTER = "enter"
-_READ, _CHANGE = ("GET", "HEAD"), ("POST",)
-
-
-class RefusedError(Exception):
-    """Not answered. Carries nothing of the request."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
-def _nothing_here() -> RefusedError:
-    return RefusedError(404, "There is nothing here.")
+_OTHERS = "This page answers no other page."
 
 
 def new_secret(dice: RandomBytes) -> str:
@@ -68,50 +66,33 @@ class Guard:
         RefusedError
             With 421, 404, 403, 405 or 415.
         """
-        found: dict[str, list[str]] = {}
-        for name, value in headers:
-            found.setdefault(name, []).append(value.strip())
-        host = self._host(found.get("host", []))
+        fields = fields_of(headers)
+        own = {split_host(host) for host in self.hosts}
+        host = check_host(fields, own.__contains__, sentence="This page answers under its own address only.")
         rest = self._below_secret(path)
-        if rest == ENTER and method in _READ:
-            _check_navigation(found)
+        if rest == ENTER and method in READING:
+            _check_navigation(fields)
             return rest
-        _check_origin(found, f"http://{host}")
-        if method in _CHANGE:
-            _check_change(found)
-        elif method not in _READ:
+        check_origin(method, fields, host, schemes=("http",), sentence=_OTHERS)
+        if method == "POST":
+            check_json(fields, sentence="What changes something comes as JSON.")
+            if fields.get(HEADER) != [HEADER_VALUE]:
+                raise RefusedError(403, _OTHERS)
+        elif method not in READING:
             raise RefusedError(405, "This page is looked at with GET and changed with POST.")
         return rest
-
-    def _host(self, named: Sequence[str]) -> str:
-        if len(named) != 1 or named[0].lower() not in self.hosts:
-            raise RefusedError(421, "This page answers under its own address only.")
-        return named[0].lower()
 
     def _below_secret(self, path: str) -> str:
         begin, first, *rest = [*path.split("/", 2), ""]
         known = hmac.compare_digest(first.encode(), self.secret.encode())
         # Without a slash behind it the page's own links would lead out of it.
         if begin or not known or path.count("/") < 2:
-            raise _nothing_here()
+            raise RefusedError(404, "There is nothing here.")
         return rest[0]
 
 
-def _check_origin(found: dict[str, list[str]], own: str) -> None:
-    sites, origins = found.get("sec-fetch-site", []), found.get("origin", [])
-    if any(site.lower() not in ("same-origin", "none") for site in sites) or any(one.lower() != own for one in origins):
-        raise RefusedError(403, "This page answers no other page.")
-
-
-def _check_navigation(found: dict[str, list[str]]) -> None:
+def _check_navigation(fields: Fields) -> None:
     """A whole window that somebody opens, and nothing inside of another page."""
-    modes, places = found.get("sec-fetch-mode", ["navigate"]), found.get("sec-fetch-dest", ["document"])
-    if modes != ["navigate"] or places != ["document"] or "origin" in found:
-        raise RefusedError(403, "This page answers no other page.")
-
-
-def _check_change(found: dict[str, list[str]]) -> None:
-    if [value.split(";")[0].strip().lower() for value in found.get("content-type", [])] != ["application/json"]:
-        raise RefusedError(415, "What changes something comes as JSON.")
-    if found.get(HEADER) != [HEADER_VALUE]:
-        raise RefusedError(403, "This page answers no other page.")
+    modes, places = fields.get("sec-fetch-mode", ["navigate"]), fields.get("sec-fetch-dest", ["document"])
+    if modes != ["navigate"] or places != ["document"] or "origin" in fields:
+        raise RefusedError(403, _OTHERS)

@@ -7,19 +7,14 @@
     POST /SECRET/api/decline, reconsider, pause, resume, forget, predict     {"digest"}
     POST /SECRET/api/examples     {"source"}          POST /SECRET/api/evidence     {"number"}: a file
 
-What is refused is a problem document with one sentence. Nothing that was asked is ever written to a log: an address
-holds the secret. aiohttp, which devices have for sending, does the HTTP; its own messages are silenced for that reason.
+What is refused is a problem document with one sentence. ``pages.serving`` does the HTTP.
 """
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
 import json
-import logging
-import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -27,30 +22,15 @@ from aiohttp import web
 
 from secvm.errors import BadInputError, SecVMError, StoreError
 from secvm.pages.assets import Asset, Assets, asset
+from secvm.pages.guarding import RefusedError
+from secvm.pages.serving import Served, body_of, listen_on, loopback, problem, serve
 from secvm.participant.consent import Accepted
 from secvm.participant.ui.desk import Desk
-from secvm.participant.ui.guard import ENTER, Guard, RefusedError
+from secvm.participant.ui.guard import ENTER, Guard
 from secvm.runtime.logs import Log
 
 #: What a person can say to a page is short.
 _MOST_BODY_BYTES = 16_384
-_SHUTDOWN_S = 2.0
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
-    " form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": POLICY,
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-    # Not which version of what answers.
-    "Server": "secvm",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 _ENTER_PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=./">'
     '<title>Your device</title><p><a href="./">To your page</a></p></html>'
@@ -59,22 +39,6 @@ _PAGE = "person.html"
 #: Of what all pages share; this one has no charts.
 _SHARED = ("look.css", "dom.js")
 MakeGuard = Callable[[str, tuple[str, ...]], Guard]
-
-
-@dataclass(slots=True, repr=False)
-class Served:
-    """A page that is being served. ``close`` it."""
-
-    #: With the secret in it.
-    address: str
-    port: int
-    _runner: web.ServerRunner
-
-    def __repr__(self) -> str:
-        return "Served(...)"
-
-    async def close(self) -> None:
-        await self._runner.cleanup()
 
 
 async def serve_page(
@@ -89,45 +53,27 @@ async def serve_page(
     """Serve the page. ``listen`` is an address of this machine and a port; 0: any. ``entered``: who came by ``enter``
     has reached the page. ``make_guard``: a test shows by another what this one is good for.
     """
-    bound = _bind(listen)
-    host, port = bound.getsockname()[:2]
+    host, port = loopback(
+        listen, refusal="the page is shown on this machine only: --listen 127.0.0.1:PORT, or [::1]:PORT"
+    )
+    door = listen_on(host, port, complaint="cannot show the page there")
+    port = door.getsockname()[1]
     named = f"[{host}]" if ":" in host else host
-    guard = make_guard(secret, (f"{named}:{port}", f"localhost:{port}"))
-    doors = _Doors(desk, guard, log, entered)
-    # Outside of the tree of loggers: the library would quote a line that it cannot read, and the secret with it.
-    silent = logging.Logger("silent")  # noqa: LOG001
-    silent.disabled = True
-    server = web.Server(doors.answer, access_log=None, logger=silent)
-    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=_SHUTDOWN_S)
-    await runner.setup()
-    await web.SockSite(runner, bound).start()
-    return Served(f"http://{named}:{port}/{secret}/", port, runner)
+    doors = _Doors(desk, make_guard(secret, (f"{named}:{port}", f"localhost:{port}")), entered)
 
+    def tell_fault(fault: Exception) -> None:
+        if log is not None:
+            log.tell("fault", error=type(fault).__name__.lower()[:40])
 
-def _bind(listen: str) -> socket.socket:
-    host, _, port = listen.rpartition(":")
-    try:
-        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        address = None
-    if address is None or not address.is_loopback or not port.isdecimal() or int(port) > 65_535:
-        raise BadInputError("the page is shown on this machine only: --listen 127.0.0.1:PORT, or [::1]:PORT")
-    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((str(address), int(port)))
-    except OSError as error:
-        bound.close()
-        raise BadInputError(f"cannot show the page there: {error.strerror or 'input/output error'}") from None
-    return bound
+    served = await serve(door, doors.answer, tell_fault=tell_fault)
+    return replace(served, address=f"{served.address}{secret}/")
 
 
 class _Doors:
     """One request after the guard."""
 
-    def __init__(self, desk: Desk, guard: Guard, log: Log | None, entered: Callable[[], None]) -> None:
-        self._desk, self._guard, self._log, self._entered = desk, guard, log, entered
+    def __init__(self, desk: Desk, guard: Guard, entered: Callable[[], None]) -> None:
+        self._desk, self._guard, self._entered = desk, guard, entered
         own = Assets("secvm.participant.ui")
         self._files: dict[str, Asset] = {f"static/{name}": one for name, one in own.items()}
         self._files |= {"": own[_PAGE], **{f"static/{name}": asset(name) for name in _SHARED}}
@@ -145,25 +91,14 @@ class _Doors:
         }
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
-        """Whatever happens, an answer with all headers, and nothing of the request in any message."""
+        """Guard, then the route; refusals of the device itself are sentences."""
+        rest = self._guard.check(request.method, request.raw_path.partition("?")[0], request.headers.items())
         try:
-            headers = [(name.lower(), value) for name, value in request.headers.items()]
-            rest = self._guard.check(request.method, request.raw_path.partition("?")[0], headers)
-            response = await self._route(request, rest)
-        except RefusedError as refused:
-            response = problem(refused.status, str(refused))
+            return await self._route(request, rest)
         except StoreError as fault:
-            response = problem(503, str(fault), fault.next_step)
+            return problem(503, str(fault), fault.next_step)
         except SecVMError as fault:
-            response = problem(409, _sentence(fault), fault.next_step)
-        except asyncio.CancelledError:
-            raise
-        except Exception as fault:  # noqa: BLE001  (told by its kind; its message may hold anything)
-            if self._log is not None:
-                self._log.tell("fault", error=type(fault).__name__.lower()[:40])
-            response = problem(500, "Something went wrong in this program.")
-        response.headers.update(HEADERS)
-        return response
+            return problem(409, _sentence(fault), fault.next_step)
 
     async def _route(self, request: web.BaseRequest, rest: str) -> web.Response:
         if request.method == "POST":
@@ -220,15 +155,8 @@ class _Doors:
 
 
 async def _read(request: web.BaseRequest) -> dict[str, Any]:
-    if (request.content_length or 0) > _MOST_BODY_BYTES:
-        raise RefusedError(413, "That is more than anybody says to this page.")
-    body = b""
-    async for part in request.content.iter_any():
-        body += part
-        if len(body) > _MOST_BODY_BYTES:
-            raise RefusedError(413, "That is more than anybody says to this page.")
     try:
-        said = json.loads(body)
+        said = json.loads(await body_of(request, most=_MOST_BODY_BYTES))
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
@@ -258,15 +186,6 @@ def _number(said: dict[str, Any], name: str) -> float | None:
 def _json(content: dict[str, Any]) -> web.Response:
     # An infinite number is null.
     return web.Response(body=orjson.dumps(content), content_type="application/json")
-
-
-def problem(status: int, sentence: str, next_step: str | None = None) -> web.Response:
-    """A refusal, as a page and a person can read it."""
-    content = {"type": "about:blank", "title": "Refused", "status": status, "detail": sentence, "next": next_step}
-    headers = {"Allow": "GET, HEAD, POST"} if status == 405 else {}
-    return web.Response(
-        status=status, body=orjson.dumps(content), content_type="application/problem+json", headers=headers
-    )
 
 
 def _sentence(fault: SecVMError) -> str:

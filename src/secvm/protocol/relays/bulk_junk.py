@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.crypto.layers import inner_layer
+from secvm.learning.common_settings import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
-from secvm.protocol.codec import MAX_BINS
 from secvm.protocol.relays.cells import Cells
 from secvm.protocol.relays.junk import CapsuleReader
 from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION

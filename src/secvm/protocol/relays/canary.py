@@ -36,7 +36,7 @@ def canary_capsules(manifest: RelayedManifest, experiment_id: ExperimentId, ephe
 
 
 #: A device counts the shard of one canary of so many again.
-RECOUNTED_ONE_IN = 16
+RECOUNTED_ONE_IN = 64
 
 
 def recounts(ephemerals: bytes) -> bool:

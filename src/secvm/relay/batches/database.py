@@ -6,12 +6,12 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-from secvm.errors import BadInputError, LocalProtocolError
+from secvm.errors import LocalProtocolError
 from secvm.files import sync_folder
-from secvm.runtime.sqlite_faults import opening_fault
+from secvm.runtime.sqlite_file import connect, emptied_log, service_format, statements, transaction
 
 _BLOCK_BYTES = 2**20
 #: What SQLite puts beside a database.
@@ -33,45 +33,18 @@ class Database:
         """
         self.path = path
         self._lock = threading.RLock()
-        try:
-            # Made by us first, so that nobody else can read it; SQLite gives its log the same rights.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
-        except (OSError, sqlite3.Error):
-            raise BadInputError(f"cannot open the relay's store {path}") from None
-        try:
-            self._prepare(schema, version)
-        except (sqlite3.Error, ValueError, MemoryError) as error:  # the last is SQLite's word for some damaged files
-            self._db.close()
-            raise opening_fault(error, f"the relay's store {path}", "store of a relay of this version") from None
-
-    def _prepare(self, schema: str, version: int) -> None:
         # Exclusive: a second process on the same file would draw or hand on under the first one's hands.
-        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            self._db.execute(f"PRAGMA {pragma}")
-        self._db.execute("PRAGMA temp_store=MEMORY")
-        with self.transaction():
-            found = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if found == 0:
-                for statement in schema.split(";\n"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {version}")
-            elif found != version:
-                raise ValueError
+        tables = (statements(schema),)
+        self._db = connect(path, f"cannot open the relay's store {path}", check_same_thread=False)
+        service_format(
+            "the relay's store", "store of a relay", application_id=0, version=version, migrations=tables
+        ).prepare(self._db, path)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Commits at its end, durably, or takes everything back."""
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                # SQLite may have done so already: on a full disk, for example.
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._lock, transaction(self._db):
+            yield self._db
 
     def rows(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
         """All rows of an answer that is small."""
@@ -86,8 +59,8 @@ class Database:
 
     def cut_log(self) -> None:
         """Everything into the database's file, and the log to length zero: it has copies of what was destroyed."""
-        with self._lock, closing(self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")) as found:
-            if found.fetchone()[0] != 0:
+        with self._lock:
+            if not emptied_log(self._db):
                 raise LocalProtocolError("somebody else reads the relay's store: its log cannot be cut")
 
     def close(self) -> None:

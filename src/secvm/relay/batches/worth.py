@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from secvm.privacy.guarantee import guarantee
 from secvm.privacy.relay_cover import contribution_of, relay_mechanism
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
-from secvm.protocol.relayed_terms import RelayCoverTerms
 from secvm.relay.batches.refusing import RefusedError
 
 #: Of an ε: documents are planned with the same accountant, on another machine.
@@ -15,7 +15,7 @@ _ROUNDING = 1e-9
 def check_worth(document: ExperimentDocument) -> None:
     """Raise ``RefusedError`` where ε of one honest relay's cover, over all rounds, is above what the document says."""
     terms = document.privacy
-    if not isinstance(terms, RelayCoverTerms):
+    if not isinstance(terms, PrivacyTarget):
         raise RefusedError("the experiment has no cover of two relays", why="refused")
     hashes = document.binning.hashes if isinstance(document.binning, HashedBins) else 1
     contribution = contribution_of(document.experiment, rounds=document.rounds, hashes=hashes)

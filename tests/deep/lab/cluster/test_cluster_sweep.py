@@ -7,8 +7,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 from secvm.errors import ClusterError
-from secvm.estimator.engine import Swept
-from secvm.lab.cluster.sweep import ClusterSweep
+from secvm_lab.cluster.sweep import ClusterSweep
+from secvm_lab.engine import Swept
 from tests.system.lab.cluster.test_cluster_sweep import (
     HOW,
     LABELS,

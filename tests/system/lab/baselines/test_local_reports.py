@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.baselines.baseline import Floats, two_labels
-from secvm.lab.baselines.local_dp import FedSel, OneShot
-from secvm.lab.baselines.local_reports import Cell, Integers, OneDimension, Reports, Sphere, best_cap
-from secvm.lab.baselines.unit_rows import UnitRows
+from secvm_lab.baselines.baseline import Floats, two_labels
+from secvm_lab.baselines.local_dp import FedSel, OneShot
+from secvm_lab.baselines.local_reports import Cell, Integers, OneDimension, Reports, Sphere, best_cap
+from secvm_lab.baselines.unit_rows import UnitRows
 from tests.unit.lab.baselines.crowds import crowd, rows_of, split
 
 #: Two features and the bias of five bins; a shorter row; the same with the other sign; one who does not violate.

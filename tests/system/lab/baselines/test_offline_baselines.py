@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.baselines.packages import Packages
-from secvm.lab.baselines.scikit import Scikit, unit_matrix
-from secvm.lab.paper.offline_baselines import EPSILONS, NOBODY, Way, baselines, run, summary, ways
-from secvm.lab.paper.offline_baselines_page import add, figure, table
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.rows import BinnedRows
 from secvm.pages.page import Page
+from secvm_lab.baselines.packages import Packages
+from secvm_lab.baselines.scikit import Scikit, unit_matrix
+from secvm_lab.paper.offline_baselines import EPSILONS, NOBODY, Way, baselines, run, summary, ways
+from secvm_lab.paper.offline_baselines_page import add, figure, table
 from tests.unit.lab.baselines.crowds import crowd, rows_of
 
 _EPSILON = 4.0

@@ -23,16 +23,16 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError, ClusterError
-from secvm.estimator.engine import Swept, collapse, sweep
-from secvm.lab.cluster.connecting import is_exposed
-from secvm.lab.cluster.group import Bits, Group, cut, train_group
-from secvm.lab.cluster.program import difference, this_program
-from secvm.lab.cluster.recipe import KeptRows, SentRows
-from secvm.lab.cluster.sweep import ClusterSweep
 from secvm.learning._kernels.layout import prepare
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
+from secvm_lab.cluster.connecting import is_exposed
+from secvm_lab.cluster.group import Bits, Group, cut, train_group
+from secvm_lab.cluster.program import difference, this_program
+from secvm_lab.cluster.recipe import KeptRows, SentRows
+from secvm_lab.cluster.sweep import ClusterSweep
+from secvm_lab.engine import Swept, collapse, sweep
 from tests.unit.lab.cluster import on_workers
 from tests.unit.lab.cluster.on_workers import SmallRecipe, some_rows
 

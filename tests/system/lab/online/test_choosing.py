@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from secvm.lab.online import choosing, reproduction
-from secvm.lab.online.choosing import Tried, choose, pilot
-from secvm.lab.online.crowd import crowd
-from secvm.lab.online.day import Rhythm
-from secvm.lab.online.plan import Plan
-from secvm.lab.online.reproduction import reproduce
-from secvm.lab.online.words import TitleWords
+from secvm_lab.online import choosing, reproduction
+from secvm_lab.online.choosing import Tried, choose, pilot
+from secvm_lab.online.crowd import crowd
+from secvm_lab.online.day import Rhythm
+from secvm_lab.online.plan import Plan
+from secvm_lab.online.reproduction import reproduce
+from secvm_lab.online.words import TitleWords
 from tests.unit.lab.online.people import small
 
 PLAN = small(

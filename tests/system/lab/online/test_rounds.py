@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.online.attendance import Present
-from secvm.lab.online.crowd import Crowd, crowd
-from secvm.lab.online.dice import ONE
-from secvm.lab.online.malice import Malicious
-from secvm.lab.online.plan import Learning, Plan
-from secvm.lab.online.rounds import OnlineRounds
-from secvm.lab.online.words import TitleWords
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.protocol.round_state import RoundState
+from secvm_lab.online.attendance import Present
+from secvm_lab.online.crowd import Crowd, crowd
+from secvm_lab.online.dice import ONE
+from secvm_lab.online.malice import Malicious
+from secvm_lab.online.plan import Learning, Plan
+from secvm_lab.online.rounds import OnlineRounds
+from secvm_lab.online.words import TitleWords
 from tests.unit.lab.online.people import by_packages, present, small
 
 ROUNDS = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.lab.baselines.compare import Split
 from secvm.learning.rows import BinnedRows
+from secvm_lab.baselines.compare import Split
 
 
 def rows_of(lists: list[list[int]], n_bins: int) -> BinnedRows:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.lab.baselines import subsampled
-from secvm.lab.baselines.local_dp import composed_delta, epsilon_of_each
 from secvm.privacy import gaussian
+from secvm_lab.baselines import subsampled
+from secvm_lab.baselines.local_dp import composed_delta, epsilon_of_each
 from tests.deep.statistical.bounds import standard_errors
 from tests.seeds import FALSE_ALARM, seed_for
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.lab.baselines.baseline import clipped
-from secvm.lab.baselines.central_gaussian import PARTICIPATION_SHARE, CentralGaussian, NoisyExperiment, noisy
-from secvm.lab.baselines.plain import Plain
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.privacy.gaussian import mu_for
+from secvm_lab.baselines.baseline import clipped
+from secvm_lab.baselines.central_gaussian import PARTICIPATION_SHARE, CentralGaussian, NoisyExperiment, noisy
+from secvm_lab.baselines.plain import Plain
 from tests.unit.lab.baselines.crowds import crowd, rows_of, split
 
 RULES: list[DescentRule] = [Swift(), Pegasos(lambda_=Fraction(1, 100))]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadExperimentError
-from secvm.lab.baselines.device_cover import DeviceCover, draw_devices
-from secvm.lab.baselines.device_cover_plan import DevicePlan, plan_devices
 from secvm.learning.rows import BinnedRows
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.baselines.device_cover import DeviceCover, draw_devices
+from secvm_lab.baselines.device_cover_plan import DevicePlan, plan_devices
 from tests.seeds import seed_for
 
 TARGET = PrivacyTarget(Fraction(2), Fraction(1, 10**5))

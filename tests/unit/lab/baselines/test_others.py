@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from benchmarks import baselines as benchmark
 from secvm.errors import BadInputError
-from secvm.lab.baselines.baseline import clipped, two_labels
-from secvm.lab.baselines.compare import compare, file_split
-from secvm.lab.baselines.dp_sgd import DPSGD
-from secvm.lab.baselines.federated_averaging import FederatedAveraging
-from secvm.lab.baselines.plain import Plain
-from secvm.lab.baselines.secure_summation import SecureSummation
-from secvm.lab.baselines.unit_rows import UnitRows
 from secvm.learning.individual.binning import HashBinning
 from secvm.privacy.label_leakage import auc_of
+from secvm_lab.baselines.baseline import clipped, two_labels
+from secvm_lab.baselines.compare import compare, file_split
+from secvm_lab.baselines.dp_sgd import DPSGD
+from secvm_lab.baselines.federated_averaging import FederatedAveraging
+from secvm_lab.baselines.plain import Plain
+from secvm_lab.baselines.secure_summation import SecureSummation
+from secvm_lab.baselines.unit_rows import UnitRows
 from tests.deep.statistical.bounds import counts
 from tests.seeds import FALSE_ALARM, seed_for
 from tests.unit.lab.baselines.crowds import crowd, rows_of, split

@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.lab.beyond.network import Bounds, Question, Shape, quantised
-from secvm.lab.beyond.on_device import packages
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.rows import BinnedRows
+from secvm_lab.beyond.network import Bounds, Question, Shape, quantised
+from secvm_lab.beyond.on_device import packages
 
 BINS = 12
 

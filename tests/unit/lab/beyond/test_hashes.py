@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.beyond import cost, hashes, page
-from secvm.lab.beyond.findings import Asked, Findings
-from secvm.lab.beyond.hashes import Cell
-from secvm.lab.beyond.texts import FileText, MadeUpText
-from secvm.lab.beyond.trial import Mean
-from secvm.lab.paper.twitter import TwitterPeople
 from secvm.learning.individual.binning import HashBinning
 from secvm.people.reader import read_people
+from secvm_lab.beyond import cost, hashes, page
+from secvm_lab.beyond.findings import Asked, Findings
+from secvm_lab.beyond.hashes import Cell
+from secvm_lab.beyond.texts import FileText, MadeUpText
+from secvm_lab.beyond.trial import Mean
+from secvm_lab.paper.twitter import TwitterPeople
 
 PEOPLE = Path(__file__).parents[4] / "examples" / "people.jsonl"
 

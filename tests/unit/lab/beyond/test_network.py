@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadExperimentError, BadInputError
-from secvm.lab.beyond.crowds import Crowd, predict
-from secvm.lab.beyond.network import MOST, ONE, Bounds, Question, Shape, quantised
-from secvm.lab.beyond.on_device import entries, forward, packages
-from secvm.lab.beyond.real_valued import losses, mean_update, passes, unit_rows
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.dice import Purpose
 from secvm.learning.rows import BinnedRows
+from secvm_lab.beyond.crowds import Crowd, predict
+from secvm_lab.beyond.network import MOST, ONE, Bounds, Question, Shape, quantised
+from secvm_lab.beyond.on_device import entries, forward, packages
+from secvm_lab.beyond.real_valued import losses, mean_update, passes, unit_rows
 from tests.unit.lab.beyond.networks import (
     BINS,
     package_by_package,

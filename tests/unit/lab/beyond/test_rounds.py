@@ -4,17 +4,16 @@ import hashlib
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.lab.beyond import descent, problems, trial
-from secvm.lab.beyond.crowds import Crowd
-from secvm.lab.beyond.problems import InteractingPeople, Parts
-from secvm.lab.beyond.ways import KINDS, LINEAR, NETWORK, ByPackages
 from secvm.learning.aggregate.tally import Tally
+from secvm_lab.beyond import descent, problems, trial
+from secvm_lab.beyond.crowds import Crowd
+from secvm_lab.beyond.problems import InteractingPeople, Parts
+from secvm_lab.beyond.ways import KINDS, LINEAR, NETWORK, ByPackages
 from tests.unit.lab.beyond.networks import some_question, some_rows, some_weights
 
 ROUNDS = 4
@@ -78,8 +77,8 @@ def test_a_label_that_weighs_twice_counts_as_two_people_in_the_normaliser() -> N
 STEPS = """
 import hashlib
 import numpy as np
-from secvm.lab.beyond import descent
-from secvm.lab.beyond.network import Question, Shape
+from secvm_lab.beyond import descent
+from secvm_lab.beyond.network import Question, Shape
 question, rule = Question(Shape(50, 7)), descent.Step()
 state = descent.start(question, rule, b"cpu")
 for t in range(30):
@@ -89,10 +88,9 @@ print(hashlib.sha256(state.to_bytes()).hexdigest())
 
 
 def test_steps_do_not_depend_on_what_the_cpu_can_do() -> None:
-    source = Path(descent.__file__).parents[3]
     found = set()
     for disabled in ("", "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX"):
-        environment = {**os.environ, "PYTHONPATH": str(source), "NPY_DISABLE_CPU_FEATURES": disabled}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NPY_DISABLE_CPU_FEATURES": disabled}
         code = [sys.executable, "-P", "-W", "ignore", "-c", STEPS]
         found.add(subprocess.run(code, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(found) == 1

@@ -39,7 +39,7 @@ class SmallRecipe:
 
 def _before_round(number: int, happens: Callable[[], None]) -> None:
     """Have something happen before a round of any engine of this process."""
-    from secvm.estimator.engine.engine import Engine
+    from secvm_lab.engine.engine import Engine
 
     advance = Engine.advance
 
@@ -83,7 +83,7 @@ def pretend(version: str | None) -> None:
     """Let this process say that it has another numpy; None: no more."""
     from importlib import metadata
 
-    from secvm.lab.cluster import program
+    from secvm_lab.cluster import program
 
     class Pretended:
         PackageNotFoundError = metadata.PackageNotFoundError

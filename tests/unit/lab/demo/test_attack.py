@@ -10,9 +10,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from secvm.lab.attacks.covered import law_of
-from secvm.lab.attacks.knowledge import CoverLaw
-from secvm.lab.demo.attack import VICTIMS, attack_labels, log_ratio
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
@@ -20,6 +17,9 @@ from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 from secvm.privacy.private_plan import AskedPrivately, plan_private
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.attacks.covered import law_of
+from secvm_lab.attacks.knowledge import CoverLaw
+from secvm_lab.demo.attack import VICTIMS, attack_labels, log_ratio
 
 BINS, FEATURES, ROUNDS = 6, 3, 2
 
@@ -34,7 +34,7 @@ def experiment() -> Experiment:
         features_per_person=FEATURES,
     )
     asked = AskedPrivately(
-        experiment=plain, target=PrivacyTarget(Fraction(1), Fraction(1, 10**5)), people=1000, rounds=ROUNDS, parts=4
+        experiment=plain, target=PrivacyTarget(Fraction(1), Fraction(1, 10**5), 4), people=1000, rounds=ROUNDS
     )
     return plan_private(asked).experiment
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from secvm.estimator.round_cover import CoverOrigin, net_cover
-from secvm.lab.online.attendance import Attendance, Present
-from secvm.lab.online.calendar import openings
-from secvm.lab.online.crowd import Crowd
-from secvm.lab.online.day import Rhythm
-from secvm.lab.online.dice import LabDice
-from secvm.lab.online.plan import Learning, Plan
-from secvm.lab.online.stragglers import arrived, individual
-from secvm.lab.online.words import TitleWords
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort, Package
+from secvm_lab.online.attendance import Attendance, Present
+from secvm_lab.online.calendar import openings
+from secvm_lab.online.crowd import Crowd
+from secvm_lab.online.day import Rhythm
+from secvm_lab.online.dice import LabDice
+from secvm_lab.online.plan import Learning, Plan
+from secvm_lab.online.stragglers import arrived, individual
+from secvm_lab.online.words import TitleWords
 
 SMALL: dict[str, Any] = {
     "people": 60,

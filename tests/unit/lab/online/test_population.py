@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.lab.online.attendance import Attendance
-from secvm.lab.online.calendar import Opening, openings
-from secvm.lab.online.crowd import crowd
-from secvm.lab.online.day import NIGHT, Rhythm
-from secvm.lab.online.dice import ONE, LabDice
-from secvm.lab.online.plan import Plan, daytime
-from secvm.lab.online.residents import DAY_MS, residents
-from secvm.lab.online.words import TitleWords
 from secvm.learning.individual.cohort import draw_cohort, draw_cohorts
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort
+from secvm_lab.online.attendance import Attendance
+from secvm_lab.online.calendar import Opening, openings
+from secvm_lab.online.crowd import crowd
+from secvm_lab.online.day import NIGHT, Rhythm
+from secvm_lab.online.dice import ONE, LabDice
+from secvm_lab.online.plan import Plan, daytime
+from secvm_lab.online.residents import DAY_MS, residents
+from secvm_lab.online.words import TitleWords
 from tests.unit.lab.online.people import small
 
 

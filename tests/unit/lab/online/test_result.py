@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from secvm.lab.online import figures
-from secvm.lab.online.calendar import Opening
-from secvm.lab.online.reproduction import Pair
-from secvm.lab.online.reproduction_page import _dropped, _steadier
-from secvm.lab.online.residents import DAY_MS
-from secvm.lab.online.result import Drop, Line, Run
 from secvm.learning.aggregate.scoring import score
+from secvm_lab.online import figures
+from secvm_lab.online.calendar import Opening
+from secvm_lab.online.reproduction import Pair
+from secvm_lab.online.reproduction_page import _dropped, _steadier
+from secvm_lab.online.residents import DAY_MS
+from secvm_lab.online.result import Drop, Line, Run
 
 LABELS = ("male", "female")
 

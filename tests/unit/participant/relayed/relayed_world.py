@@ -11,8 +11,8 @@ from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.surroundings import TrustedRelay, TrustPolicy
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.testing.relayed_history import PlayedRound, RelayedHistory, terms_of_relays
-from secvm.testing.relayed_rounds import relayed_document
+from secvm_lab.rigs.relayed_rounds import relayed_document
+from tests.rigs.relayed_history import PlayedRound, RelayedHistory, terms_of_relays
 from tests.unit.participant.world import ANYTHING, MortalState, World
 
 

@@ -23,9 +23,8 @@ from secvm.privacy.guarantee import delta_at
 from secvm.privacy.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relayed_terms import RelayCoverTerms
-from secvm.testing.relayed_history import terms_of_relays
-from secvm.testing.relayed_rounds import relayed_document, relayed_experiment
+from secvm_lab.rigs.relayed_rounds import relayed_document, relayed_experiment
+from tests.rigs.relayed_history import terms_of_relays
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 from tests.unit.participant.world import ANYTHING
 
@@ -136,7 +135,7 @@ def planned(epsilon: Fraction = Fraction(2)) -> ExperimentDocument:
         experiment=experiment,
         rounds=2,
         floor=50,
-        privacy=RelayCoverTerms(epsilon=target.epsilon, delta=target.delta),
+        privacy=target.published,
     )
 
 
@@ -145,7 +144,7 @@ PLANNED = planned()
 
 def planned_for(claimed: Fraction) -> ExperimentDocument:
     """The same noise, of which the document claims another ε."""
-    return replace(PLANNED, privacy=RelayCoverTerms(epsilon=claimed, delta=Fraction(1, 10**6)))
+    return replace(PLANNED, privacy=PrivacyTarget(epsilon=claimed, delta=Fraction(1, 10**6)))
 
 
 def test_a_document_that_claims_more_than_its_noise_gives_is_refused() -> None:

@@ -18,7 +18,7 @@ from secvm.protocol.experiment_document import Relay
 from secvm.protocol.relays.session_memory import Phase
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.protocol.session import CLOCK_TOLERANCE_MS
-from secvm.testing.relayed_rounds import COORDINATOR
+from secvm_lab.rigs.relayed_rounds import COORDINATOR
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.world import Fate
 
@@ -272,8 +272,8 @@ def test_repro_files_that_take_their_time_cast_no_doubt_on_the_clock(tmp_path: P
         world.net.server_ahead_ms = ahead
         asked = world.clock.now()
         news = await world.membership(device)._rounds.ask(world.clock.now)
-        # The manifest, the opening and the tally came, each late: none of it was the clock's fault.
-        assert world.clock.now() >= asked + 3 * slow
+        # The news came late, which was not the clock's fault.
+        assert world.clock.now() >= asked + slow
         assert news is not None
         assert news.ahead == ahead
 

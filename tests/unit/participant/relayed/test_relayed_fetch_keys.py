@@ -19,9 +19,9 @@ from secvm.errors import OpeningError
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.transport import Fetched
 from secvm.protocol.sealed_requests import fetch_request
-from secvm.testing.known_log import known_log_terms
-from secvm.testing.relayed_rounds import relayed_document
 from secvm.testing.transport import MemoryTransport
+from secvm_lab.rigs.known_log import known_log_terms
+from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 
 

@@ -24,8 +24,8 @@ from secvm.protocol.relays import canary
 from secvm.protocol.relays.canary import RECOUNTED_ONE_IN, Canary
 from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.submission import SECRETS_BYTES, Submission, read_request, seal_submission
-from secvm.testing.known_log import known_log_terms
-from secvm.testing.relayed_rounds import relayed_document, relayed_experiment
+from secvm_lab.rigs.known_log import known_log_terms
+from secvm_lab.rigs.relayed_rounds import relayed_document, relayed_experiment
 from tests.effort import scaled
 from tests.seeds import seed_for
 from tests.unit.participant.relayed.relayed_world import RelayedWorld

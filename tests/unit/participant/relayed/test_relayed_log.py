@@ -17,8 +17,8 @@ from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, ma
 from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.session_memory import Phase
-from secvm.testing.known_log import KnownLog, known_log_terms
-from secvm.testing.relayed_rounds import relayed_document
+from secvm_lab.rigs.known_log import KnownLog, known_log_terms
+from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 from tests.unit.participant.world import ANYTHING
 

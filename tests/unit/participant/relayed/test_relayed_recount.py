@@ -14,7 +14,7 @@ from secvm.protocol.relays import canary as canaries
 from secvm.protocol.relays.canary import Canary
 from secvm.protocol.relays.capsule_tree import Place
 from secvm.protocol.relays.shards import read_sub_tally, write_sub_tally
-from secvm.testing.relayed_history import PlayedRound
+from tests.rigs.relayed_history import PlayedRound
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 
 
@@ -69,15 +69,15 @@ def test_without_luck_the_digests_alone_are_fetched(tmp_path: Path, monkeypatch:
     assert member._around.state.trust.checks(world.of.digest)["recounted"] == 0
 
 
-def test_one_canary_of_sixteen_is_drawn_for_it_by_its_own_secrets() -> None:
+def test_one_canary_of_64_is_drawn_for_it_by_its_own_secrets() -> None:
     def canary(secrets: bytes) -> Canary:
         place = Place(0, bytes(32), ())
         return Canary(
             round_number=1, label=bytes(32), ephemerals=secrets, inner_digest=bytes(32), place=place, capsules=1
         )
 
-    drawn = [canary(os.urandom(64)).recounts for _ in range(16_000)]
-    # Binomial with mean 1,000 and standard deviation 30.6: further off than 160 with a chance below 1e-6.
+    drawn = [canary(os.urandom(64)).recounts for _ in range(64_000)]
+    # Binomial with mean 1,000 and standard deviation 31.4: further off than 160 with a chance below 1e-6.
     assert abs(sum(drawn) - 1000) < 160
     # The same canary, after a restart or a look that nobody answered, is not drawn again.
     one = canary(os.urandom(64))

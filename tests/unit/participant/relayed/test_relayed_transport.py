@@ -10,11 +10,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from secvm.errors import UnreachableError
-from secvm.participant.transport import RelayTransport, Submitted, http_session
+from secvm.participant.transport import RelayTransport, Submitted
 from secvm.protocol.experiment_document import Relay
+from secvm.runtime.http_client import HttpClient
 from secvm.testing.processes import free_port
-from secvm.testing.relayed_history import terms_of_relays
-from secvm.testing.relayed_rounds import ENTRY, STRANGER, RelayedRound, relayed_document
+from secvm_lab.rigs.relayed_rounds import ENTRY, STRANGER, RelayedRound, relayed_document
+from tests.rigs.relayed_history import terms_of_relays
 
 ROUND = RelayedRound()
 BODY = bytes(128 * ROUND.document.budget)
@@ -32,7 +33,7 @@ def against(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> 
     async def run() -> Submitted:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", noted)
-        async with TestServer(app) as server, http_session(4) as session:
+        async with TestServer(app) as server, HttpClient(connections=4) as session:
             url = f"http://127.0.0.1:{server.port}/relay"
             way = RelayTransport(session, [url], os.urandom, credential="me")
             relay = Relay(url=url, key=ENTRY.public, role="entry", operator="Entry e.V.")
@@ -79,7 +80,7 @@ def test_terms_are_taken_from_the_relays_key_alone() -> None:
 
         app = web.Application()
         app.router.add_get("/terms", handler)
-        async with TestServer(app) as server, http_session(4) as session:
+        async with TestServer(app) as server, HttpClient(connections=4) as session:
             url = f"http://127.0.0.1:{server.port}/"
             way = RelayTransport(session, [url], os.urandom)
             return await way.relayed_terms(replace(document.entry_relay, url=url))
@@ -96,7 +97,7 @@ def test_terms_of_a_relay_that_nobody_runs_are_not_there_yet() -> None:
     relay = replace(relayed_document().entry_relay, url=f"http://127.0.0.1:{free_port()}/")
 
     async def run() -> None:
-        async with http_session(4) as session:
+        async with HttpClient(connections=4) as session:
             await RelayTransport(session, [relay.url], os.urandom).relayed_terms(relay)
 
     with pytest.raises(UnreachableError, match="entry relay"):

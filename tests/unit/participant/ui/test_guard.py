@@ -2,7 +2,8 @@
 
 import pytest
 
-from secvm.participant.ui.guard import Guard, RefusedError, new_secret
+from secvm.pages.guarding import RefusedError
+from secvm.participant.ui.guard import Guard, new_secret
 
 SECRET = new_secret(lambda count: bytes(range(count)))
 GUARD = Guard(SECRET, ("127.0.0.1:8431", "localhost:8431"))

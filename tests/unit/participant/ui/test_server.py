@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.participant.ui.server import HEADERS, serve_page
+from secvm.pages.guarding import HEADERS
+from secvm.participant.ui.server import serve_page
 from tests.unit.participant.ui.asking import Page, Said, desk_of, with_page
 from tests.unit.participant.world import SECRET, World
 
@@ -34,7 +35,7 @@ def test_page_and_its_files_are_served_with_all_headers(world: World) -> None:
     for answer in answers:
         assert {name: answer.headers.get(name.lower()) for name in HEADERS} == HEADERS
         assert answer.headers["content-length"] == str(len(answer.body))
-    policy = HEADERS["Content-Security-Policy"]
+    policy = HEADERS["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy

@@ -19,7 +19,7 @@ from secvm.protocol.relays.bulk_junk import JUNK, NULL, BulkReader, add_sub_tall
 from secvm.protocol.relays.cells import Cells
 from secvm.protocol.relays.junk import CapsuleReader
 from secvm.protocol.relays.shards import write_sub_tally
-from secvm.testing.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
+from secvm_lab.rigs.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
 from tests.effort import scaled
 
 ROUND = RelayedRound()

@@ -16,8 +16,8 @@ from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
 from secvm.protocol.relays.shard_runs import ShardRun, read_run
 from secvm.protocol.relays.shards import ShardTree, read_sub_tally, write_sub_tally
-from secvm.testing.audited_rounds import SealedRound
-from secvm.testing.relayed_rounds import known_bytes
+from secvm_lab.rigs.audited_rounds import SealedRound
+from secvm_lab.rigs.relayed_rounds import known_bytes
 from tests.effort import scaled
 
 ROUND = SealedRound(told=((TrainPackage(model=0, bin_index=3, sign=1),),))

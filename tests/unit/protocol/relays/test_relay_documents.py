@@ -10,6 +10,7 @@ import pytest
 from secvm.crypto.kem import MLKEM768_X25519
 from secvm.crypto.signing import sign
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents import encode_document
 from secvm.protocol.experiment_document import (
     ExperimentDocument,
@@ -18,9 +19,8 @@ from secvm.protocol.experiment_document import (
     publish,
     read_published,
 )
-from secvm.protocol.relayed_terms import RelayCoverTerms
 from secvm.protocol.version import EXPERIMENT_TYPE, RELAYED_EXPERIMENT_TYPE
-from secvm.testing.relayed_rounds import COORDINATOR, relayed_document, relayed_experiment
+from secvm_lab.rigs.relayed_rounds import COORDINATOR, relayed_document, relayed_experiment
 from tests.unit.protocol.helpers import document
 
 DOCUMENT = relayed_document()
@@ -174,5 +174,5 @@ def test_a_test_may_have_relays_without_https() -> None:
 
 
 def test_what_was_asked_for_is_kept_exactly() -> None:
-    terms = RelayCoverTerms(epsilon=Fraction(7, 3), delta=Fraction(1, 10**9))
+    terms = PrivacyTarget(epsilon=Fraction(7, 3), delta=Fraction(1, 10**9))
     assert ExperimentDocument.from_bytes(relayed_document(privacy=terms).data).privacy == terms

@@ -14,7 +14,7 @@ from secvm.protocol.inconsistency import Inconsistency as Fault
 from secvm.protocol.relays.commitments import entry_commitment, mix_commitment
 from secvm.protocol.relays.label import label_of
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults, read_manifest
-from secvm.testing.relayed_rounds import COORDINATOR, ENTRY, MIX, START, STRANGER, RelayedRound, relayed_document
+from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, START, STRANGER, RelayedRound, relayed_document
 
 FIRST = RelayedRound()
 SECOND = FIRST.following()

@@ -15,8 +15,8 @@ from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.missing_canary import BEGINS, Blame, MissingCanary, examine_canary
 from secvm.protocol.relays.receipts import receipt_for
 from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
-from secvm.testing.relayed_rounds import ENTRY, MIX, STRANGER, known_bytes
-from secvm.testing.sealed_round import SealedRound
+from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, STRANGER, known_bytes
+from secvm_lab.rigs.sealed_round import SealedRound
 from tests.effort import scaled
 from tests.seeds import seed_for
 

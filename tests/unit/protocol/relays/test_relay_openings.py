@@ -21,7 +21,7 @@ from secvm.protocol.relays.judging import clients_of, following_faults, is_opene
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import MAX_OPENING_BYTES, Opening, read_opening
 from secvm.protocol.relays.reveals import entry_reveal, mix_reveal
-from secvm.testing.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, RelayedRound
+from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, RelayedRound
 
 ROUND = RelayedRound()
 OPENING, MANIFEST, DOCUMENT = ROUND.opening, ROUND.manifest, ROUND.document

@@ -25,8 +25,8 @@ from secvm.protocol.relays.session_events import (
 )
 from secvm.protocol.relays.session_memory import Phase, RequestRow
 from secvm.protocol.relays.submission import read_request
-from secvm.testing.relayed_rounds import COORDINATOR, ENTRY, STRANGER
-from secvm.testing.sealed_round import SealedRound
+from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, STRANGER
+from secvm_lab.rigs.sealed_round import SealedRound
 from tests.effort import scaled
 from tests.seeds import seed_for
 

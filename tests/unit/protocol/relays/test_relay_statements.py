@@ -21,7 +21,7 @@ from secvm.protocol.relays.commitments import (
 from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.reveals import part_index
 from secvm.protocol.relays.statements import ENVELOPE_BYTES, Statement
-from secvm.testing.relayed_rounds import ENTRY, MIX, STRANGER, RelayedRound
+from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, STRANGER, RelayedRound
 
 ROUND = RelayedRound()
 STATEMENTS: list[tuple[Statement, SigningKey]] = [

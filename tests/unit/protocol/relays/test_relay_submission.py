@@ -17,8 +17,8 @@ from secvm.protocol.relays.capsule_tree import capsule_root
 from secvm.protocol.relays.label import capsule_digest
 from secvm.protocol.relays.receipts import Receipt, receipt_for
 from secvm.protocol.relays.submission import SECRETS_BYTES, Submission, draw_order, read_request, seal_submission
-from secvm.testing.relayed_rounds import ENTRY, RelayedRound, known_bytes
-from secvm.testing.sealed_round import SealedRound, known_words
+from secvm_lab.rigs.relayed_rounds import ENTRY, RelayedRound, known_bytes
+from secvm_lab.rigs.sealed_round import SealedRound, known_words
 from tests.effort import scaled
 from tests.seeds import FALSE_ALARM, seed_for
 

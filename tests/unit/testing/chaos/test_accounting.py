@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.learning.aggregate.tally import Tally
-from secvm.testing.chaos.accounting import Acknowledged, RoundAccount, settle
-from secvm.testing.chaos.passage import Answer, Request
+from secvm_lab.chaos.accounting import Acknowledged, RoundAccount, settle
+from secvm_lab.chaos.passage import Answer, Request
 
 
 def counts(units: int) -> Tally:

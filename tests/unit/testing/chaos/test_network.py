@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.testing.chaos import network as networks
-from secvm.testing.chaos.network import HUB_ADDRESS, Network, NetworkUnavailableError, why_no_network
+from secvm_lab.chaos import network as networks
+from secvm_lab.chaos.network import HUB_ADDRESS, Network, NetworkUnavailableError, why_no_network
 
 _ECHO = """
 import socket, sys

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from secvm.testing.chaos.passage import FAIR, Answer, Passage, Request, Weather
 from secvm.testing.processes import free_port
+from secvm_lab.chaos.passage import FAIR, Answer, Passage, Request, Weather
 
 
 @contextmanager

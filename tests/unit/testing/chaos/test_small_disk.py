@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm.testing.chaos.small_disk import DiskUnavailableError, SmallDisk, why_no_disk
+from secvm_lab.chaos.small_disk import DiskUnavailableError, SmallDisk, why_no_disk
 
 
 def is_mounted(folder: Path) -> bool:

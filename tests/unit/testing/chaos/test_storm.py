@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.testing.chaos.faults import DATABASE, DRIVER, NODE, Fault, Kind
-from secvm.testing.chaos.parts import Part
-from secvm.testing.chaos.storm import Plan, Storm, Wanted, draw
+from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Fault, Kind
+from secvm_lab.chaos.parts import Part
+from secvm_lab.chaos.storm import Plan, Storm, Wanted, draw
 
 KINDS = {NODE: 4, DRIVER: 3, DATABASE: 3}
 

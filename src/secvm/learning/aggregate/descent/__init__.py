@@ -1,14 +1,24 @@
 """Descent rules as values: state t = rule(state t-1, tally), weights a pure function of the state.
 
-A rule is computed by whoever holds the public tallies, and anyone recomputes it bit for bit. A new rule is a small
-class with the methods of ``DescentRule``, entered in ``RULES``.
+A rule is computed by whoever holds the public tallies, and anyone recomputes it bit for bit. A new rule is one class
+that inherits from ``DescentRule``, found by an entry point in the group ``secvm.rules``; nothing else quotes its name.
 """
 
+from secvm.learning.aggregate.descent.asked import AskedDescent
 from secvm.learning.aggregate.descent.pegasos import Pegasos
+from secvm.learning.aggregate.descent.registry import DEPLOYED, OFFLINE, RULES, owners, rule_by_name
 from secvm.learning.aggregate.descent.rule import DescentRule, State
 from secvm.learning.aggregate.descent.swift import Swift
 
-#: Rules by name, as experiments and the command line say it.
-RULES: dict[str, type[Pegasos] | type[Swift]] = {"pegasos": Pegasos, "swift": Swift}
-
-__all__ = ["RULES", "DescentRule", "Pegasos", "State", "Swift"]
+__all__ = [
+    "DEPLOYED",
+    "OFFLINE",
+    "RULES",
+    "AskedDescent",
+    "DescentRule",
+    "Pegasos",
+    "State",
+    "Swift",
+    "owners",
+    "rule_by_name",
+]

@@ -16,23 +16,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import ArithmeticRangeError, BadExperimentError
-from secvm.learning.aggregate.descent.rule import State, first_weights
+from secvm.errors import ArithmeticRangeError
+from secvm.learning.aggregate.descent.rule import DescentRule, State, first_weights
 from secvm.learning.aggregate.direction import Direction
 from secvm.learning.arithmetic import (
     FIXED_BITS,
     MAX_STATE,
     divide_fixed,
-    exact,
     mantissas,
     power_of_two,
     shift_right_half_even,
     to_fixed,
 )
+from secvm.learning.declared import number, whole
 from secvm.learning.weights import Weights
 
 #: More bits for the sums divided by their step number, so that a word of one person in a million still counts.
@@ -41,36 +42,25 @@ MAX_AVERAGING = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Pegasos:
+class Pegasos(DescentRule):
     """The paper's rule; ``lambda_`` is λ, ``averaging`` the number of weight vectors averaged for evaluation."""
 
-    lambda_: Fraction = Fraction(1, 10_000)
-    averaging: int = 2
-    step_cap: Fraction | None = None
+    name: ClassVar[str] = "pegasos"
+    about: ClassVar[str] = "the paper's"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lambda_", exact(self.lambda_))
-        if not 0 < self.lambda_ <= 10**6 or self.lambda_ < Fraction(1, 10**12):
-            raise BadExperimentError("lambda must lie between 1e-12 and 1e6")
-        if not 1 <= self.averaging <= MAX_AVERAGING:
-            msg = f"the number of averaged weight vectors must lie between 1 and {MAX_AVERAGING}"
-            raise BadExperimentError(msg)
-        if self.step_cap is not None:
-            object.__setattr__(self, "step_cap", exact(self.step_cap))
-            if not 0 < self.step_cap < 1:
-                raise BadExperimentError("the step cap must lie between 0 and 1")
-
-    @property
-    def name(self) -> str:
-        return "pegasos"
-
-    @property
-    def normalised(self) -> bool:
-        return False
-
-    def parameters(self) -> dict[str, str]:
-        cap = {} if self.step_cap is None else {"step_cap": str(self.step_cap)}
-        return {"lambda": str(self.lambda_), "averaging": str(self.averaging), **cap}
+    # Where the label is a number, steps must be smaller and the mean longer: signs of residuals never vanish, and with
+    # the other defaults the last rounds still swing by many times the label's range.
+    lambda_: Fraction = number(
+        "1e-4", "Regularisation: how much it holds weights down.",
+        name="lambda", at_least="1e-12", at_most="1e6", for_numbers="0.01",
+    )  # fmt: skip
+    averaging: int = whole(
+        2, "Weight vectors averaged for evaluation.", at_least=1, at_most=MAX_AVERAGING, for_numbers=8
+    )
+    step_cap: Fraction | None = number(
+        None, "Remedy for the two-cycle: the most that the mean person's score may move in a round.",
+        above=0, below=1, for_numbers="0.1",
+    )  # fmt: skip
 
     def start(self, n_models: int, n_bins: int) -> State:
         zero = np.zeros((n_models, n_bins + 1), dtype=np.int64)

@@ -5,16 +5,32 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.direction import Direction
+from secvm.learning.declared import Declared, Setting
+from secvm.learning.package import MAX_ROUNDS
+from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 
 _MAGIC = b"secvm-state-v1\n"
+
+
+def rounds(default: int, *, for_numbers: int | None = None) -> Setting:
+    """The declaration of how many rounds a rule usually takes."""
+    return Setting(
+        name="rounds",
+        sentence="Rounds of the experiment, abandoned ones included.",
+        default=default,
+        for_numbers=for_numbers,
+        is_whole=True,
+        at_least=1,
+        at_most=MAX_ROUNDS,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,38 +97,50 @@ class State:
         return state
 
 
-class DescentRule(Protocol):
-    """A first-order method on public tallies."""
+class DescentRule(Declared):
+    """A first-order method on public tallies.
 
-    @property
-    def name(self) -> str:
-        """The name in ``RULES``."""
-        ...
+    A rule is a frozen dataclass that says ``name`` and declares its constants (``learning.declared``); it has no kernel
+    of its own, so that one from outside needs no more than these methods.
+    """
 
-    @property
-    def normalised(self) -> bool:
-        """Whether rows count as x / ‖x‖."""
-        ...
+    __slots__ = ()
 
-    def start(self, n_models: int, n_bins: int) -> State:
-        """The state before round 1; its weights are zero."""
-        ...
+    #: As documents, specifications and the command line say it.
+    name: ClassVar[str]
+    #: What somebody who chooses among rules should know of it, in a few words.
+    about: ClassVar[str] = ""
+    #: Whether rows count as x / ‖x‖.
+    normalised: ClassVar[bool] = False
+    #: Rounds where nobody says how many.
+    rounds: ClassVar[Setting] = rounds(200, for_numbers=400)
+    #: Thinning where nobody says which.
+    usual_thinning: ClassVar[Thinning] = Thinning()
 
-    def step(self, state: State, direction: Direction) -> State:
-        """The next state. Never changes the one given."""
-        ...
-
-    def training_weights(self, state: State) -> Weights:
-        """The weights that decide who violates in the next round."""
-        ...
-
-    def evaluation_weights(self, state: State) -> Weights:
-        """The weights that test packages and predictions use."""
-        ...
+    @classmethod
+    def usual_rounds(cls, *, numbers: bool = False) -> int:
+        """Rounds where nobody says how many; ``numbers``: whether the label is a number."""
+        return int(cls.rounds.usual(numbers=numbers) or 1)
 
     def parameters(self) -> dict[str, str]:
         """The rule's constants as text, as an experiment publishes them."""
-        ...
+        return {name: str(value) for name, value in self.content().items() if value is not None}
+
+    def start(self, n_models: int, n_bins: int) -> State:
+        """The state before round 1; its weights are zero."""
+        raise NotImplementedError
+
+    def step(self, state: State, direction: Direction) -> State:
+        """The next state. Never changes the one given."""
+        raise NotImplementedError
+
+    def training_weights(self, state: State) -> Weights:
+        """The weights that decide who violates in the next round."""
+        raise NotImplementedError
+
+    def evaluation_weights(self, state: State) -> Weights:
+        """The weights that test packages and predictions use."""
+        raise NotImplementedError
 
 
 def first_weights(shape: tuple[int, ...], *, normalised: bool) -> Weights:

@@ -26,57 +26,42 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadExperimentError
-from secvm.learning.aggregate.descent.rule import State, first_weights
+from secvm.learning.aggregate.descent.rule import DescentRule, State, first_weights, rounds
 from secvm.learning.aggregate.direction import Direction
-from secvm.learning.arithmetic import exact, mantissas, power_of_two, sum_in_order
+from secvm.learning.arithmetic import mantissas, power_of_two, sum_in_order
+from secvm.learning.declared import Setting, number
+from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 
 Floats = NDArray[np.float64]
-_FIELDS = ("step_size", "momentum", "floor", "decay", "mean_move", "mean_move_imbalance")
 
 
 @dataclass(frozen=True, slots=True)
-class Swift:
+class Swift(DescentRule):
     """The quick rule. The constants were the same on every data set tried; a step of 300 is too much."""
 
-    step_size: Fraction = Fraction(100)
-    momentum: Fraction = Fraction(9, 10)
-    #: Share of the mean popularity that every bin gets on top, so that rare bins do not explode.
-    floor: Fraction = Fraction(1, 10)
-    #: Share of the weights forgotten each round.
-    decay: Fraction = Fraction(0)
-    #: How far the mean person's score may move in a round: this, …
-    mean_move: Fraction = Fraction(1, 200)
-    #: … and this times the imbalance of the two sides.
-    mean_move_imbalance: Fraction = Fraction(3, 20)
+    name: ClassVar[str] = "swift"
+    about: ClassVar[str] = "few rounds"
+    normalised: ClassVar[bool] = True
+    rounds: ClassVar[Setting] = rounds(30)
+    usual_thinning: ClassVar[Thinning] = Thinning(rho=Fraction(3))
 
-    def __post_init__(self) -> None:
-        for field in _FIELDS:
-            object.__setattr__(self, field, exact(getattr(self, field)))
-        if not 0 < self.step_size <= 10**6:
-            raise BadExperimentError("the step size must lie between 0 and 1e6")
-        if not 0 <= self.momentum < 1 or not 0 <= self.decay < 1:
-            raise BadExperimentError("momentum and decay must be at least 0 and below 1")
-        if not 0 < self.floor <= 10**6:
-            raise BadExperimentError("the floor of the popularity must lie between 0 and 1e6")
-        if self.mean_move < 0 or self.mean_move_imbalance < 0:
-            raise BadExperimentError("the mean person's move must not be negative")
-
-    @property
-    def name(self) -> str:
-        return "swift"
-
-    @property
-    def normalised(self) -> bool:
-        return True
-
-    def parameters(self) -> dict[str, str]:
-        return {field: str(getattr(self, field)) for field in _FIELDS}
+    step_size: Fraction = number(100, "Length of the first step; step t is √t times shorter.", above=0, at_most="1e6")
+    momentum: Fraction = number("0.9", "Share of the last direction that is kept.", at_least=0, below=1)
+    floor: Fraction = number(
+        "0.1", "Share of the mean popularity that every bin gets on top, so that rare bins do not explode.",
+        above=0, at_most="1e6",
+    )  # fmt: skip
+    decay: Fraction = number(
+        0, "Share of the weights forgotten each round: a regulariser where bins are few.", at_least=0, below=1
+    )
+    mean_move: Fraction = number("1/200", "How far the mean person's score may move in a round: this …", at_least=0)
+    mean_move_imbalance: Fraction = number("3/20", "… and this times the imbalance of the two sides.", at_least=0)
 
     def start(self, n_models: int, n_bins: int) -> State:
         zero = np.zeros((n_models, n_bins + 1), dtype=np.float64)

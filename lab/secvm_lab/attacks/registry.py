@@ -1,0 +1,48 @@
+"""All attacks: every module ``aNN_….py`` has one, named ``ATTACK``; those of ``relayed`` have several, ``TRAPS``."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+import re
+from typing import Any
+
+from secvm.errors import BadInputError
+from secvm_lab import attacks as folder
+from secvm_lab.attacks.attack import Attack
+
+_MODULE = re.compile(r"a(\d\d)_[a-z0-9_]+")
+#: Modules of ``relayed`` with attacks; its others are their stage.
+RELAYED = ("counts", "devices", "documents", "isolation", "keeping")
+
+
+def module_names() -> list[str]:
+    """The modules of all attacks, in the order of their numbers."""
+    return sorted(found.name for found in pkgutil.iter_modules(folder.__path__) if _MODULE.fullmatch(found.name))
+
+
+def attacks() -> dict[str, Attack[Any, Any, Any]]:
+    """All attacks by their names on the command line, in the order of their numbers."""
+    found = [importlib.import_module(f"{folder.__name__}.{name}").ATTACK for name in module_names()]
+    for name in RELAYED:
+        found += importlib.import_module(f"{folder.__name__}.relayed.{name}").TRAPS
+    return {attack.slug: attack for attack in sorted(found, key=lambda attack: attack.number)}
+
+
+def find(name: str) -> Attack[Any, Any, Any]:
+    """An attack by its slug, its number ("A4", "4") or its whole name."""
+    every = attacks()
+    wanted = name.strip().lower()
+    for attack in every.values():
+        if wanted in {
+            attack.slug,
+            f"a{attack.number}",
+            f"a{attack.number:02}",
+            str(attack.number),
+            attack.name.lower(),
+        }:
+            return attack
+    near = difflib.get_close_matches(wanted, every, n=1)
+    hint = f"Did you mean {near[0]}?" if near else "'secvm attack list' names them all."
+    raise BadInputError(f"there is no attack '{name}'", next_step=hint)

@@ -1,0 +1,238 @@
+"""Attacks on what is counted: by relays that lie about batches and cover, and by a coordinator that invents."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from secvm.learning.cover_law import Noise, RelayCover
+from secvm.privacy.caught import dropped_in_cell, typical_cell
+from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.relays.judging import is_opened
+from secvm.protocol.relays.reveals import entry_reveal
+from secvm.protocol.relays.stepping import after_opened
+from secvm_lab.attacks.attack import Attack, Goal, Measurement
+from secvm_lab.attacks.relayed.caught_relays import Caught, RelayedRound, by_content, false_parts
+from secvm_lab.attacks.relayed.stage import Stage
+from secvm_lab.attacks.relayed.trap import Tried, Try, held, refused, trap
+from secvm_lab.attacks.views import Nothing
+from secvm_lab.rigs.relayed_rounds import MIX, STRANGER
+from secvm_lab.rigs.relayed_rounds import RelayedRound as SaidRound
+
+#: Ten thousand people of a hundred words in a thousand bins at ε = 1, as the planner has it.
+FLAGSHIP = RelayedRound(
+    cover=RelayCover(
+        train=Noise(cells=2_002, shape=Fraction(15), odds=Fraction(21, 2)),
+        participation=Noise(cells=4, shape=Fraction(15), odds=Fraction(7)),
+        test=Noise(cells=4, shape=Fraction(15), odds=Fraction(7)),
+        parts=9,
+        packages=9 * 43_889,
+    ),
+    devices=10_000,
+    budget=103,
+    in_mean_cell=250,
+    in_fullest_cell=2_900,
+)
+#: Packages of the mean cell that a relay drops.
+_DROPPED = 165
+_SHOUTED = 100_000
+
+
+def _second_part(folder: Path, *, marked: bool) -> Tried:
+    """X signs count after count over one batch; whoever answers two of them opens two parts of its cover."""
+    with Stage(folder) as stage:
+        entry = stage.entry()
+        stage.send(entry, 0, 1)
+        own, now = EntryCount.enclosed(stage.batch(entry)[0]), stage.plan.instants.batch_by
+        entry.handed_on()
+        opened = set[int]()
+        for number in range(20):
+            count = MixCount(
+                label=own.label,
+                entry_count=own.digest,
+                refused=0,
+                capsules=own.capsules + stage.plan.packages,
+                root=bytes([number]) * 32,
+            ).signed(MIX)
+            reveal = entry_reveal(stage.told.secret("entry"), count, parts=stage.plan.parts)
+            # Without the rule every count is answered; with it by the relay that was asked.
+            if not marked or refused("", partial(entry.answer, count, now)).succeeded:
+                opened.add(reveal.part)
+    return held("refused by one reveal a label", succeeded=len(opened) > 1)
+
+
+def _foreign_batch(folder: Path, *, known: bool) -> Tried:
+    with Stage(folder) as stage:
+        entry = stage.entry()
+        stage.send(entry, 0)
+        count, _ = stage.batch(entry)
+        foreign = EntryCount.enclosed(count).signed(STRANGER)
+        plan = stage.plan if known else replace(stage.plan, entry_key=STRANGER.public)
+        mix = stage.mix(plan)
+        return refused("the entry relay's signature", lambda: mix.announce(foreign, plan.instants.batch_by))
+
+
+def _withheld_count(*, needed: bool) -> Tried:
+    """The coordinator publishes a tally without the counts that it would have to agree with, and steps from it."""
+    told = SaidRound(clients=5)
+    opening = replace(told.opening, entry_count=None, mix_count=None)
+    if needed:
+        opened = is_opened(opening, told.manifest, told.document)
+        return held("unopened without both counts", succeeded=opened)
+    net = told.document.experiment.empty_tally()
+    net.participants[:], net.plus[0, 0] = 9, 12
+    start = told.document.experiment.start()
+    return held("", succeeded=after_opened(told.document, start, net, clients=5).stayed is None)
+
+
+def _invented(*, recounted: bool) -> Tried:
+    """The coordinator adds a package to the tally that devices step from."""
+    # Late: an auditor reads everything.
+    from secvm.auditor.audit import audit_files  # noqa: PLC0415
+    from secvm.auditor.files import GivenFiles  # noqa: PLC0415
+    from secvm_lab.rigs.lies_about_relays import RELAYED_LIES  # noqa: PLC0415
+
+    made = RELAYED_LIES["package_invented"].tell()
+    if not recounted:
+        # All but the capsules: what could be looked at before seeds were published.
+        without = {path: data for path, data in made.files.items() if "/capsules/" not in path}
+        report = audit_files(GivenFiles(without), now=made.now, doors=made.door_at)
+        return held("", succeeded="RAW" not in {fault.found for fault in report.faults})
+    report = audit_files(GivenFiles(made.files), now=made.now, doors=made.door_at)
+    return held("seen in everybody's recount", succeeded="RAW" not in {fault.found for fault in report.faults})
+
+
+def _shouted(*, limited: bool) -> Tried:
+    """Devices put a hundred thousand packages into one cell."""
+    told = SaidRound(clients=5)
+    net = told.document.experiment.empty_tally()
+    net.participants[:], net.plus[0, 0] = 9, _SHOUTED
+    start = told.document.experiment.start()
+    if not limited:
+        return held("", succeeded=told.document.experiment.step(start, net) != start)
+    stayed = after_opened(told.document, start, net, clients=5).stayed
+    return held("not stepped above M + 2q", succeeded=stayed is None)
+
+
+def _unseen(cheat: Callable[[np.random.Generator], Caught]) -> Try:
+    """A round in which a relay cheats, and whether the opened part shows nothing."""
+
+    def once(dice: random.Random, _folder: Path) -> Tried:
+        found = cheat(np.random.default_rng(dice.getrandbits(64)))
+        return held("seen in the opened part", succeeded=found.seen < found.rounds)
+
+    return once
+
+
+def _unseen_in_mean_cell() -> float:
+    """The chance that the dropped packages of the mean cell are all of other parts, as a statement tells it."""
+    noise, parts = FLAGSHIP.cover.train, FLAGSHIP.cover.parts
+    cell = typical_cell(noise, parts, FLAGSHIP.in_mean_cell)
+    return 1 - dropped_in_cell(_DROPPED, cell, shape=noise.part(parts), parts=parts)
+
+
+def _nothing_opened(_dice: random.Random, _folder: Path) -> Tried:
+    """Where no part is ever opened there is nothing to compare with."""
+    return Tried(succeeded=True)
+
+
+def _promised(sentence: str, most: float) -> Goal:
+    def met(undefended: Measurement, defended: Measurement) -> bool:
+        return undefended.value == 1 and defended.ci95[0] <= most
+
+    return Goal(f"{sentence} (95 % interval)", met)
+
+
+def _lazy(
+    number: int, title: str, does: str, cheat: Callable[[np.random.Generator], Caught], unseen: float
+) -> Attack[Tried, Nothing, bool]:
+    return trap(
+        number,
+        title,
+        needs="One relay, with the coordinator where it needs to know cells.",
+        steps=(does, "Go unseen when one part of nine is opened."),
+        defence="One part of each relay's cover is opened after both have counted, and everybody derives it.",
+        remains="Each round is one draw: what is unseen in one is seen sooner or later." if unseen else "",
+        aim=_promised(f"unseen at most {unseen:.3f} of rounds", unseen),
+        without=_nothing_opened,
+        within=_unseen(cheat),
+        tries=400,
+    )
+
+
+TRAPS = (
+    trap(
+        28,
+        "two counts, two parts",
+        needs="The mixing relay.",
+        steps=("Sign two counts over one batch.", "Have the entry relay open a part for each, and take both off."),
+        defence="The entry relay answers the first count of a label, once, ever; two counts convict the mixing relay.",
+        without=lambda _, folder: _second_part(folder, marked=False),
+        within=lambda _, folder: _second_part(folder, marked=True),
+    ),
+    trap(
+        29,
+        "foreign batch",
+        needs="Anybody who reaches the mixing relay first.",
+        steps=("Hand in a batch under the round's label before the entry relay does.",),
+        defence="The mixing relay takes a batch that the entry relay signed, and opens nothing else.",
+        without=lambda _, folder: _foreign_batch(folder, known=False),
+        within=lambda _, folder: _foreign_batch(folder, known=True),
+    ),
+    _lazy(
+        30,
+        "relay without cover",
+        "Add no cover at all.",
+        lambda dice: false_parts(dice, 1, FLAGSHIP, Fraction(1)),
+        0.0,
+    ),
+    _lazy(
+        31,
+        "cover that leans in one part",
+        "Falsify one part of nine.",
+        lambda dice: false_parts(dice, 1, FLAGSHIP, Fraction(1, 9)),
+        8 / 9,
+    ),
+    _lazy(
+        32,
+        "packages of a cell dropped",
+        f"Drop {_DROPPED} packages of one cell, which the coordinator can tell.",
+        lambda dice: by_content(dice, 1, FLAGSHIP, _DROPPED),
+        _unseen_in_mean_cell(),
+    ),
+    trap(
+        33,
+        "count withheld",
+        needs="The coordinator (F8).",
+        steps=("Publish a tally without the relays' counts.", "Step the model from it."),
+        defence="A round without a complete opening is unopened: no device steps from it, and two of ten end it.",
+        without=lambda _dice, _folder: _withheld_count(needed=False),
+        within=lambda _dice, _folder: _withheld_count(needed=True),
+    ),
+    trap(
+        34,
+        "invented package",
+        needs="The coordinator.",
+        steps=("Add a package to the net tally.",),
+        defence="Capsules and the count key's seed are public: raw = net + opened parts, and everybody recounts.",
+        without=lambda _dice, _folder: _invented(recounted=False),
+        within=lambda _dice, _folder: _invented(recounted=True),
+        tries=2,
+    ),
+    trap(
+        35,
+        "shouting in one cell",
+        needs="Devices with many addresses.",
+        steps=(f"Send {_SHOUTED:,} packages of one cell.",),
+        defence="A round in which a cell has more than M + 2q is opened and not stepped.",
+        remains="It is not stepped: whoever can shout can stop every round (A16 says how few that are).",
+        without=lambda _dice, _folder: _shouted(limited=False),
+        within=lambda _dice, _folder: _shouted(limited=True),
+    ),
+)

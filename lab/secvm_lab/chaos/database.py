@@ -1,0 +1,112 @@
+"""Database: a private PostgreSQL that is killed, one of its backends or all of it, and comes back.
+
+It lies below a folder of the caller's, which may be a small disk. With a network it listens on the hub's address, so
+that a node that is cut off is cut off from the database too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from secvm.coordinator.store.postgres_pool import Patience, Pool, Row
+from secvm.errors import StoreError
+from secvm_lab.chaos.network import HUB_ADDRESS
+from secvm_lab.rigs.postgres import PostgresCluster
+
+#: Small enough for a small disk; and crashes shall not take long to recover from.
+_SETTINGS = {"min_wal_size": "32MB", "max_wal_size": "96MB", "shared_buffers": "16MB", "checkpoint_timeout": "30s"}
+#: Processes that serve nodes.
+_BACKENDS = "SELECT pid FROM pg_stat_activity WHERE starts_with(datname, 'secvm_') AND pid <> pg_backend_pid()"
+_PROBE = Patience(connect_s=2, statement_s=2.0)
+
+
+class Database:
+    """Use it in a ``with``. Every revival is on what is on the disk."""
+
+    def __init__(self, parent: Path | None = None, *, on_hub: bool = False) -> None:
+        settings = dict(_SETTINGS)
+        if on_hub:
+            settings["listen_addresses"] = f"127.0.0.1,{HUB_ADDRESS}"
+        self._on_hub = on_hub
+        self._cluster = PostgresCluster(parent=parent, settings=settings)
+        self._url = self._own_url = ""
+
+    def __enter__(self) -> Self:
+        self._cluster.__enter__()
+        try:
+            self._own_url = self._url = self._cluster.create_database()
+            if self._on_hub:
+                self._url = self._own_url.replace("@127.0.0.1:", f"@{HUB_ADDRESS}:")
+                with (self._cluster.folder / "data" / "pg_hba.conf").open("a") as rules:
+                    rules.write("host all all 10.77.0.0/16 scram-sha-256\n")
+                assert self._cluster.pid is not None
+                os.kill(self._cluster.pid, signal.SIGHUP)
+        except BaseException:
+            self._cluster.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cluster.close()
+
+    @property
+    def url(self) -> str:
+        """Where nodes find it, with user and password."""
+        return self._url
+
+    @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self._cluster.folder / "server.log"
+
+    def kill(self) -> None:
+        """SIGKILL to all of it. ``revive`` brings it back."""
+        self._cluster.kill()
+
+    def kill_backend(self, dice: random.Random) -> bool:
+        """SIGKILL to one process that serves a node. The server then ends all others and recovers by itself. False
+        where nobody is connected.
+        """
+        found: list[int] = []
+        with contextlib.suppress(StoreError):
+            found = [row[0] for row in self._ask(_BACKENDS)]
+        if not found:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(dice.choice(found), signal.SIGKILL)
+        return True
+
+    def revive(self) -> bool:
+        """Whether it answers; one that has ended is started again. It may not come up yet: a disk may be full."""
+        with contextlib.suppress(StoreError):
+            if not _lives(self._cluster.pid):
+                self._cluster.start()
+            self._ask("SELECT 1")
+            return True
+        return False
+
+    def _ask(self, query: str) -> list[Row]:
+        pool = Pool(self._own_url, patience=_PROBE, most=1)
+        try:
+            return pool.once(query)
+        finally:
+            pool.close()
+
+
+def _lives(pid: int | None) -> bool:
+    """Whether a process is there, and not only what its parent has not looked at yet."""
+    try:
+        return pid is not None and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+__all__ = ["Database"]

@@ -1,0 +1,276 @@
+"""Deployment: a federation that is made to be disturbed.
+
+    with Deployment(folder, hosts=…, seed=…, nodes=3, database=database) as deployment:
+        deployment.start_servers()
+        deployment.begin(specification)
+
+Beside what a ``Federation`` has: doors (``passage``) in front of nodes and relays, and for plain experiments a relay of
+each kind. What relays acknowledge goes by ``acknowledged``. With a network each node is a machine of its own, with a
+cable. Whoever ends by itself is started again, as a service manager would, and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from secvm.testing.federation import Door, Federation, HostOf
+from secvm.testing.federation_relays import memory_of
+from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings, Pace
+from secvm_lab.chaos.accounting import Acknowledged
+from secvm_lab.chaos.network import HUB_ADDRESS, Network, enter
+from secvm_lab.chaos.parts import PlainParts, RelayedParts
+from secvm_lab.chaos.passage import FAIR, Answer, Instead, Passage, Request
+from secvm_lab.chaos.settings import SECOND, ChaosSettings, door_of
+
+if TYPE_CHECKING:
+    from secvm_lab.chaos.database import Database
+
+_WITNESSES = 3
+#: Whoever may be stopped or cut off is not waited for.
+_PROBE_S = 0.8
+#: A long lead: devices ask for a manifest again and again until somebody is there to answer.
+PACE = Pace(length_s=60, grace_s=8, lead_s=600, rate=20.0)
+#: With two relays: each asks nodes and the other one, and devices ask both.
+COVERED_PACE = Pace(length_s=60, grace_s=12, lead_s=300, rate=10.0)
+
+
+class Deployment(Federation):
+    """Use it in a ``with``: at the end nothing runs any more."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        hosts: Sequence[HostOf],
+        seed: str,
+        nodes: int = 1,
+        database: Database | None = None,
+        network: Network | None = None,
+        disks: Mapping[str, Path] | None = None,
+        patience_s: float = 120.0,
+        liar: Instead | None = None,
+        covered: bool = False,
+    ) -> None:
+        """Without a database there is one coordinator, with a file of its own. ``disks``: small ones for the state of
+        a relay or of "coordinator". ``liar`` answers in the relays' place, where it likes. ``covered``: experiments
+        have a guarantee, and two relays.
+        """
+        self.database = database
+        self.network = network if database is not None else None
+        self._disks = dict(disks or {})
+        self._addresses: dict[str, str] = {}
+        self.acknowledged = Acknowledged(RELAY_PATH)
+        #: What relays answered to packages, by status.
+        self.answers: Counter[int] = Counter()
+        #: Processes that ended without being killed, and were started again.
+        self.ended_by_themselves: Counter[str] = Counter()
+        #: What each of them said last.
+        self.last_words: list[str] = []
+        #: Rounds of which a relay has lost its memory, and that stay unopened.
+        self.forgotten: set[int] = set()
+        if self.network is not None:
+            self._addresses = {f"node-{number}": self.network.add(f"node-{number}") for number in range(nodes)}
+            self._addresses |= {f"witness-{number}": HUB_ADDRESS for number in range(_WITNESSES)}
+        super().__init__(
+            folder,
+            hosts=hosts,
+            seed=seed,
+            pace=COVERED_PACE if covered else PACE,
+            patience_s=patience_s,
+            covered=covered,
+            witnesses=_WITNESSES,
+            nodes=0 if database is None else nodes,
+            database=None if database is None else database.url,
+        )
+        self._relay_doors = [
+            Passage(
+                [("127.0.0.1", self._ports[name])],
+                host=self._doors_address,
+                port=self._ports[door_of(name)],
+                watch=self._watch,
+                instead=liar,
+            )
+            for name in self.relay_names
+        ]
+
+    def _make_door(self) -> Door:
+        places = [(self.address(name), self._ports[name]) for name in self.node_names]
+        self._nodes_door = Passage(places, port=self._ports[COORDINATOR])
+        return self._nodes_door
+
+    def _make_settings(self, *, seed: str, quota: int) -> FederationSettings:
+        settings = ChaosSettings(
+            self.folder,
+            pace=self.pace,
+            ports=self._ports,
+            witnesses=self.witness_names,
+            seed=seed,
+            quota=quota,
+            nodes=self.node_names,
+            database=self._database,
+        )
+        settings.hosts, settings.doors = self._addresses, self._doors_address
+        settings.disks = self._disks
+        return settings
+
+    # ── who there is, and where ──────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def nodes(self) -> list[str]:
+        """The processes that are the coordinator."""
+        return self.node_names or [COORDINATOR]
+
+    @property
+    def relay_names(self) -> list[str]:
+        return super().relay_names if self.covered else [RELAY, SECOND]
+
+    @property
+    def door_names(self) -> list[str]:
+        return [door_of(name) for name in self.relay_names]
+
+    @property
+    def _doors_address(self) -> str:
+        # Nodes that are machines of their own reach the relays over their cables.
+        return "127.0.0.1" if self.network is None else HUB_ADDRESS
+
+    @property
+    def doors(self) -> list[Passage]:
+        """Those of relays, and of nodes where there are some."""
+        return [*self._relay_doors, *([self._nodes_door] if self.node_names else [])]
+
+    def address(self, name: str) -> str:
+        return self._addresses.get(name, "127.0.0.1")
+
+    def _relays_told(self) -> list[dict[str, str]]:
+        settings = self._settings
+        assert isinstance(settings, ChaosSettings)
+        if self.covered:
+            return super()._relays_told()
+        return [{"url": settings.role_url(name), "key": key} for name, key in settings.relay_keys.items()]
+
+    # ── its life ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start_servers(self) -> None:
+        """Start doors and servers, and wait until all answer and one drives."""
+        for door in self._relay_doors:
+            door.start()
+        super().start_servers()
+        self._await(self.well, "a driver")
+        # The door looks for itself; until it has found them it hangs up on whoever asks.
+        self._await(lambda: all(door.all_well() for door in self.doors), "doors that have found everybody")
+
+    def stop(self) -> None:
+        # Whoever was stopped hears nothing else.
+        for name in self.children.names():
+            with contextlib.suppress(OSError):
+                self.children.send(name, signal.SIGCONT)
+        try:
+            super().stop()
+        finally:
+            for door in self._relay_doors:
+                door.close()
+
+    def _start_server(self, name: str) -> None:
+        kinds = {**dict.fromkeys(self.relay_names, "relay"), **dict.fromkeys(self.witness_names, "witness")}
+        arguments = [kinds.get(name, "coordinator"), "serve", "--config", str(self.folder / f"{name}.toml")]
+        inside = None
+        if self.network is not None and name in self.node_names:
+            inside = functools.partial(enter, self.network.place(name))
+        self.children.start(name, arguments, enter=inside)
+
+    def _watch(self, request: Request, answer: Answer) -> None:
+        if self.acknowledged.place_of(request) is not None:
+            self.answers[answer.status] += 1
+        self.acknowledged(request, answer)
+
+    # ── who is there ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def drivers(self) -> list[str]:
+        """Nodes that say that they drive: one, most of the time."""
+        if not self.node_names:
+            return [COORDINATOR]
+        return [name for name in self.node_names if self._role(name) == "driver"]
+
+    def _role(self, name: str) -> str | None:
+        with contextlib.suppress(OSError):
+            role: str = json.loads(self.ask(name, "GET", "/health", patience_s=_PROBE_S))["node"]["role"]
+            return role
+        return None
+
+    def well(self) -> bool:
+        """Whether everybody answers, the database too, and somebody drives."""
+        return self.well_enough() and all(self._answers(name) for name in self.nodes)
+
+    def well_enough(self) -> bool:
+        """Whether the database answers, a node drives, and all who are no nodes are there."""
+        others = [name for name in self.names if name in self.children.names() and name not in self.node_names]
+        # Who is asked over a door that has not found anybody yet is hung up on.
+        found = all(door.well() for door in self.doors)
+        return self.look_after() and found and all(self._answers(name) for name in others) and bool(self.drivers())
+
+    def look_after(self) -> bool:
+        """Start again whoever has ended by itself; False while the database does not answer."""
+        for name in self.children.ended():
+            self.ended_by_themselves[name] += 1
+            said = self.children.log(name).read_text(errors="replace").splitlines()
+            self.last_words.append(f"{name}: {said[-1] if said else 'nothing'}")
+            self.children.kill(name)
+            self.children.restart(name)
+        return self.database is None or self.database.revive()
+
+    def restart_machine(self, relay: str, number: int) -> None:
+        """The machine of a relay starts again: the memory of its rounds is gone, and this one stays unopened."""
+        self.forgotten.add(number)
+        self.kill(relay)
+        shutil.rmtree(memory_of(self.folder, relay))
+        self.restart(relay)
+
+    def calm(self) -> None:
+        """Fair weather at every door."""
+        for door in self.doors:
+            door.weather = FAIR
+
+    def complaints(self) -> int:
+        """How often a relay said "try later", or a node told of a store that failed. The log of PostgreSQL is no help:
+        it lies on the same disk.
+        """
+        told = sum(
+            self.children.log(name).read_bytes().count(word)
+            for name in self.nodes
+            for word in (b'-failed"', b"lost-the")
+        )
+        return told + self.answers[503]
+
+    def _answers(self, name: str) -> bool:
+        with contextlib.suppress(OSError):
+            self.ask(name, "GET", "/health", patience_s=_PROBE_S)
+            return True
+        return False
+
+    # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def parts(
+        self, number: int, *, attending: int, budget: int, spent: Callable[[], bool]
+    ) -> PlainParts | RelayedParts:
+        """The parts of a round, to be played one after the other; each ends when what it waits for is there, and
+        ``spent()``.
+        """
+        kind = RelayedParts if self.covered else PlainParts
+        return kind(self, number, attending=attending, budget=budget, spent=spent)
+
+    def following(self, number: int) -> bytes | None:
+        """The manifest after this round, or the ending; whoever ended by itself meanwhile is started again."""
+        self.look_after()
+        path = f"/v1/experiment/{self.digest}"
+        return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
+
+
+__all__ = ["COVERED_PACE", "PACE", "Deployment"]

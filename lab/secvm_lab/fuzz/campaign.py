@@ -1,0 +1,249 @@
+"""A campaign: so many inputs over all targets, a few processes side by side.
+
+How many inputs a target gets follows from what one costs: a target whose inputs cost four times as much gets half as
+many. So cheap decoders are tried very often, and the dear ones take most of the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from secvm.errors import BadInputError, LocalProtocolError
+from secvm.testing.processes import die_with_parent
+from secvm_lab.fuzz import world
+from secvm_lab.fuzz.corpus import read_corpus
+from secvm_lab.fuzz.mutations import mutated
+from secvm_lab.fuzz.target import Escape, Target, attempt
+from secvm_lab.fuzz.worker import COUNT, Job
+
+#: As many at least, however dear.
+_LEAST_INPUTS = 1000
+_CALIBRATION_S = 0.05
+_POLL_S = 0.2
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one target."""
+
+    inputs: int
+    seconds: float
+    #: Inputs that libFuzzer found worth keeping.
+    found: list[bytes] = field(default_factory=list)
+    #: The most memory that it took.
+    rss_mb: float = 0.0
+    #: What happened and the input that did it; nothing where nothing did.
+    escape: tuple[str, bytes] | None = None
+
+
+def check_platform() -> None:
+    """Say in one sentence where there is no fuzzer."""
+    if sys.platform != "linux" or platform.machine() != "x86_64" or find_spec("atheris") is None:
+        raise BadInputError(
+            "the fuzzer, atheris, is there for Linux on x86-64 alone, and for developers",
+            next_step="'./secvm test tests/contract/fuzz' replays the kept corpus anywhere.",
+        )
+
+
+def plan(costs: dict[str, float], inputs: int) -> dict[str, int]:
+    """How many inputs each target gets; together at least ``inputs``."""
+    weights = {name: 1 / math.sqrt(max(cost, 1e-6)) for name, cost in costs.items()}
+    share = inputs / sum(weights.values())
+    return {name: max(_LEAST_INPUTS, math.ceil(share * weight)) for name, weight in weights.items()}
+
+
+def cost_of(target: Target, known: Sequence[bytes], dice: random.Random) -> float:
+    """Seconds for one input, about."""
+    started, tried = time.perf_counter(), 0
+    while tried < 2 or time.perf_counter() - started < _CALIBRATION_S:
+        data = mutated(known, dice, most_bytes=target.most_bytes)
+        if tried == 1:
+            # The first one made what the target stands on.
+            started = time.perf_counter()
+        tried += 1
+        try:
+            attempt(target, data)
+        except Escape:
+            # The fuzzer shall find it, and tell.
+            break
+    return (time.perf_counter() - started) / tried
+
+
+def run_campaign(
+    targets: Sequence[Target],
+    *,
+    inputs: int,
+    seed: int,
+    corpus: Path,
+    processes: int,
+    advance: Callable[[int], None],
+    tell: Callable[[str, Outcome], None],
+) -> dict[str, Outcome]:
+    """Fuzz all of them; ``advance`` is told of inputs as they are tried, ``tell`` of every target that is done."""
+    dice = random.Random(seed)  # noqa: S311  (no secrets)
+    outcomes: dict[str, Outcome] = {}
+    with world.memory_folder() as made:
+        place = Path(made)
+        (place / "own").mkdir()
+        world.use(place / "own")
+        costs = {}
+        for target in targets:
+            known = _known(place, target, corpus)
+            costs[target.name] = cost_of(target, known, dice)
+        wanted = plan(costs, inputs)
+        # The longest first, so that no process is left alone with it at the end.
+        waiting = sorted(targets, key=lambda target: wanted[target.name] * costs[target.name])
+        workers = [_Worker() for _ in range(min(processes, len(targets)))]
+        try:
+            while waiting or any(worker.run for worker in workers):
+                for number, worker in enumerate(workers):
+                    if worker.run is None and waiting:
+                        target = waiting.pop()
+                        worker.begin(_Run(place, target, wanted[target.name], seed + len(outcomes) + number))
+                time.sleep(_POLL_S)
+                for worker in workers:
+                    if worker.run is None:
+                        continue
+                    advance(worker.run.news())
+                    if worker.is_done():
+                        outcome = worker.run.outcome()
+                        outcomes[worker.run.target.name] = outcome
+                        tell(worker.run.target.name, outcome)
+                        worker.run = None
+        finally:
+            for worker in workers:
+                worker.end()
+            world.use(None)
+    return {target.name: outcomes[target.name] for target in targets}
+
+
+def _known(place: Path, target: Target, corpus: Path) -> list[bytes]:
+    """Seeds and the kept corpus, also as files for the fuzzer."""
+    known = [*target.seeds(), *read_corpus(corpus, target)]
+    folder = place / "known" / target.name
+    folder.mkdir(parents=True)
+    for number, data in enumerate(known):
+        (folder / str(number)).write_bytes(data)
+    return known
+
+
+class _Run:
+    """One target's turn."""
+
+    def __init__(self, place: Path, target: Target, inputs: int, seed: int) -> None:
+        self.target = target
+        self._inputs = inputs
+        self._told = 0
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{target.name}-", dir=place))
+        (self.folder / "count").write_bytes(bytes(COUNT.size))
+        self.job = Job(target.name, inputs, seed, str(self.folder), str(place / "known" / target.name))
+        self._started = time.monotonic()
+
+    @property
+    def _count(self) -> int:
+        found: int = COUNT.unpack((self.folder / "count").read_bytes())[0]
+        return found
+
+    def news(self) -> int:
+        """Inputs since it was asked last."""
+        count = self._count
+        news, self._told = count - self._told, count
+        return news
+
+    def outcome(self) -> Outcome:
+        """When it has ended."""
+        seconds = time.monotonic() - self._started
+        found = self.folder / "found"
+        kept = [file.read_bytes() for file in sorted(found.iterdir())] if found.is_dir() else []
+        ended = json.loads((self.folder / "done").read_bytes())
+        outcome = Outcome(self._count, seconds, kept, rss_mb=ended["rss_mb"])
+        if ended["code"] or self._count < self._inputs:
+            outcome.escape = self._escape(ended["code"])
+        return outcome
+
+    def _escape(self, code: int) -> tuple[str, bytes]:
+        if (self.folder / "escape").exists():
+            return (self.folder / "escape.txt").read_text(encoding="utf-8"), (self.folder / "escape").read_bytes()
+        for file in self.folder.iterdir():
+            what, dash, _ = file.name.partition("-")
+            if dash and what in {"timeout", "oom", "crash", "slow", "leak"}:
+                return f"{self.target.name}: {what}", file.read_bytes()
+        said = (self.folder / "said").read_bytes()[-4000:].decode(errors="replace")
+        return f"{self.target.name}: the process ended with {code}\n{said}", b""
+
+
+class _Worker:
+    """A process that takes one run after another."""
+
+    def __init__(self) -> None:
+        self.run: _Run | None = None
+        # A group of its own, so that nothing of it is left behind.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "secvm_lab.fuzz.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
+        )
+
+    def begin(self, run: _Run) -> None:
+        """Hand it over."""
+        assert self._process.stdin is not None
+        self.run = run
+        self._process.stdin.write(run.job.to_text())
+        self._process.stdin.flush()
+
+    def is_done(self) -> bool:
+        """Whether its run has ended."""
+        assert self.run is not None
+        if self._process.poll() is not None:
+            raise LocalProtocolError(f"a fuzzing process ended with {self._process.returncode} of its own accord")
+        return (self.run.folder / "done").exists()
+
+    def end(self) -> None:
+        """Whatever it does."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def write_escapes(outcomes: dict[str, Outcome], folder: Path) -> list[Path]:
+    """Inputs that escaped, as files of ``folder``, each with its story beside it; the inputs' paths."""
+    written = []
+    for name, outcome in outcomes.items():
+        if outcome.escape is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            told, data = outcome.escape
+            path = folder / name
+            path.write_bytes(data)
+            path.with_suffix(".txt").write_text(told, encoding="utf-8")
+            written.append(path)
+    return written
+
+
+def as_result(outcomes: dict[str, Outcome]) -> dict[str, object]:
+    """As the command tells it."""
+    return {
+        "inputs": sum(one.inputs for one in outcomes.values()),
+        "targets": {name: {"inputs": one.inputs, "seconds": round(one.seconds, 3)} for name, one in outcomes.items()},
+        "escapes": sum(one.escape is not None for one in outcomes.values()),
+    }

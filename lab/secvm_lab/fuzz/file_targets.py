@@ -1,0 +1,370 @@
+"""Targets: files that people and operators bring, and files that programs of ours have left on a disk."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from secvm.auditor.vocabulary import read_public_vocabulary
+from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.specification import Specification
+from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError
+from secvm.estimator.model import Model
+from secvm.learning.aggregate.descent import Swift
+from secvm.learning.arithmetic import exact
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import BinnedVector, HashBinning
+from secvm.learning.thinning import Thinning, parse_thinning
+from secvm.participant.settings import ParticipantSettings
+from secvm.participant.sources.own_files import Lines, PeopleFile, Table
+from secvm.participant.sources.port import Options
+from secvm.participant.state import _read_vector, _write_vector
+from secvm.people.person import canonical_json, canonical_svmlight, person_from_json, person_from_svmlight
+from secvm.people.reader import read_people, read_split, read_vocabulary
+from secvm.people.reference import read_slowly
+from secvm.people.source import open_people
+from secvm.people.table import People
+from secvm.relay.main import read_key as read_relay_key
+from secvm.relay.settings import RelaySettings
+from secvm.runtime.secret_files import read_secret
+from secvm.runtime.settings import Settings, parse_settings, read_settings
+from secvm.witness.main import read_key as read_witness_key
+from secvm.witness.settings import WitnessSettings
+from secvm_lab.fuzz import world
+from secvm_lab.fuzz.target import Escape, Target, expect
+from secvm_lab.fuzz.world import as_text, on_file
+
+_BAD_INPUT = (BadInputError,)
+_BAD_PEOPLE = (BadPeopleFileError,)
+_JSON = b'{"label": "a", "features": {"word": 2, "other": 1}}\n{"label": 3.0, "features": ["x", "x"]}\n'
+_SVMLIGHT = b"+1 1:2 7:1 # somebody\n-1 2:3.0\n"
+
+
+# ── people ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _json_person(data: bytes) -> object:
+    person = person_from_json(data, 1, labels_required=False)
+    if person is not None:
+        again = person_from_json(canonical_json(person), 1, labels_required=True)
+        expect(again is not None and again.features == person.features, "a person is written otherwise than read")
+    return person
+
+
+def _svmlight_person(data: bytes) -> object:
+    person = person_from_svmlight(data, 1, labels_required=False)
+    if person is not None:
+        again = person_from_svmlight(canonical_svmlight(person), 1, labels_required=True)
+        expect(again is not None and again.features == person.features, "a person is written otherwise than read")
+    return person
+
+
+def _outcome(read: Callable[[], People]) -> tuple[object, ...]:
+    """What a reader gives or says, to be compared with another's."""
+    try:
+        found = read()
+    except BadPeopleFileError as error:
+        return (str(error),)
+    rows = found.rows
+    told = (found.label_codes, rows.indptr, rows.bins, rows.values)
+    return (found.label_names, *(numbers.tolist() for numbers in told))
+
+
+def _people_file(name: str) -> Callable[[bytes], object]:
+    binning = HashBinning(n_bins=64, salt=bytes(16), n_hashes=2)
+
+    def both(data: bytes) -> object:
+        path = on_file(name, data)
+
+        def slowly() -> People:
+            with open_people(path) as source:
+                return read_slowly(
+                    source,
+                    binning,
+                    presence=False,
+                    count_features=False,
+                    labels_required=True,
+                    on_progress=lambda _done, _total: None,
+                )
+
+        quick, slow = _outcome(lambda: read_people(path, binning)), _outcome(slowly)
+        expect(quick == slow, "the quick reader of people and the readable one differ")
+        return quick
+
+    return both
+
+
+def _source(source: PeopleFile | Table | Lines, name: str, **given: str) -> Callable[[bytes], object]:
+    def read(data: bytes) -> object:
+        return source.read(Options(home=world.folder(), now=0, path=on_file(name, data), given=given))
+
+    return read
+
+
+def _read_file(name: str, read: Callable[[Path], Any]) -> Callable[[bytes], object]:
+    return lambda data: read(on_file(name, data))
+
+
+# ── models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@functools.cache
+def _models() -> list[bytes]:
+    found = []
+    for labels in (("a", "b"), ("a", "b", "c")):
+        experiment = Experiment(n_bins=3, labels=labels, rule=Swift(), thinning=Thinning(rho=exact("3")))
+        start = experiment.start()
+        model = Model(
+            experiment=experiment,
+            binning=HashBinning(n_bins=3, salt=bytes(16), n_hashes=1),
+            weights=experiment.rule.evaluation_weights(start),
+            presence=True,
+            rounds=1,
+            state=start.to_bytes() if len(labels) == 3 else b"",
+            seed=bytes(16) if len(labels) == 3 else b"",
+        )
+        found.append(model.to_bytes()[:-32])
+    return found
+
+
+def _model(data: bytes) -> object:
+    """With the digest that fits: whoever makes a bad file makes it whole."""
+    return Model.from_bytes(data + hashlib.blake2b(data, digest_size=32).digest())
+
+
+# ── settings and secrets ─────────────────────────────────────────────────────────────────────────────────────────────
+
+_COORDINATOR = """[listen]
+port = 0
+[state]
+folder = "state"
+[epochs]
+period_s = 3600
+lead_s = 300
+[log]
+name = "secvm.example"
+[[witnesses]]
+name = "witness.example/w"
+url = "https://witness.example"
+key = "%s"
+[limits]
+connections = 10
+exempt = ["192.0.2.7", "2001:db8::/32"]
+""" % ("ab" * 32)
+_RELAY = """[gateway]
+url = "https://coordinator.example"
+token_file = "token"
+[relay]
+path = "/r"
+[epochs]
+period_s = 3600
+deposit_after_s = 3000.5
+"""
+_WITNESS = """[witness]
+name = "w.example"
+key_file = "w.key"
+[store]
+path = "w.db"
+[[logs]]
+name = "secvm.example"
+key = "%s"
+""" % ("ab" * 32)
+_PARTICIPANT = """[device]
+folder = "state"
+[relay]
+urls = ["https://relay.example/r"]
+"""
+_SPECIFICATION = """{"title":"a or b?","labels":["a","b"],"floor":100,
+"features":{"source":"titles","per_participant":100},"binning":{"bins":1000,"hashes":1},"windows":{"length_s":3000,"grace_s":60},"descent":{"rule":"swift","thinning":"3"},
+"relays":[{"url":"https://relay.example/","key":"%s"}]}""" % ("ab" * 32)
+
+
+def _settings(name: str, kind: type[Settings], example: str) -> Target:
+    return Target(
+        name=f"settings-{name}",
+        decode=_read_file(f"{name}.toml", lambda path: read_settings(path, kind)),
+        allowed=_BAD_INPUT,
+        seeds=world.texts(example),
+        covers=(
+            "runtime.settings:read_settings",
+            "runtime.http_guard:read_networks",
+            "participant.settings:read_witnesses",
+        ),
+        most_bytes=2048,
+    )
+
+
+def _secrets(data: bytes) -> None:
+    path = on_file("secret", data)
+    for read in (read_secret, read_relay_key, read_witness_key):
+        try:
+            read(path)
+        except BadInputError as error:
+            start = as_text(data.strip())[:24]
+            expect(len(start) < 24 or start not in str(error).replace(str(path), ""), "a refusal shows a secret")
+
+
+# ── what programs of ours left behind ────────────────────────────────────────────────────────────────────────────────
+
+
+def _vectors() -> list[bytes]:
+    return [_write_vector(BinnedVector(values={1: 2, 5: -1}, n_bins=8)), _write_vector(BinnedVector({}, n_bins=1))]
+
+
+def _numbers(data: bytes) -> object:
+    text = as_text(data)
+    try:
+        parse_thinning(text, Thinning())
+    except BadInputError:
+        pass
+    except SecVMError as error:
+        raise Escape("thinning is refused otherwise than it is said") from error
+    return exact(text)
+
+
+TARGETS = (
+    Target(
+        name="person-json",
+        decode=_json_person,
+        allowed=_BAD_PEOPLE,
+        seeds=_JSON.splitlines,
+        covers=("people.person:person_from_json",),
+    ),
+    Target(
+        name="person-svmlight",
+        decode=_svmlight_person,
+        allowed=_BAD_PEOPLE,
+        seeds=_SVMLIGHT.splitlines,
+        covers=("people.person:person_from_svmlight",),
+    ),
+    Target(
+        name="people-json",
+        decode=_people_file("people.jsonl"),
+        allowed=(),
+        seeds=lambda: [_JSON],
+        covers=("people.reader:read_people", "people.reference:read_slowly", "people.source:open_people"),
+        most_bytes=2048,
+    ),
+    Target(
+        name="people-svmlight",
+        decode=_people_file("people.svm"),
+        allowed=(),
+        seeds=lambda: [_SVMLIGHT],
+        covers=("people.binned:BinnedReader.read",),
+        most_bytes=2048,
+    ),
+    Target(
+        name="people-any",
+        decode=_people_file("people"),
+        allowed=(),
+        seeds=lambda: [_JSON, _SVMLIGHT, gzip.compress(_JSON, mtime=0), b"\xef\xbb\xbf" + _JSON],
+        covers=("people.reader:read_people",),
+        most_bytes=2048,
+    ),
+    Target(
+        name="vocabulary",
+        decode=_read_file("words", read_vocabulary),
+        allowed=_BAD_PEOPLE,
+        seeds=world.texts("one\ntwo\n\nthree"),
+        covers=("people.reader:read_vocabulary",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="vocabulary-public",
+        decode=_read_file("counts", read_public_vocabulary),
+        allowed=_BAD_INPUT,
+        seeds=world.texts("one\t5\ntwo\t3\n", "one\ntwo\n"),
+        covers=("auditor.vocabulary:read_public_vocabulary",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="split",
+        decode=_read_file("split", lambda path: read_split(path, 2)),
+        allowed=_BAD_INPUT,
+        seeds=world.texts("train\ntest\n"),
+        covers=("people.reader:read_split",),
+        most_bytes=256,
+    ),
+    Target(
+        name="source-people",
+        decode=_source(PeopleFile(), "own.jsonl"),
+        allowed=_BAD_INPUT,
+        seeds=lambda: [_JSON.splitlines()[0], _JSON],
+        covers=("participant.sources.own_files:PeopleFile.read",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="source-csv",
+        decode=_source(Table(), "own.csv", column="word", count="n", split="yes"),
+        allowed=_BAD_INPUT,
+        seeds=world.texts('word,n\n"a b",3\nc,-1\n'),
+        covers=("participant.sources.own_files:Table.read",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="source-jsonl",
+        decode=_source(Lines(), "lines.jsonl"),
+        allowed=_BAD_INPUT,
+        seeds=world.texts('"a"\n["b","c"]\n{"d":3}\n'),
+        covers=("participant.sources.own_files:Lines.read",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="model",
+        decode=_model,
+        allowed=(BadModelFileError,),
+        seeds=_models,
+        covers=("estimator.model:Model.from_bytes",),
+        most_bytes=8192,
+    ),
+    _settings("coordinator", CoordinatorSettings, _COORDINATOR),
+    _settings("relay", RelaySettings, _RELAY),
+    _settings("witness", WitnessSettings, _WITNESS),
+    _settings("participant", ParticipantSettings, _PARTICIPANT),
+    Target(
+        name="specification",
+        decode=lambda data: parse_settings(data, Specification, "the specification"),
+        allowed=_BAD_INPUT,
+        seeds=world.texts(_SPECIFICATION),
+        covers=(
+            "learning.aggregate.descent.asked:AskedDescent.read",
+            "learning.declared:Declared.read",
+            "learning.declared:Setting.read",
+            "runtime.settings:parse_settings",
+        ),
+        most_bytes=2048,
+    ),
+    Target(
+        name="secrets",
+        decode=_secrets,
+        allowed=(),
+        seeds=world.texts("ab" * 32 + "\n", "short"),
+        covers=(
+            "runtime.secret_files:read_secret",
+            "relay.main:read_key",
+            "witness.main:read_key",
+        ),
+        most_bytes=256,
+    ),
+    Target(
+        name="number",
+        decode=_numbers,
+        allowed=_BAD_INPUT,
+        seeds=world.texts("7/10", "1e-4", "q=0.5", "none", "-3.25E+2"),
+        covers=("learning.arithmetic:exact", "learning.thinning:parse_thinning"),
+        most_bytes=128,
+    ),
+    Target(
+        name="vector",
+        decode=_read_vector,
+        allowed=(StoreError,),
+        seeds=_vectors,
+        covers=("participant.state:_read_vector",),
+        most_bytes=256,
+    ),
+)
+SPECIFICATION = _SPECIFICATION

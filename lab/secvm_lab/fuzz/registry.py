@@ -1,0 +1,76 @@
+"""All targets, and the decoders that have none of their own, each with its reason.
+
+``tests/contract/fuzz`` walks the source: a public function or method that is named like a decoder (``DECODER``) stands
+in one of the two lists, or the test fails. So whoever writes a decoder adds a target here.
+"""
+
+from __future__ import annotations
+
+from secvm_lab.fuzz import (
+    dashboard_targets,
+    database_targets,
+    document_targets,
+    file_targets,
+    kept_targets,
+    log_targets,
+    node_targets,
+    party_targets,
+    relay_door_targets,
+    relay_targets,
+    sealing_targets,
+)
+from secvm_lab.fuzz.target import Target
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for module in (
+        sealing_targets,
+        document_targets,
+        kept_targets,
+        log_targets,
+        relay_targets,
+        relay_door_targets,
+        party_targets,
+        file_targets,
+        database_targets,
+        node_targets,
+        dashboard_targets,
+    )
+    for target in module.TARGETS
+}
+
+#: How decoders are named.
+DECODER = (
+    r"from_(bytes|text|line|lines|path|payload|parts|fields|json|header|row)"
+    r"|decode|decode_\w+|read|read_\w+|unpack|unpack_\w+|parse|parse_\w+|load|load_\w+|open|open_\w+"
+    r"|\w+_from_(json|svmlight|bytes|text)|verify|verify_\w+|unlock"
+)
+
+#: Why a function of such a name is not fuzzed by itself.
+EXEMPT: dict[str, str] = {
+    "auditor.subject:Subject.read": "fetches a file; each kind of content has a target",
+    "auditor.whole_log:WholeLog.read": "fetches files; each kind of content has a target",
+    "cli.main:load": "imports a command",
+    "cli.participant_state:open_state": "participant.state:DeviceState, with messages for people",
+    "cli.participant_vault:open_vault": "participant.vault:Vault, with messages for people",
+    "cli.public_files:open_files": "makes a reader of a folder or a server",
+    "coordinator.books:Books.read": "rows of the store, of which each part has a target",
+    "coordinator.relayed.books:RelayedBooks.read": "rows of the store, of which each part has a target",
+    "coordinator.doors:Doors.open": "begins to listen",
+    "coordinator.followed_log:FollowedLogbook.read_notes": "rows of the store, of which each part has a target",
+    "coordinator.following:Following.read": "rows of the store, of which each part has a target",
+    "coordinator.present:Present.open_fetch": "crypto.oblivious:GatewayKeys.open, under the keys of its id",
+    "coordinator.store.postgres_migrations:read_migrations": "files of this package",
+    "estimator.base:SecVMBase.load": "estimator.model:Model.from_bytes on a file",
+    "estimator.experiment_header:read_experiment": "a part of estimator.model:Model.from_bytes",
+    "estimator.model:Model.read": "estimator.model:Model.from_bytes on a file",
+    "files:read_beginning_with": "reads bytes and does not look into them",
+    "participant.device_lock:DeviceLock.unlock": "crypto.locking:KeptKey.unlock",
+    "participant.device_lock:open_lock": "runtime.secret_files:read_secret",
+    "participant.locked_vault:LockedVault.load": "crypto.locking:KeptKey.unlock; what is under it is the device's own",
+    "participant.ledger:read_ledger": "rows of participant.state:DeviceState",
+    "participant.main:open_device": "participant.state:DeviceState and settings",
+    "participant.main:open_devices": "participant.state:DeviceState and settings",
+    "participant.sources.port:Source.read": "a port",
+    "protocol.experiment_document:Windows.open_at_hour": "a question about the clock",
+}

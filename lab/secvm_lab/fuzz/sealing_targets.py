@@ -1,0 +1,281 @@
+"""Targets: what stands under seals and signatures, and the seals themselves (``secvm.crypto``)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from secvm.crypto import binary_http, capsules, layers, ristretto255
+from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.lanes import Lanes
+from secvm.crypto.oblivious import KeyConfiguration, decode_key_configurations, encode_key_configurations
+from secvm.crypto.signing import Envelope, verify
+from secvm.crypto.tokens import PUBLIC_KEY_BYTES, TokenBatch, issue, redeem, tokens_wanted
+from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError, OpeningError, RemoteProtocolError
+from secvm.protocol.version import MANIFEST_TYPE
+from secvm.runtime.lanes import find_lanes
+from secvm_lab.fuzz import world
+from secvm_lab.fuzz.target import Target, expect
+
+_MALFORMED = (MalformedMessageError,)
+_OPENING = (MalformedMessageError, OpeningError)
+
+
+def _requests() -> list[bytes]:
+    made = binary_http.Request(
+        method=b"POST",
+        scheme=b"https",
+        authority=b"gateway.invalid",
+        path=b"/v1/packages",
+        headers=((b"content-type", b"text/plain"), (b"date", b"now")),
+        content=bytes(32),
+        trailers=((b"late", b"field"),),
+    )
+    return [binary_http.encode_request(made), binary_http.encode_request(made, indeterminate=True)]
+
+
+def _responses() -> list[bytes]:
+    made = binary_http.Response(
+        status=200,
+        headers=((b"date", b"Thu, 01 Jan 2026 00:00:00 GMT"),),
+        content=b"content",
+        informational=(binary_http.InformationalResponse(status=103, headers=((b"link", b"x"),)),),
+    )
+    return [binary_http.encode_response(made), binary_http.encode_response(made, padded_to=512)]
+
+
+def _open_capsule(data: bytes) -> object:
+    keys = world.gateway_keys()
+    (opened,), (unanswered,) = keys.open_batch([data]), keys.open_unanswered([data])
+    if isinstance(opened, RemoteProtocolError):
+        expect(type(unanswered) is type(opened), "a capsule is opened by one way and refused by another")
+        raise opened
+    expect(unanswered == opened.request == keys.open(data).request, "two ways to open a capsule differ")
+    return opened.request
+
+
+_LAYER_KEY, _LABEL = X25519PrivateKey(bytes(range(32))), bytes(32)
+
+
+def _layered() -> list[bytes]:
+    public = _LAYER_KEY.public_key
+    return list(layers.seal_both(public, public, _LABEL, bytes(range(64)), bytes(range(32))))
+
+
+@functools.cache
+def _lanes() -> Lanes | None:
+    return find_lanes().lanes
+
+
+def _open_layer(data: bytes) -> bytes:
+    """Either layer, by the length; among many as alone."""
+    outer = len(data) > layers.INNER_BYTES
+    layer = layers.outer_layer(_LABEL) if outer else layers.inner_layer(_LABEL)
+    inside, opened = BulkSealer(_lanes()).open_all(layer, _LAYER_KEY, data if len(data) == layer.capsule_bytes else b"")
+    found = (layers.open_outer if outer else layers.open_inner)(_LAYER_KEY, _LABEL, data)
+    expect((inside, opened) == (found, b"\1"), "a capsule is opened alone and not among many")
+    return found
+
+
+@functools.cache
+def _asked() -> Any:
+    return world.sealed(b"request")
+
+
+def _answers() -> list[bytes]:
+    return [world.gateway_keys().open(_asked().capsule).seal_response(b"answer", world.dice())]
+
+
+def _verify(data: bytes) -> bytes:
+    return verify(data, purpose=MANIFEST_TYPE, keys=world.history().document.coordinator_keys)
+
+
+def _key_configurations() -> list[bytes]:
+    ours = world.gateway_key().configuration
+    other = KeyConfiguration(2, ours.public_key, ((1, 3), (1, 1), (9, 9)))
+    return [one.to_bytes() for one in (ours, other)]
+
+
+def _unpack(data: bytes) -> list[bytes]:
+    found = capsules.unpack(data)
+    in_groups = [one for group in capsules.unpack_in_groups(data, 2) for one in group]
+    expect(in_groups == found, "capsules differ when they are taken in groups")
+    return found
+
+
+@functools.cache
+def _batch() -> TokenBatch:
+    return TokenBatch(bytes(32), 2)
+
+
+def _token_request(data: bytes) -> bytes:
+    # Under the right key: another one is refused at once, and nothing behind it would be seen.
+    request = world.token_key().public + data
+    wanted = tokens_wanted(request)
+    answer = issue(world.token_key(), request, world.dice())
+    expect(len(answer) == 32 * wanted + 64, "an issuer's answer has another length")
+    return answer
+
+
+def _token_answer(data: bytes) -> list[bytes]:
+    return _batch().tokens(data, world.token_key().public)
+
+
+def _token_requests() -> list[bytes]:
+    return [_batch().request(world.token_key().public)[PUBLIC_KEY_BYTES:]]
+
+
+def _token_answers() -> list[bytes]:
+    return [issue(world.token_key(), _batch().request(world.token_key().public), world.dice())]
+
+
+def _tokens() -> list[bytes]:
+    return _batch().tokens(_token_answers()[0], world.token_key().public)
+
+
+TARGETS = (
+    Target(
+        name="binary-http-request",
+        decode=binary_http.decode_request,
+        encode=binary_http.encode_request,
+        allowed=_MALFORMED,
+        seeds=_requests,
+        covers=("crypto.binary_http:decode_request",),
+    ),
+    Target(
+        name="binary-http-response",
+        decode=binary_http.decode_response,
+        encode=binary_http.encode_response,
+        allowed=_MALFORMED,
+        seeds=_responses,
+        covers=("crypto.binary_http:decode_response",),
+    ),
+    Target(
+        name="ohttp-key-configuration",
+        decode=KeyConfiguration.from_bytes,
+        canonical=KeyConfiguration.to_bytes,
+        allowed=_MALFORMED,
+        seeds=_key_configurations,
+        covers=("crypto.oblivious:KeyConfiguration.from_bytes", "crypto.kem:read_public_key"),
+    ),
+    Target(
+        name="ohttp-keys",
+        decode=decode_key_configurations,
+        encode=lambda found: encode_key_configurations(found) if found else b"\0\3\0\xff\xff",
+        allowed=_MALFORMED,
+        seeds=lambda: [encode_key_configurations([world.gateway_key().configuration])],
+        covers=("crypto.oblivious:decode_key_configurations",),
+    ),
+    Target(
+        name="capsules",
+        decode=_unpack,
+        canonical=capsules.pack,
+        allowed=_MALFORMED,
+        seeds=lambda: [capsules.pack([b"one", b"two", bytes(300)]), capsules.pack([])],
+        covers=("crypto.capsules:unpack", "crypto.capsules:unpack_in_groups"),
+    ),
+    Target(
+        name="capsule-open",
+        decode=_open_capsule,
+        allowed=_OPENING,
+        seeds=lambda: [world.sealed(b"request").capsule, world.sealed(b"").capsule],
+        covers=(
+            "crypto.oblivious:GatewayKeys.open",
+            "crypto.oblivious:GatewayKeys.open_batch",
+            "crypto.oblivious:GatewayKeys.open_unanswered",
+            "crypto.hpke:Schedule.open_one",
+            "crypto.hpke:RecipientContext.open",
+            "crypto.hpke:Aead.open",
+        ),
+        most_bytes=512,
+    ),
+    Target(
+        name="layer-open",
+        decode=_open_layer,
+        allowed=(OpeningError,),
+        seeds=_layered,
+        covers=(
+            "crypto.layers:open_inner",
+            "crypto.layers:open_outer",
+            "crypto.layers:Layer.open",
+            "crypto.bulk_sealing:BulkSealer.open_all",
+            "crypto.lanes:LayerKey.open_all",
+            "crypto.lanes:Lanes.open_fixed",
+        ),
+        most_bytes=160,
+    ),
+    Target(
+        name="answer-open",
+        decode=lambda data: _asked().open_response(data),
+        allowed=_OPENING,
+        seeds=_answers,
+        covers=("crypto.oblivious:SealedRequest.open_response",),
+        most_bytes=512,
+    ),
+    Target(
+        name="envelope",
+        decode=Envelope.from_bytes,
+        canonical=Envelope.to_bytes,
+        allowed=_MALFORMED,
+        seeds=lambda: world.files("/manifest/1", "/ending"),
+        covers=("crypto.signing:Envelope.from_bytes",),
+    ),
+    Target(
+        name="envelope-verify",
+        decode=_verify,
+        allowed=(MalformedMessageError, BadSignatureError),
+        seeds=lambda: world.files("/manifest/1"),
+        covers=("crypto.signing:verify",),
+    ),
+    Target(
+        name="group-element",
+        decode=ristretto255.decode,
+        canonical=ristretto255.encode,
+        allowed=_MALFORMED,
+        seeds=lambda: [ristretto255.encode(ristretto255.from_uniform(bytes([i]) * 64)) for i in range(4)],
+        covers=("crypto.ristretto255:decode",),
+        most_bytes=40,
+    ),
+    Target(
+        name="group-uniform",
+        decode=lambda data: ristretto255.encode(ristretto255.from_uniform(data)),
+        allowed=(),
+        seeds=lambda: [bytes(range(64))],
+        covers=("crypto.ristretto255:from_uniform",),
+        most_bytes=80,
+    ),
+    Target(
+        name="group-scalar",
+        decode=ristretto255.decode_scalar,
+        canonical=ristretto255.encode_scalar,
+        allowed=_MALFORMED,
+        seeds=lambda: [bytes(32), ristretto255.encode_scalar(ristretto255.ORDER - 1)],
+        covers=("crypto.ristretto255:decode_scalar",),
+        most_bytes=40,
+    ),
+    Target(
+        name="token-request",
+        decode=_token_request,
+        allowed=_MALFORMED,
+        seeds=_token_requests,
+        covers=("crypto.tokens:issue", "crypto.tokens:tokens_wanted"),
+        most_bytes=160,
+    ),
+    Target(
+        name="token-answer",
+        decode=_token_answer,
+        allowed=(MalformedMessageError, BadProofError),
+        seeds=_token_answers,
+        covers=("crypto.tokens:TokenBatch.tokens",),
+        most_bytes=160,
+    ),
+    Target(
+        name="token",
+        decode=lambda data: redeem(world.token_key(), data),
+        allowed=(),
+        seeds=_tokens,
+        covers=("crypto.tokens:redeem",),
+        most_bytes=96,
+    ),
+)

@@ -1,0 +1,203 @@
+"""House: how large the tree is, and how many ways it has to do one thing (``secvm dev house``).
+
+Code lines are lines with a token that is neither a comment nor part of a docstring. A module is a Python file that git
+knows or would add. Everything is read from the sources; nothing is imported or run. The longest test is the one that
+pytest noted after the last run of the default tier (``tests/conftest.py``).
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import subprocess
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: The most that each number may be; those without are told alone.
+LIMITS = {
+    "product_lines": 38_000,
+    "product_modules": 420,
+    "all_lines": 112_000,
+    "widest_folder": 16,
+    "http_clients": 1,
+    "sqlite_openings": 1,
+    "server_stacks": 2,
+    "defaults_of_epsilon": 1,
+    "defaults_of_delta": 1,
+    "defaults_of_rounds": 1,
+    "files_that_quote_a_rule": 6,
+    "duplicate_class_names": 0,
+}
+#: By this command before the laboratory left the package (commit 30f0a1cd).
+BEFORE = {
+    "product_lines": 81_933,
+    "product_modules": 845,
+    "lab_lines": 13_855,
+    "test_lines": 67_841,
+    "all_lines": 158_301,
+    "widest_folder": 53,
+    "http_clients": 7,
+    "sqlite_openings": 10,
+    "server_stacks": 5,
+    "defaults_of_epsilon": 4,
+    "defaults_of_delta": 9,
+    "defaults_of_rounds": 25,
+    "files_that_quote_a_rule": 41,
+    "duplicate_class_names": 111,
+}
+PRODUCT = "src/secvm"
+_LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER)
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_CLIENT = re.compile(r"\bClientSession\(|\bbuild_opener\(|\burlopen\(|\bHTTPS?Connection\(")
+_STACKS = {
+    "own server": re.compile(r"^import httptools|^from httptools", re.MULTILINE),
+    "aiohttp.web": re.compile(r"^from aiohttp import web|^from aiohttp\.web|^import aiohttp\.web", re.MULTILINE),
+    "uvicorn": re.compile(r"^import uvicorn|^from uvicorn", re.MULTILINE),
+    "asyncio.start_server": re.compile(r"\bstart_server\("),
+    "http.server": re.compile(r"^from http\.server|^import http\.server", re.MULTILINE),
+}
+#: Where ``learning.declared`` is not asked, the rules' names are written out.
+_RULES = frozenset({"pegasos", "swift"})
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One Python file."""
+
+    path: str
+    text: str
+
+    @property
+    def is_product(self) -> bool:
+        return self.path.startswith(f"{PRODUCT}/")
+
+    @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+
+def modules_of(root: Path) -> list[Module]:
+    """All Python files of a checkout that git does not ignore."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)  # noqa: S603  (git itself)
+    paths = sorted(set(listed.stdout.split("\n")) - {""})
+    return [Module(path, (root / path).read_text(encoding="utf-8")) for path in paths if (root / path).is_file()]
+
+
+def house(modules: list[Module]) -> dict[str, int]:
+    """The numbers of ``LIMITS``, and a few beside them."""
+    product = [module for module in modules if module.is_product]
+    lines = {module.path: code_lines(module.text) for module in modules}
+    places = {name: _defaults(product, name) for name in ("epsilon", "delta", "rounds")}
+    classes = Counter(name for module in product for name in _classes(module.tree))
+    widest = Counter(module.path.rpartition("/")[0] for module in product if not module.path.endswith("__init__.py"))
+    return {
+        "product_lines": sum(lines[module.path] for module in product),
+        "product_modules": len(product),
+        "lab_lines": sum(count for path, count in lines.items() if path.startswith(("lab/", f"{PRODUCT}/lab/"))),
+        "test_lines": sum(count for path, count in lines.items() if path.startswith("tests/")),
+        "all_lines": sum(lines.values()),
+        "widest_folder": max(widest.values(), default=0),
+        "http_clients": sum(bool(_CLIENT.search(module.text)) for module in product),
+        "sqlite_openings": sum("sqlite3.connect(" in module.text for module in product),
+        "server_stacks": sum(any(stack.search(module.text) for module in product) for stack in _STACKS.values()),
+        **{f"defaults_of_{name}": len(found) for name, found in places.items()},
+        "files_that_quote_a_rule": sum(bool(_RULES & set(_quoted(module.tree))) for module in product),
+        "duplicate_class_names": sum(count > 1 for count in classes.values()),
+    }
+
+
+def longest_test(root: Path) -> dict[str, Any] | None:
+    """Name and seconds of the slowest case of the last whole default tier; None: it has not run here."""
+    noted = root / ".pytest_cache" / "v" / "secvm" / "longest"
+    return json.loads(noted.read_text()) if noted.is_file() else None
+
+
+def details(modules: list[Module]) -> dict[str, list[str]]:
+    """Where the places are that a number counts."""
+    product = [module for module in modules if module.is_product]
+    homes = defaultdict[str, list[str]](list)
+    for module in product:
+        for name in _classes(module.tree):
+            homes[name].append(module.path)
+    folders = Counter(module.path.rpartition("/")[0] for module in product if not module.path.endswith("__init__.py"))
+    return {
+        "http_clients": [module.path for module in product if _CLIENT.search(module.text)],
+        "sqlite_openings": [module.path for module in product if "sqlite3.connect(" in module.text],
+        **{f"defaults_of_{name}": _defaults(product, name) for name in ("epsilon", "delta", "rounds")},
+        "files_that_quote_a_rule": [module.path for module in product if _RULES & set(_quoted(module.tree))],
+        "duplicate_class_names": [f"{name}: {', '.join(at)}" for name, at in sorted(homes.items()) if len(at) > 1],
+        "widest_folder": [f"{folder}: {n}" for folder, n in folders.most_common() if n > LIMITS["widest_folder"]],
+    }
+
+
+def code_lines(text: str) -> int:
+    """Lines with a token that is neither a comment nor part of a docstring."""
+    lines = set[int]()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (*_LAYOUT, tokenize.COMMENT):
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node):
+            first = node.body[0]
+            lines -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return len(lines)
+
+
+def _classes(tree: ast.Module) -> Iterator[str]:
+    """Public classes at the top of a module."""
+    return (node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+
+
+def _quoted(tree: ast.Module) -> Iterator[str]:
+    return (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _defaults(product: list[Module], name: str) -> list[str]:
+    """Places where a parameter or a field of this name is given a number, or a text that is one."""
+    return [f"{module.path}:{line}" for module in product for line in _given(module.tree, name)]
+
+
+def _given(tree: ast.Module, name: str) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            every = node.args
+            positional = [*every.posonlyargs, *every.args]
+            pairs = [
+                *zip(positional[len(positional) - len(every.defaults) :], every.defaults, strict=True),
+                *zip(every.kwonlyargs, every.kw_defaults, strict=True),
+            ]
+            values = [value for one, value in pairs if one.arg == name]
+        elif isinstance(node, ast.ClassDef):
+            fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+            values = [one.value for one in fields if isinstance(one.target, ast.Name) and one.target.id == name]
+        else:
+            continue
+        yield from (value.lineno for value in values if value is not None and _is_number(value))
+
+
+def _is_number(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return any(_is_number(one) for one in (*value.args, *(keyword.value for keyword in value.keywords)))
+    if not isinstance(value, ast.Constant) or isinstance(value.value, bool) or value.value is None:
+        return False
+    return isinstance(value.value, int | float) or bool(re.fullmatch(r"[0-9][0-9./e-]*", str(value.value)))
+
+
+def as_text(found: Mapping[str, int], longest: Mapping[str, Any] | None) -> str:
+    """A table: now, before, and the limit."""
+    rows = [("", "now", "before", "limit")]
+    for name, value in found.items():
+        limit = f"{LIMITS[name]:,}" if name in LIMITS else ""
+        mark = "  over" if name in LIMITS and value > LIMITS[name] else ""
+        rows.append((name.replace("_", " "), f"{value:,}", f"{BEFORE.get(name, 0):,}", limit + mark))
+    wide = [max(len(row[at]) for row in rows) for at in range(3)]
+    lines = [f"{row[0]:<{wide[0]}}  {row[1]:>{wide[1]}}  {row[2]:>{wide[2]}}  {row[3]}".rstrip() for row in rows]
+    told = "run ./secvm test first" if longest is None else f"{longest['seconds']:.1f} s, {longest['test']}"
+    return "\n".join([*lines, f"longest default-tier test: {told}"]) + "\n"

@@ -1,0 +1,189 @@
+"""The figures of the report, from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from secvm.pages.figure import Curve, Figure, Rule
+from secvm_lab.paper.offline.statements import PAPER_HASHED, PAPER_UNHASHED
+
+#: Names of all figures there can be.
+NAMES = (
+    *("figure_1a", "lambda_on_a", "figure_1b", "figure_1b_rounds", "lambda", "hashes", "rules_by_rounds"),
+    *("rules_by_packages", "baselines"),
+)
+_RIGHT = "right predictions of test people"
+
+
+def figures(found: dict[str, Any]) -> Iterator[tuple[str, Figure, str]]:
+    """(key of the results, figure, caption), in the order of the page."""
+    if "figure_1a" in found:
+        yield "figure_1a", *_averaging(found["figure_1a"])
+        yield "figure_1a", *_choice(found["figure_1a"])
+    if "figure_1b" in found:
+        yield "figure_1b", *_bins(found["figure_1b"], found["data"]["words"])
+        yield "figure_1b", *_bin_curves(found["figure_1b"])
+    if "lambda" in found:
+        yield "lambda", *_lambdas(found["lambda"])
+    if found.get("hashes"):
+        yield "hashes", *_hashes(found["hashes"])
+    if "rules" in found:
+        yield "rules", *_by_rounds(found["rules"]["entries"])
+        yield "rules", *_by_packages(found["rules"]["entries"])
+
+
+def bins_name(bins: int | None) -> str:
+    """A number of bins in words."""
+    return "unhashed" if bins is None else f"{bins:,} bins"
+
+
+def rule_name(entry: dict[str, Any]) -> str:
+    """A rule of descent in words."""
+    if entry["rule"] == "pegasos":
+        return "Pegasos, average of two"
+    return "swift, whole rows" if entry["rho"] is None else f"swift, ρ = {entry['rho']}"
+
+
+def _rounds(values: Sequence[float]) -> list[int]:
+    return list(range(1, len(values) + 1))
+
+
+def _figure(name: str, title: str, seen: str, across: str, curves: Sequence[Curve], **more: Any) -> Figure:
+    return Figure(name, title, seen, across, _RIGHT, curves, percent=True, **more)
+
+
+def _averaging(figure: dict[str, Any]) -> tuple[Figure, str]:
+    curves = [
+        Curve(
+            "no averaging" if one["averaging"] == 1 else f"{one['averaging']} averaged",
+            _rounds(one["curve"]["mean"]),
+            one["curve"]["mean"],
+            colour=i,
+        )
+        for i, one in enumerate(figure["curves"])
+    ]
+    drawn = _figure(
+        "figure_1a",
+        "Fig. 1a: no hashing, by number of averaged weight vectors",
+        "Test accuracy of half B by round, a curve for each number of averaged weight vectors.",
+        "round",
+        curves,
+        rules=[Rule("the paper's Twitter people, unhashed", PAPER_UNHASHED)],
+    )
+    return drawn, f"λ = {figure['lambda']}, chosen on half A; {figure['test_people']:,} test people of half B."
+
+
+def _choice(figure: dict[str, Any]) -> tuple[Figure, str]:
+    x = [float(one["lambda"]) for one in figure["choice"]]
+    drawn = _figure(
+        "lambda_on_a",
+        "How λ was chosen",
+        "Test accuracy of half A in the last round, by λ.",
+        "λ",
+        [Curve("unhashed, half A", x, [one["mean"] for one in figure["choice"]])],
+        log_across=True,
+    )
+    return drawn, "The best λ on A's test people, the smallest of equals, is used for B."
+
+
+def _bins(entries: list[dict[str, Any]], words: int) -> tuple[Figure, str]:
+    curves = []
+    for i, hashes in enumerate(dict.fromkeys(one["n_hashes"] for one in entries)):
+        some = sorted(
+            (one["bins"] or words, one) for one in entries if one["n_hashes"] == hashes or one["bins"] is None
+        )
+        mean = [one["mean"] for _, one in some]
+        spread = [one["std"] or 0.0 for _, one in some]
+        low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
+        name = "1 hash for each word" if hashes == 1 else f"{hashes} hashes for each word"
+        curves.append(Curve(name, [bins for bins, _ in some], mean, low, high, colour=i))
+    drawn = _figure(
+        "figure_1b",
+        "Fig. 1b: accuracy for different numbers of bins",
+        "Mean test accuracy by number of bins, with one standard deviation over splits on either side.",
+        "bins",
+        curves,
+        rules=[Rule("the paper, unhashed", PAPER_UNHASHED), Rule("the paper, 1,000 words in a bin", PAPER_HASHED)],
+        log_across=True,
+    )
+    last = entries[0]
+    told = f"Mean and standard deviation over random splits, after {last['rounds']} rounds, λ = {last['lambda']}."
+    return drawn, f"{told} Unhashed stands at the number of different words, {words:,}."
+
+
+def _bin_curves(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
+    curves = []
+    for i, one in enumerate(entries):
+        name = bins_name(one["bins"]) + ("" if one["n_hashes"] == 1 else f", {one['n_hashes']} hashes")
+        curves.append(Curve(name, _rounds(one["curve"]["mean"]), one["curve"]["mean"], colour=i))
+    drawn = _figure(
+        "figure_1b_rounds",
+        "The same, by round",
+        "Mean test accuracy over splits by round, a curve for each number of bins.",
+        "round",
+        curves,
+    )
+    return (
+        drawn,
+        "Whether the last round is the best one, and whether more would help, differs between numbers of bins.",
+    )
+
+
+def _lambdas(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
+    curves = []
+    for i, bins in enumerate(dict.fromkeys(one["bins"] for one in entries)):
+        some = [one for one in entries if one["bins"] == bins]
+        curves.append(Curve(bins_name(bins), [float(e["lambda"]) for e in some], [e["mean"] for e in some], colour=i))
+    drawn = _figure(
+        "lambda",
+        "λ",
+        "Mean test accuracy in the last round by λ, a curve for each number of bins.",
+        "λ",
+        curves,
+        log_across=True,
+    )
+    return drawn, f"Mean over {entries[0]['splits']} splits, after {entries[0]['rounds']} rounds."
+
+
+def _hashes(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
+    curves = []
+    for i, bins in enumerate(dict.fromkeys(one["bins"] for one in entries)):
+        some = [one for one in entries if one["bins"] == bins]
+        curves.append(Curve(bins_name(bins), [e["n_hashes"] for e in some], [e["mean"] for e in some], colour=i))
+    drawn = _figure(
+        "hashes",
+        "Hashes for each word",
+        "Mean test accuracy in the last round by hashes for each word.",
+        "hashes",
+        curves,
+    )
+    return drawn, f"Mean over {entries[0]['splits']} splits, after {entries[0]['rounds']} rounds."
+
+
+def _by_rounds(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
+    curves = [
+        Curve(rule_name(one), _rounds(one["curve"]["mean"]), one["curve"]["mean"], colour=i)
+        for i, one in enumerate(entries)
+    ]
+    drawn = _figure(
+        "rules_by_rounds", "Rules of descent, by round", "Mean test accuracy by round for each rule.", "round", curves
+    )
+    return drawn, "A round costs minutes of everybody's day and a piece of everybody's privacy."
+
+
+def _by_packages(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
+    curves = [
+        Curve(rule_name(one), [max(p, 1e-3) for p in packages], one["curve"]["mean"], colour=i)
+        for i, one in enumerate(entries)
+        if (packages := one["curve"]["packages_per_person"]) is not None
+    ]
+    drawn = _figure(
+        "rules_by_packages",
+        "Rules of descent, by packages",
+        "Mean test accuracy by packages that a person has sent so far, for each rule that packages can carry.",
+        "packages per person",
+        curves,
+        log_across=True,
+    )
+    return drawn, "Packages per training person, all rounds so far together."

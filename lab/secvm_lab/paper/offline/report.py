@@ -1,0 +1,140 @@
+"""The results as files: results.json, a page, and of each figure its numbers and its picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from secvm.files import write_atomically
+from secvm.pages.page import Page, write_report
+from secvm_lab.paper.offline.figures import NAMES, bins_name, figures, rule_name
+from secvm_lab.paper.offline.results import majority
+from secvm_lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN
+from secvm_lab.paper.offline_baselines_page import add
+
+_WORDS = {HOLDS: "yes", FAILS: "no", UNKNOWN: "cannot be told here", BESIDE: "these are other people"}
+COMMAND = "./secvm reproduce offline"
+_TITLES = {
+    "figure_1a": "Without hashing",
+    "figure_1b": "Numbers of bins",
+    "lambda": "Regularisation",
+    "hashes": "Hashes for each word",
+    "rules": "Rounds and packages",
+}
+
+
+def write(folder: Path, found: dict[str, Any], command: str = COMMAND) -> str:
+    """Write all of them into the folder; sentences where something is missing or was there before, else empty."""
+    made = page(found, command)
+    write_atomically(folder / "results.json", orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))
+    missing = write_report(folder, made).note
+    drawn = {figure.name for figure in made.figures}
+    older = [name for name in NAMES if name not in drawn and (folder / f"{name}.csv").exists()]
+    stale = f"Of an earlier run, and not in this report: {', '.join(older)} (CSV, PNG) in {folder}." if older else ""
+    return " ".join(filter(None, (missing, stale)))
+
+
+def page(found: dict[str, Any], command: str = COMMAND) -> Page:
+    """The page, and the command that makes it."""
+    data, settings = found["data"], found["settings"]
+    made_up = data["kind"] != "file"
+    lead = (
+        f"{data['people']:,} people with {data['words']:,} different words, {majority(data)}; "
+        f"{settings['splits']} random splits, {settings['rounds']} rounds of full-batch Pegasos."
+    )
+    out = Page("The paper's offline evaluation, made again", lead)
+    if made_up:
+        out.prose(
+            "These people are made up, at the shape of the paper's Twitter data: nobody wrote these words. The figures "
+            "test the code at that size; they say nothing of Twitter, of language or of gender, and the level of "
+            "accuracy was chosen."
+        )
+    if found["statements"]:
+        out.heading("What the paper says, and what is found here")
+        for one in found["statements"]:
+            out.statement(one["paper"], one["ours"], _WORDS[one["verdict"]])
+    drawn = list(figures(found))
+    for key, title in _TITLES.items():
+        if found.get(key):
+            out.heading(title)
+            for _, figure, caption in (one for one in drawn if one[0] == key):
+                out.figure(figure, caption)
+            _tables(out, key, found[key])
+    if "baselines" in found:
+        out.heading("Other ways to learn from these people")
+        add(out, found["baselines"])
+    out.heading("How it was made")
+    out.prose(_how(found))
+    out.made_by(command)
+    return out
+
+
+def _how(found: dict[str, Any]) -> str:
+    settings = found["settings"]
+    return (
+        f"{100 * settings['test_share']:.2g} % of the people test, the others train. λ = {settings['lambda']} "
+        "unless a figure varies it; the step is 1/(λt); evaluation averages two weight vectors unless a figure varies "
+        "that. Standard deviations are over splits. Intervals of recall and precision are 95 % (Wilson), as if each "
+        "tested person were tested once. A curve still rises when its last tenth lies more than a tenth of a point, "
+        "and a standard error over splits, above the tenth before. Best rounds are chosen by the very people "
+        "who test, so they look a little too good; nothing else is chosen by them, but λ of Fig. 1a by those of half "
+        "A, for half B. Standard errors of differences are over the same splits, corrected for their overlap "
+        "(Nadeau and Bengio).\n\n"
+        "All numbers are in results.json beside this page."
+    )
+
+
+def _tables(out: Page, key: str, result: Any) -> None:
+    if key == "figure_1a":
+        rows = [[str(one["averaging"]), *_cells(one)] for one in result["curves"]]
+        out.table(["averaged", *_HEADER], rows, "Half B; recall and precision in the last round.")
+    elif key == "rules":
+        rows = [[rule_name(one), *_cells(one), *_reached(one)] for one in result["entries"]]
+        cut = (
+            f"{result['people']:,} of {result['of_people']:,} people and {result['splits']} of {result['of_splits']} "
+            f"splits, {bins_name(result['bins'])}. The last columns: rounds and packages per person until the mean "
+            f"curve first is where Pegasos ends ({100 * result['target']:.1f} %)."
+        )
+        out.table(["rule", *_HEADER, "packages", "rounds to Pegasos' end", "packages to it"], rows, cut)
+    else:
+        named = {"figure_1b": "n_hashes", "lambda": "lambda", "hashes": "n_hashes"}[key]
+        rows = [[bins_name(one["bins"]), str(one[named]), *_cells(one)] for one in result]
+        out.table(["bins", "λ" if key == "lambda" else "hashes", *_HEADER], rows, "Recall and precision, last round.")
+
+
+_HEADER = ["splits", "last round", "deviation", "best round", "still rises", "violators swing", "recall", "precision"]
+
+
+def _cells(one: dict[str, Any]) -> list[str]:
+    best, cycle = one["best"], one["two_cycle"]
+    caught = f"{cycle['models']} of {one['splits']}, until round {cycle['latest_round']}" if cycle["models"] else "none"
+    return [
+        str(one["splits"]),
+        f"{100 * one['mean']:.2f} %",
+        "–" if one["std"] is None else f"{100 * one['std']:.2f}",
+        f"{100 * best['mean']:.2f} % at {best['round']}",
+        "yes" if one["still_rises"] else "no",
+        caught,
+        _shares(one["recall"]),
+        _shares(one["precision"]),
+    ]
+
+
+def _shares(shares: dict[str, Any]) -> str:
+    def told(share: dict[str, Any]) -> str:
+        low, high = share["interval"]
+        value = "–" if share["value"] is None else f"{100 * share['value']:.1f}"
+        return f"{value} ({100 * low:.1f} to {100 * high:.1f})"
+
+    return ", ".join(f"{label}: {told(share)}" for label, share in shares.items())
+
+
+def _reached(one: dict[str, Any]) -> list[str]:
+    packages, reached = one["curve"]["packages_per_person"], one["as_good_as_pegasos"]
+    sent = "–" if packages is None else f"{packages[-1]:,.0f}"
+    if reached is None:
+        return [sent, "never", "–"]
+    needed = reached["packages_per_person"]
+    return [sent, str(reached["round"]), "–" if needed is None else f"{needed:,.0f}"]

@@ -1,0 +1,106 @@
+"""The whole evaluation: train what the asked figures need, then say what came of it.
+
+The results are a value that JSON can carry, the same bytes whenever, wherever and in however many attempts they were
+made; how long it took is told beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from secvm_lab.paper.offline import baselines, figure_1a, figure_1b, hashes, lambdas, rules
+from secvm_lab.paper.offline.models import Model, Trained
+from secvm_lab.paper.offline.settings import AVERAGED, Settings
+from secvm_lab.paper.offline.statements import statements
+from secvm_lab.paper.offline.training import Trainer
+
+#: Figures that are made of models of the engine; Fig. 1a has a second step.
+_OF_MODELS: dict[str, Any] = {"1a": figure_1a, "1b": figure_1b, "lambda": lambdas, "hashes": hashes}
+#: Keys of figures in the results.
+KEYS = {
+    "1a": "figure_1a",
+    "1b": "figure_1b",
+    "lambda": "lambda",
+    "hashes": "hashes",
+    "rules": "rules",
+    "baselines": "baselines",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Settings, and a trainer for them."""
+
+    settings: Settings
+    trainer: Trainer
+
+    def first_models(self) -> list[Model]:
+        """All models that are known to be needed before any is trained."""
+        wanted = [name for name in self.settings.figures if name in _OF_MODELS]
+        return [model for name in wanted for model in _OF_MODELS[name].models(self.settings)]
+
+    @property
+    def asked(self) -> int:
+        """Different models that the figures are made of."""
+        later = len(AVERAGED) if "1a" in self.settings.figures else 0
+        return len(set(self.first_models())) + later
+
+    def work(self) -> int:
+        """Rounds that are still to be run, of all models together."""
+        rounds = sum(model.rounds for model in self.trainer.missing(self.first_models()))
+        if "1a" in self.settings.figures:
+            rounds += len(AVERAGED) * self.settings.rounds
+        if "rules" in self.settings.figures:
+            rounds += rules.work(self.settings, self.trainer.stored)
+        if "baselines" in self.settings.figures:
+            rounds += baselines.work(self.settings, self.trainer.stored)
+        return rounds
+
+    def run(self, advance: Callable[[int], None] = lambda _: None) -> dict[str, Any]:
+        """All that was asked for.
+
+        Args:
+            advance: called with rounds done; ``work`` says how many there will be.
+        """
+        settings, trained = self.settings, self._train(advance)
+        found: dict[str, Any] = {"data": self._data(), "settings": self._settings()}
+        for name, figure in _OF_MODELS.items():
+            if name in settings.figures:
+                found[KEYS[name]] = figure.result(settings, trained)
+        if "rules" in settings.figures:
+            found["rules"] = rules.result(settings, self.trainer.labels, self.trainer.stored, advance)
+        if "baselines" in settings.figures:
+            found["baselines"] = baselines.result(settings, self.trainer.labels, self.trainer.stored, advance)
+        found["statements"] = statements(found)
+        return found
+
+    def _train(self, advance: Callable[[int], None]) -> Mapping[Model, Trained]:
+        trained = dict(self.trainer.train(self.first_models(), advance))
+        if "1a" in self.settings.figures:
+            value = figure_1a.chosen(self.settings, trained)
+            of_b = figure_1a.models_of_b(self.settings, value)
+            there = len(of_b) - len(self.trainer.missing(of_b))
+            advance(there * self.settings.rounds)
+            trained |= self.trainer.train(of_b, advance)
+        return trained
+
+    def _data(self) -> dict[str, Any]:
+        crowd = self.settings.crowd
+        labels = self.trainer.labels
+        counts = {name: int((labels == code).sum()) for code, name in enumerate(crowd.label_names)}
+        return {**crowd.identity(), "people": crowd.n_people, "words": crowd.n_words, "labels": counts}
+
+    def _settings(self) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "figures": list(settings.figures),
+            "rounds": settings.rounds,
+            "lambda": settings.lambda_,
+            "splits": settings.n_splits,
+            "split_seed": settings.splits.seed,
+            "test_share": settings.splits.test_share,
+            "splits_per_hash": settings.splits_per_hash,
+            "salts": settings.salts,
+        }

@@ -1,0 +1,159 @@
+"""What is asked for, and which numbers of bins follow from it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from secvm.errors import BadInputError
+from secvm.learning.aggregate.descent import Pegasos
+from secvm.learning.arithmetic import exact
+from secvm.learning.common_settings import MAX_BINS
+from secvm.learning.individual.binning import HashBinning
+from secvm_lab.paper.offline.crowd import Crowd
+from secvm_lab.paper.offline.models import Model, digest
+from secvm_lab.paper.offline.splits import Split, Splits
+
+#: The figures, in the order of the report.
+FIGURES = ("1a", "1b", "lambda", "hashes", "rules", "baselines")
+#: λ that the paper chooses from, and the range in which it calls the choice marginal.
+LAMBDAS = ("1e-9", "1e-8", "1e-7", "1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "1e-1")
+MARGINAL = ("1e-7", "1e-6", "1e-5", "1e-4", "1e-3", "1e-2")
+#: Numbers of averaged weight vectors of Fig. 1a.
+AVERAGED = (1, 2, 3, 5, 10)
+#: What every other figure averages.
+AVERAGING = 2
+#: Words per bin in Fig. 1b.
+FACTORS = (10, 100, 1000)
+#: Splits of figures that ask for more than one model of each.
+FEW_SPLITS = 16
+#: Fewer bins have nothing to say about λ or hashes.
+FEWEST_BINS = 10
+#: With more bins than these a model of a large crowd takes minutes.
+MANY_BINS = 2**21
+#: Up to so many words of people, all together (of 55,000 of the paper's), another hash, or many bins, cost little.
+SMALL_CROWD = 100_000_000
+TINY_CROWD = 8_000_000
+SPLITS_PER_HASH = 4
+#: BLAKE2b personalisation.
+_SALT_TAG = b"secvm-lab-hashes"
+#: Bins for rules of descent, if there are so many words.
+RULE_BINS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """One evaluation of one crowd."""
+
+    crowd: Crowd
+    splits: Splits
+    figures: tuple[str, ...]
+    #: As asked for; empty: shares of the crowd's words. None among them: unhashed.
+    asked_bins: tuple[int | None, ...] = ()
+    #: As asked for; empty: 1, and 1, 2, 3 for the figure that compares them.
+    asked_hashes: tuple[int, ...] = ()
+    lambda_: str = "1e-4"
+    rounds: int = 100
+    #: Of the hash, and of people's dice.
+    salt: bytes = b""
+    seed: bytes = b""
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.figures if name not in FIGURES]
+        if unknown or not self.figures:
+            raise BadInputError(f"a figure is one of {', '.join(FIGURES)}, or all")
+        if "1a" in self.figures:
+            self.splits.half("A")
+        if self.rounds < 1:
+            raise BadInputError("a training needs at least one round")
+        # Each says itself what it cannot be: better now than when others are trained already.
+        Pegasos(exact(self.lambda_), AVERAGING)
+        for bins in self.asked_bins or (None,):
+            for hashes in self.asked_hashes or (1,):
+                HashBinning(bins or 1, bytes(16), hashes)
+
+    @property
+    def bins(self) -> tuple[int | None, ...]:
+        """Numbers of bins of Fig. 1b, most first; unhashed before all."""
+        return self.asked_bins or (None, *self._hashed(FACTORS))
+
+    @property
+    def few_bins(self) -> tuple[int | None, ...]:
+        """Those of figures that need many models of each."""
+        some = tuple(bins for bins in self._hashed(FACTORS[1:]) if bins >= FEWEST_BINS)
+        return self.asked_bins or some or self._hashed(FACTORS[:1])
+
+    def _hashed(self, factors: Sequence[int]) -> tuple[int, ...]:
+        words = self.crowd.n_words
+        return tuple(dict.fromkeys(min(MAX_BINS, max(1, words // factor)) for factor in factors))
+
+    def splits_with(self, bins: int | None) -> int:
+        """Splits of Fig. 1b: all, but for so many bins of a large crowd that nobody asked for by name."""
+        if self.asked_bins or self.crowd.n_entries <= SMALL_CROWD or (bins is not None and bins <= MANY_BINS):
+            return self.n_splits
+        return min(self.n_splits, FEW_SPLITS)
+
+    @property
+    def rule_bins(self) -> int | None:
+        """Bins on which rules of descent are compared."""
+        if self.asked_bins:
+            return self.asked_bins[0]
+        words = self.crowd.n_words
+        if words <= RULE_BINS:
+            return None if self.crowd.unhashed_bins == words else words
+        return min(MAX_BINS, max(RULE_BINS, words // FACTORS[-1]))
+
+    @property
+    def hashes(self) -> tuple[int, ...]:
+        """Hashes per feature that are compared."""
+        return self.asked_hashes or (1, 2, 3)
+
+    @property
+    def name(self) -> str:
+        """Names people and splits, not what is asked of them: figures of the same crowd share a folder."""
+        whole = [self.crowd.identity(), self.salt.hex(), self.splits.digest(0)]
+        return f"{self.crowd.n_people}-{digest(whole)[:8]}"
+
+    @property
+    def n_splits(self) -> int:
+        return len(self.splits.tests)
+
+    @property
+    def few_splits(self) -> int:
+        """Splits of figures that need many models of each."""
+        return min(self.n_splits, FEW_SPLITS)
+
+    def model(
+        self, split: Split, bins: int | None, *, hashes: int = 1, lambda_: str = "", averaging: int = AVERAGING
+    ) -> Model:
+        """A model of this evaluation; its λ and averaging where no others are given."""
+        salt = b"" if bins is None else self.salt_of(split)
+        return Model(split, bins, hashes, salt.hex(), lambda_ or self.lambda_, averaging, self.rounds)
+
+    @property
+    def splits_per_hash(self) -> int:
+        """Splits that share a hash: as few as time allows. In a large crowd one draw of the hash is like another."""
+        if self.crowd.n_entries > SMALL_CROWD:
+            return self.n_splits
+        return SPLITS_PER_HASH if self.crowd.n_entries > TINY_CROWD else 1
+
+    def salt_of(self, split: Split) -> bytes:
+        """Every few splits have a hash of their own, so that a mean is over hashes too, and not over one draw of it."""
+        number = split // self.splits_per_hash if isinstance(split, int) else 0
+        return hashlib.blake2b(self.salt + number.to_bytes(4, "little"), digest_size=16, person=_SALT_TAG).digest()
+
+    @property
+    def salts(self) -> list[str]:
+        """The salt of each hash, for who wants to hash alike."""
+        return [self.salt_of(split).hex() for split in range(0, self.n_splits, self.splits_per_hash)]
+
+    def tested(self, n_splits: int) -> int:
+        """Different people who are tested by the first so many splits."""
+        seen = np.zeros(self.crowd.n_people, np.bool_)
+        for test in self.splits.tests[:n_splits]:
+            seen[test] = True
+        return int(seen.sum())

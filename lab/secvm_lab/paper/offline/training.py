@@ -1,0 +1,151 @@
+"""Train what is missing, and keep each model as soon as it is done.
+
+A ``Sweeper`` trains any number of models over the rows of one recipe: ``LocalSweeper`` on this machine, others on many.
+Which models share a pass, and where they are trained, does not show in what they become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.learning._kernels.layout import PreparedRows
+from secvm.learning.experiment import Experiment
+from secvm_lab.engine import Swept, sweep
+from secvm_lab.engine.collapsed import CollapsedRows
+from secvm_lab.paper.offline.crowd import Crowd, Recipe
+from secvm_lab.paper.offline.models import Model, Names, Trained
+from secvm_lab.paper.offline.splits import Splits
+from secvm_lab.paper.offline.stored import Stored, as_json, from_json
+
+#: Model-rounds done.
+Advance = Callable[[int], None]
+
+
+class Sweeper(Protocol):
+    """``engine.sweep`` over a recipe."""
+
+    def __call__(
+        self,
+        recipe: Recipe,
+        labels: NDArray[np.int64],
+        experiments: Sequence[Experiment],
+        /,
+        *,
+        train: NDArray[np.bool_],
+        test: NDArray[np.bool_],
+        rounds: int,
+        threads: int,
+        progress: Callable[[int, int, int], None],
+    ) -> Iterator[Swept]:
+        """Every model's result, as soon as it is there; labels and masks are of those who take part."""
+
+
+class LocalSweeper:
+    """On this machine. It keeps the rows of the last recipe."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Recipe, PreparedRows | CollapsedRows] | None = None
+
+    def __call__(
+        self,
+        recipe: Recipe,
+        labels: NDArray[np.int64],
+        experiments: Sequence[Experiment],
+        *,
+        train: NDArray[np.bool_],
+        test: NDArray[np.bool_],
+        rounds: int,
+        threads: int,
+        progress: Callable[[int, int, int], None],
+    ) -> Iterator[Swept]:
+        if self._last is None or self._last[0] != recipe:
+            self._last = None  # before the next: two crowds at once are one too many
+            self._last = recipe, recipe.prepared(threads=threads)
+        settings: dict[str, Any] = {"rounds": rounds, "threads": threads, "progress": progress, "states": False}
+        return sweep(self._last[1], labels, experiments, train=train, test=test, **settings)
+
+
+@dataclass
+class Trainer:
+    """Gives trained models: those that are stored as they are, the others after training them."""
+
+    crowd: Crowd
+    splits: Splits
+    stored: Stored
+    sweeper: Sweeper
+    threads: int = 1
+    #: Models trained by this run.
+    computed: int = 0
+    _labels: NDArray[np.int64] | None = field(default=None, repr=False)
+    _keys: dict[Model, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """0 or 1 for each person."""
+        if self._labels is None:
+            self._labels = self.crowd.labels()
+        return self._labels
+
+    def missing(self, models: Iterable[Model]) -> list[Model]:
+        """Those that are not stored, each once; models that share rows stand together, unhashed ones last."""
+        each = dict.fromkeys(models)
+        wanted = [model for model in each if self.stored.get(self._key(model)) is None]
+        return sorted(
+            wanted, key=lambda m: (m.bins is None, m.bins or 0, m.hashes, m.salt, m.rounds, str(m.split)[0] in "AB")
+        )
+
+    def train(self, models: Iterable[Model], advance: Advance = lambda _: None) -> Mapping[Model, Trained]:
+        """All of them, trained."""
+        models = list(models)
+        missing = self.missing(models)
+        groups: dict[tuple[Recipe, int], list[Model]] = {}
+        for model in missing:
+            groups.setdefault((self._recipe(model), model.rounds), []).append(model)
+        for (recipe, _), group in groups.items():
+            self._train_group(recipe, group, advance)
+        return {model: from_json(self.stored.take(self._key(model))) for model in models}
+
+    def _recipe(self, model: Model) -> Recipe:
+        """Half a crowd has fewer words, and fewer of them in common: unhashed, it is laid out alone."""
+        if model.bins is not None or isinstance(model.split, int):
+            return Recipe(self.crowd, model.bins, model.hashes, bytes.fromhex(model.salt))
+        take = np.zeros(self.crowd.n_people, np.bool_)
+        take[self.splits.half(model.split).people] = True
+        return Recipe(self.crowd, None, 1, b"", np.packbits(take).tobytes())
+
+    def _train_group(self, recipe: Recipe, models: list[Model], advance: Advance) -> None:
+        take = recipe.take
+        splits = dict.fromkeys(model.split for model in models)
+        masks = {split: [mask[take] for mask in self.splits.masks(split)] for split in splits}
+        left = len(models) * models[0].rounds
+
+        def advance_once(_first: int, together: int, _round: int) -> None:
+            # Models that part where lanes are full begin anew, and a round counts once.
+            nonlocal left
+            steps = min(together, left)
+            left -= steps
+            advance(steps)
+
+        swept = self.sweeper(
+            recipe,
+            self.labels[take],
+            [model.experiment(recipe.n_bins, self.crowd.label_names) for model in models],
+            train=np.stack([masks[model.split][0] for model in models], axis=1),
+            test=np.stack([masks[model.split][1] for model in models], axis=1),
+            rounds=models[0].rounds,
+            threads=self.threads,
+            progress=advance_once,
+        )
+        for one in swept:
+            self.stored.put(self._key(models[one.model]), as_json(Trained(one.cells, one.two_cycle_spells)))
+            self.computed += 1
+
+    def _key(self, model: Model) -> str:
+        if model not in self._keys:
+            self._keys[model] = Names(self.crowd, self.splits).key(model)
+        return self._keys[model]

@@ -1,0 +1,259 @@
+"""A round with two relays, small and whole, for tests, vectors and fuzz targets: honest, and easily made false.
+
+Keys, secrets and capsules follow from texts that everybody knows. Capsules here are bytes of the right length: what is
+under their seals is no concern of the documents that count them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.signing import SigningKey
+from secvm.learning.cover_law import Noise, RelayCover, relay_budget
+from secvm.learning.experiment import Experiment
+from secvm.privacy.target import PrivacyTarget
+from secvm.protocol.documents import digest_of
+from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
+from secvm.protocol.relayed_terms import RelayTimes
+from secvm.protocol.relays.capsule_tree import capsule_root
+from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.relays.label import INNER_BYTES, OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.manifest import Instants, RelayedManifest
+from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.receipts import Receipt, receipt_for
+from secvm.protocol.relays.reveals import EntryReveal, MixReveal, entry_reveal, mix_reveal
+from secvm.protocol.relays.shards import SHARD, ShardTree
+
+#: 2026-01-01.
+START = 1_767_225_600_000
+
+
+def known_bytes(name: str, count: int = 32) -> bytes:
+    """So many bytes that follow from a name."""
+    return hashlib.shake_256(name.encode()).digest(count)
+
+
+def known_key(name: str) -> SigningKey:
+    """A key that everybody knows."""
+    return SigningKey(known_bytes(f"key of {name}"))
+
+
+COORDINATOR, ENTRY, MIX, STRANGER = (
+    known_key(name) for name in ("coordinator", "entry relay", "mixing relay", "nobody")
+)
+
+
+def relayed_experiment(**changes: Any) -> Experiment:
+    """A small question with relays' cover. Its noise is too little for what it claims: who reads it must compute."""
+    labels = len(changes.get("labels", ("a", "b")))
+    cover = RelayCover(
+        train=Noise(cells=22, shape=Fraction(3), odds=Fraction(1, 2)),
+        participation=Noise(cells=2 * labels, shape=Fraction(3), odds=Fraction(1, 2)),
+        test=Noise(cells=labels**2, shape=Fraction(3), odds=Fraction(2, 3)),
+        parts=4,
+        packages=160,
+        train_share=Fraction(7, 10),
+    )
+    told: dict[str, Any] = {
+        "n_bins": 10,
+        "labels": ("a", "b"),
+        "features_per_person": 4,
+        "budget": relay_budget(violable=1, features=4),
+        "cover": cover,
+    }
+    return Experiment(**{**told, **changes})
+
+
+def relayed_document(**changes: Any) -> ExperimentDocument:
+    """The same, published."""
+    told: dict[str, Any] = {
+        "title": "Which words tell a from b?",
+        "question": "",
+        "experiment": relayed_experiment(),
+        "features": FeaturesWanted(source="words", description="Words that the person has written."),
+        "binning": HashedBins(bins=10, salt=bytes(16)),
+        "windows": Windows(
+            length_s=600,
+            grace_s=60,
+            first_opening=START,
+            relays=RelayTimes(batch_s=30, mix_s=40, reveal_s=50, open_s=70),
+        ),
+        "floor": 3,
+        "train_share": Fraction(7, 10),
+        "rounds": 30,
+        "coordinator_keys": (COORDINATOR.public,),
+        "relays": (
+            Relay(url="https://entry.example/", key=ENTRY.public, role="entry", operator="Entry e.V."),
+            Relay(url="https://mix.example/", key=MIX.public, role="mix", operator="Mix Ltd."),
+        ),
+        "privacy": PrivacyTarget(Fraction(1), Fraction(1, 10**6)),
+    }
+    return ExperimentDocument(**{**told, **changes})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayedRound:
+    """All that is said in one round. Whatever is asked for is made once."""
+
+    document: ExperimentDocument = field(default_factory=relayed_document)
+    round_number: int = 1
+    #: The round before and its opening; None in round 1.
+    before: RelayedManifest | None = None
+    opening_before: Opening | None = None
+    #: M.
+    clients: int = 5
+    refused: int = 1
+
+    @property
+    def parts(self) -> int:
+        """S."""
+        return self.document.relay_cover.parts
+
+    def secret(self, role: str) -> RoundSecret:
+        """What a relay has drawn."""
+        return RoundSecret(known_bytes(f"{role} {self.round_number}"))
+
+    @property
+    def count_seed(self) -> bytes:
+        """What the coordinator has drawn."""
+        return known_bytes(f"count seed {self.round_number}")
+
+    @property
+    def count_key(self) -> X25519PrivateKey:
+        """What opens inner capsules."""
+        return X25519PrivateKey.derive(self.count_seed)
+
+    @property
+    def fetch_key(self) -> GatewayKey:
+        """What opens fetches of those who believe the round."""
+        return GatewayKey(self.round_number % 256, X25519PrivateKey.derive(known_bytes(f"fetch {self.round_number}")))
+
+    @cached_property
+    def manifest(self) -> RelayedManifest:
+        """As it is announced."""
+        of: dict[str, Any] = {"experiment": self.document.digest, "round_number": self.round_number}
+        of["parts"] = self.parts
+        before = self.before
+        opens_at = START if before is None else before.instants.open_by
+        return RelayedManifest(
+            experiment=self.document.digest,
+            round_number=self.round_number,
+            previous=None if before is None else before.digest,
+            opening=None if self.opening_before is None else self.opening_before.digest,
+            instants=Instants.planned(self.document, opens_at),
+            state=digest_of(b"state"),
+            training_weights=digest_of(b"training weights"),
+            evaluation_weights=digest_of(b"evaluation weights"),
+            count_key=self.count_key.public_key.to_bytes(),
+            count_seed_hash=hashlib.sha256(self.count_seed).digest(),
+            fetch_keys=encode_key_configurations([self.fetch_key.configuration]),
+            mix=mix_commitment(self.secret("mix"), **of).signed(MIX),
+            entry=entry_commitment(self.secret("entry"), tokens=self.document.tokens, **of).signed(ENTRY),
+        )
+
+    @property
+    def label(self) -> bytes:
+        """Of the round."""
+        return self.manifest.label
+
+    def _capsule(self, name: str, number: int, size: int) -> bytes:
+        """One that is made up."""
+        return known_bytes(f"{name} {number} of {self.round_number}", size)
+
+    def _digests(self, name: str, count: int, size: int) -> list[bytes]:
+        return sorted(capsule_digest(self._capsule(name, i, size)) for i in range(count))
+
+    @cached_property
+    def submission(self) -> list[bytes]:
+        """Outer digests of one device."""
+        return self._digests("device 0", self.document.budget, OUTER_BYTES)
+
+    @cached_property
+    def received(self) -> list[bytes]:
+        """Outer digests of all devices."""
+        others = (self._digests(f"device {i}", self.document.budget, OUTER_BYTES) for i in range(1, self.clients))
+        return sorted([*self.submission, *(digest for others_digests in others for digest in others_digests)])
+
+    @cached_property
+    def batch(self) -> list[bytes]:
+        """Outer digests that the entry relay hands on."""
+        return sorted(self.received + self._digests("cover", self.document.relay_cover.packages, OUTER_BYTES))
+
+    @cached_property
+    def mixed(self) -> list[bytes]:
+        """Inner digests that the mixing relay hands on."""
+        count = len(self.batch) - self.refused + self.document.relay_cover.packages
+        return self._digests("inner", count, INNER_BYTES)
+
+    @cached_property
+    def receipt(self) -> Receipt:
+        """For the one device."""
+        return receipt_for(self.label, self.submission)
+
+    @cached_property
+    def entry_count(self) -> EntryCount:
+        """The entry relay's."""
+        return EntryCount(
+            label=self.label,
+            clients=self.clients,
+            received=capsule_root(self.received),
+            capsules=len(self.batch),
+            root=capsule_root(self.batch),
+        )
+
+    @cached_property
+    def mix_count(self) -> MixCount:
+        """The mixing relay's."""
+        return MixCount(
+            label=self.label,
+            entry_count=self.entry_count.digest,
+            refused=self.refused,
+            capsules=len(self.mixed),
+            root=capsule_root(self.mixed),
+        )
+
+    @cached_property
+    def entry_reveal(self) -> EntryReveal:
+        """The entry relay's."""
+        return entry_reveal(self.secret("entry"), self.mix_count.signed(MIX), parts=self.parts)
+
+    @cached_property
+    def mix_reveal(self) -> MixReveal:
+        """The mixing relay's."""
+        return mix_reveal(self.secret("mix"), self.entry_reveal, self.mix_count.signed(MIX), parts=self.parts)
+
+    @cached_property
+    def shards(self) -> ShardTree:
+        """With a sub-tally that is made up."""
+        tree = ShardTree(self.label)
+        for at in range(0, len(self.mixed), SHARD):
+            tree.append(self.mixed[at : at + SHARD], b"")
+        return tree
+
+    @cached_property
+    def opening(self) -> Opening:
+        """How it ended."""
+        return Opening(
+            experiment=self.document.digest,
+            round_number=self.round_number,
+            label=self.label,
+            entry_count=self.entry_count.signed(ENTRY),
+            mix_count=self.mix_count.signed(MIX),
+            entry_reveal=self.entry_reveal.signed(ENTRY),
+            mix_reveal=self.mix_reveal.signed(MIX),
+            count_seed=self.count_seed,
+            tally=digest_of(b"net tally"),
+            shards=self.shards.root,
+        )
+
+    def following(self, **changes: Any) -> RelayedRound:
+        """The next round."""
+        told = {"round_number": self.round_number + 1, "before": self.manifest, "opening_before": self.opening}
+        return RelayedRound(document=self.document, **{**told, **changes})

@@ -1,0 +1,293 @@
+"""Soak: real coordinator processes under a steady load through many epochs, and what they use watched meanwhile.
+
+    with Soak(folder, rate=2000, nodes=0) as soak:
+        soak.begin(rounds=100)
+        samples = [soak.play(number, seconds=5) for number in range(1, 101)]
+    judge(samples)
+
+In each epoch a relay's batches come over loopback sockets, so many packages a second, all of them sealed; every tenth
+batch comes twice, as when an answer was lost. Then the steered clock leaps to the end of the window, the coordinator
+counts, publishes and scrubs, and the next epoch begins. What was acknowledged must be what its tally has.
+
+With ``nodes`` the coordinator is so many processes on one PostgreSQL, else one process on a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from secvm.crypto.capsules import MEDIA_TYPE, pack
+from secvm.crypto.oblivious import RequestSealer, decode_key_configurations
+from secvm.crypto.signing import SEED_BYTES, Envelope
+from secvm.learning.package import Cohort, ParticipationPackage, TrainPackage
+from secvm.protocol.blobs import decode_tally
+from secvm.protocol.codec import AddressedPackage, encode
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.sealed_requests import package_request
+from secvm.runtime.clock import ClockSteering
+from secvm.runtime.settings import make_secret
+from secvm.testing.federation_settings import BEGIN_MS, ORIGIN_MS
+from secvm.testing.patient_clock import PatientClock
+from secvm.testing.processes import Children, free_port
+from secvm_lab.rigs.postgres import PostgresCluster
+from secvm_lab.slopes import percentile
+
+_PERIOD_S, _LEAD_S, _LENGTH_S, _GRACE_S = 60, 20, 30, 5
+_FLOOR = 5
+_PATIENCE_S = 60.0
+_AGAIN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One epoch."""
+
+    number: int
+    #: Distinct packages, and what the round's tally has.
+    acknowledged: int
+    counted: int
+    #: Packages a second that were taken, and latencies of their batches, from the moment that each was due.
+    per_s: float
+    p50_ms: float
+    p99_ms: float
+    #: From the end of the window to the next manifest.
+    close_s: float
+    #: Of all coordinator processes together, after the epoch.
+    rss_mb: float
+    descriptors: int
+    disk_mb: float
+
+
+class Soak:
+    """A coordinator, its clock, and a relay's load. Use it in a ``with``: at the end nothing runs any more."""
+
+    def __init__(self, folder: Path, *, rate: int, batch: int = 100, bins: int = 1000, nodes: int = 0) -> None:
+        self.folder, self._rate, self._batch, self._bins = folder, rate, batch, bins
+        self._names = [f"node-{i}" for i in range(max(1, nodes))]
+        self._ports = {name: free_port() for name in self._names}
+        self._children = Children(folder)
+        self._cluster = PostgresCluster() if nodes else None
+        self._token, self._admin = os.urandom(24).hex(), os.urandom(32).hex()
+        steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
+        self._clock = PatientClock(steering, rate=1.0, patience_s=_PATIENCE_S)
+        self._lines: dict[str, http.client.HTTPConnection] = {}
+        self._document: ExperimentDocument
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing of it runs any more."""
+        for line in self._lines.values():
+            line.close()
+        self._children.stop()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    # ── beginning ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _start(self) -> None:
+        url = None
+        if self._cluster is not None:
+            self._cluster.start()
+            url = self._cluster.create_database()
+        keys = {name: os.urandom(SEED_BYTES) for name in ("signing.key", "log.key")}
+        for name in self._names:
+            self._write(name, keys, url)
+            self._children.start(name, ["coordinator", "serve", "--config", str(self.folder / f"{name}.toml")])
+        for name in self._names:
+            self._await(partial(self._get, name, "/health"), f"{name} to answer")
+
+    def _write(self, name: str, keys: dict[str, bytes], url: str | None) -> None:
+        state = self.folder / name
+        state.mkdir(mode=0o700)
+        for file, key in keys.items():
+            make_secret(state / file, key)
+        (state / "admin.sha256").write_text(hashlib.sha256(self._admin.encode()).hexdigest() + "\n")
+        tables: dict[str, dict[str, Any]] = {
+            "listen": {"host": "127.0.0.1", "port": self._ports[name]},
+            "state": {"folder": name},
+            "epochs": {"origin_ms": ORIGIN_MS, "period_s": _PERIOD_S, "lead_s": _LEAD_S},
+            "testing": {"clock": "clock"},
+        }
+        if url is not None:
+            tables |= {"database": {"url": url}, "node": {"name": name, "poll_s": 0.1}}
+        lines = [
+            f"[{table}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in told.items())
+            for table, told in tables.items()
+        ]
+        relay = f'[[relays]]\nname = "relay"\ntoken_sha256 = "{hashlib.sha256(self._token.encode()).hexdigest()}"\n'
+        settings = self.folder / f"{name}.toml"
+        settings.touch(mode=0o600)
+        settings.write_text("\n".join([*lines, relay]))
+
+    def begin(self, rounds: int) -> None:
+        """Make an experiment of so many rounds."""
+        told = {
+            "title": "A soak",
+            "question": "",
+            "labels": ["a", "b"],
+            "floor": _FLOOR,
+            "privacy": "none",
+            "features": {"source": "none", "description": ""},
+            "binning": {"bins": self._bins, "salt": "00" * 16},
+            "descent": {"rule": "swift", "thinning": "3"},
+            "budget": 100,
+            "train_share": "7/10",
+            "rounds": rounds,
+            "windows": {"length_s": _LENGTH_S, "grace_s": _GRACE_S, "first_opening": ORIGIN_MS},
+            "test": True,
+        }
+        headers = {"authorization": f"Bearer {self._admin}"}
+        made = self._ask(self._names[0], "POST", "/admin/experiments", json.dumps(told).encode(), headers)
+        digest = json.loads(made)["digest"]
+        published = self._public(f"/v1/experiment/{digest}", "the experiment")
+        self._document = read_published(published, digest=digest)
+        self._clock.leap_to(ORIGIN_MS - 1000 * _LEAD_S)
+
+    # ── one epoch ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def play(self, number: int, *, seconds: float) -> Sample:
+        """One round under load for so many seconds, and its count."""
+        manifest = self._manifest(number)
+        self._clock.leap_to(manifest.opens_at)
+        acknowledged, latencies, took = self._load(manifest, seconds)
+        self._clock.leap_to(manifest.accept_until)
+        ended = time.monotonic()
+        after = self._manifest(number + 1)
+        close_s = time.monotonic() - ended
+        assert after.last is not None
+        counted = 0
+        if after.last.tally is not None:
+            blob = self._ask(self._names[0], "GET", f"/v1/blob/{after.last.tally}")
+            tally = decode_tally(blob, digest=after.last.tally, experiment=self._document.experiment)
+            counted = int(tally.plus.sum() + tally.minus.sum() + tally.participants.sum())
+        # What follows publication, the scrub, is over when nothing is under way for the next epoch: time stands still.
+        self._clock.leap_to(manifest.accept_until + 1000)
+        pids = [self._children.pid(name) for name in self._names]
+        return Sample(
+            number=number,
+            acknowledged=acknowledged,
+            counted=counted,
+            per_s=acknowledged / took,
+            p50_ms=percentile(latencies, 0.5),
+            p99_ms=percentile(latencies, 0.99),
+            close_s=close_s,
+            rss_mb=sum(_rss_mb(pid) for pid in pids),
+            descriptors=sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),  # noqa: PTH208  (numbers, not paths)
+            disk_mb=self._disk_mb(),
+        )
+
+    def _load(self, manifest: RoundManifest, seconds: float) -> tuple[int, list[float], float]:
+        """Distinct packages that were acknowledged, latencies in milliseconds, and how long it took."""
+        sealer = RequestSealer(decode_key_configurations(manifest.gateway_keys)[0])
+        latencies: list[float] = []
+        acknowledged = 0
+        batches = max(1, round(self._rate * seconds / self._batch))
+        pause = self._batch / self._rate
+        started = time.monotonic()
+        for i in range(batches):
+            packed = pack([sealer.seal(self._request(manifest, i, j), os.urandom).capsule for j in range(self._batch)])
+            due = started + i * pause
+            # Sealed beforehand; sent when it is time. Who is late waits for nobody, and its lateness counts.
+            time.sleep(max(0.0, due - time.monotonic()))
+            for _ in range(2 if i % _AGAIN == 0 else 1):
+                self._send(self._names[i % len(self._names)], packed)
+            latencies.append(1000 * (time.monotonic() - due))
+            acknowledged += self._batch
+        return acknowledged, latencies, time.monotonic() - started
+
+    def _request(self, manifest: RoundManifest, i: int, j: int) -> bytes:
+        # The first of a round are participants, enough for its floor; the others move bins.
+        package = (
+            ParticipationPackage(cohort=Cohort.TRAIN, class_index=j % 2)
+            if i == 0 and j < 4 * _FLOOR
+            else TrainPackage(model=0, bin_index=(i * self._batch + j) % self._bins, sign=1 if j % 2 else -1)
+        )
+        return package_request(encode(AddressedPackage(self._document.experiment_id, manifest.round_number, package)))
+
+    def _manifest(self, number: int) -> RoundManifest:
+        served = self._public(f"/v1/experiment/{self._document.digest}/manifest/{number}", f"manifest {number}")
+        return RoundManifest.from_bytes(Envelope.from_bytes(served).payload)
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _send(self, name: str, packed: bytes) -> None:
+        line = self._lines.setdefault(
+            name, http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_PATIENCE_S)
+        )
+        headers = {"authorization": f"Bearer {self._token}", "content-type": MEDIA_TYPE}
+        line.request("POST", "/v1/batch", packed, headers)
+        answer = line.getresponse()
+        answer.read()
+        if answer.status != 202:
+            raise OSError(f"a batch was answered {answer.status}")
+
+    def _ask(
+        self, name: str, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> bytes:
+        line = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_PATIENCE_S)
+        with contextlib.closing(line):
+            line.request(method, path, body, headers or {})
+            answer = line.getresponse()
+            content = answer.read()
+        if answer.status >= 300:
+            raise OSError(f"{method} {path} was answered {answer.status}: {content[:300].decode(errors='replace')}")
+        return content
+
+    def _get(self, name: str, path: str) -> bytes | None:
+        self._children.check()
+        with contextlib.suppress(OSError):
+            return self._ask(name, "GET", path)
+        return None
+
+    def _public(self, path: str, what: str) -> bytes:
+        """A public file, once it is there."""
+        return self._await(lambda: self._get(self._names[0], path), what)
+
+    def _await(self, get: Callable[[], bytes | None], what: str) -> bytes:
+        deadline = time.monotonic() + _PATIENCE_S
+        while (found := get()) is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited in vain for {what}")
+            time.sleep(0.01)
+        return found
+
+    def _disk_mb(self) -> float:
+        places = [self.folder / name for name in self._names]
+        if self._cluster is not None:
+            places.append(self._cluster.folder)
+        return sum(_size(place) for place in places) / 2**20
+
+
+def _rss_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        # Files come and go meanwhile.
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total

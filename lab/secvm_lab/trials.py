@@ -1,0 +1,256 @@
+"""Trials: every lie told many times, and as many honest histories. Who catches which, and who refuses in vain.
+
+A trial is an honest past at random, a lie at random, and a device, twice: its pure part, which reads the experiment,
+computes the salt, checks what it is served and looks at the checkpoint again; and a whole one, in a folder, that lives
+up to the end of the window, and of which no capsule may leave. All is seeded: a number of a trial is a trial that can
+be had again.
+
+Lies about a count (``COUNT_LIES``) are told of a round with two relays: an auditor counts everything again, a device
+the shard that it is led to. Their honest runs have losses and kills.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from secvm.auditor.audit import audit_files
+from secvm.auditor.files import GivenFiles
+from secvm.errors import CheatingError, RemoteProtocolError
+from secvm.protocol.documents import digest_of
+from secvm.protocol.evidence import examine
+from secvm.protocol.examining import examine_relayed
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
+from secvm.protocol.salt import salt_of
+from secvm.protocol.trusted_rounds import Checked, TrustedRounds
+from secvm_lab.rigs.audited_history import draw_history
+from secvm_lab.rigs.honest_run import honest_run
+from secvm_lab.rigs.lied_to import lied_to, told_the_truth
+from secvm_lab.rigs.lies_about_shards import COUNT_LIES, SIGNED, CountLie, seen_by_device
+from secvm_lab.rigs.malicious import LIES, Lie, Scene, Told
+from secvm_lab.rigs.public_history import lines_from, served_from
+
+#: The names under which honest runs are counted: of one relay, and of two.
+HONEST, HONEST_COUNT = "honest", "honest-count"
+#: How a lie fails that nobody had to see: what it changes is not used.
+NO_EFFECT = "nothing of it is used"
+#: What a device does that has noticed nothing.
+SENDS = "sends"
+#: What an auditor makes of a lie that outsiders can see, and of one that was told to somebody else alone.
+FOUND, MISSED, UNSEEN, FALSE_ALARM = "found", "missed", "not to be seen from outside", "false alarm"
+AUDIT_DEVIATES = (MISSED, FALSE_ALARM)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one trial."""
+
+    #: What caught it, in one word or two; None: nothing did.
+    caught_by: str | None
+    variant: str
+    #: As the device would tell its person.
+    sentence: str = ""
+    #: What a whole device made of it.
+    device: str = ""
+    #: What an auditor made of what outsiders see: that something is wrong, or nothing.
+    audit: str = ""
+
+
+@dataclass(slots=True)
+class Count:
+    """All trials of one lie, or of honesty."""
+
+    name: str
+    trials: int = 0
+    caught: int = 0
+    #: What caught how many.
+    by: Counter[str] = field(default_factory=Counter)
+    #: What a whole device made of how many.
+    device: Counter[str] = field(default_factory=Counter)
+    #: What an auditor made of how many, from outside.
+    audit: Counter[str] = field(default_factory=Counter)
+    #: Numbers of trials that did not end as they should.
+    deviating: list[int] = field(default_factory=list)
+
+
+def run(
+    names: Iterable[str], *, trials: int, seed: str, advance: Callable[[int], None] | None = None
+) -> dict[str, Count]:
+    """So many trials of each of these; ``advance`` is called with each number of trials done."""
+    return {name: _count(name, *TRIALS[name], trials, seed, advance) for name in names}
+
+
+def _count(
+    name: str,
+    expected: bool,
+    trial: Callable[[random.Random, Path], Outcome],
+    trials: int,
+    seed: str,
+    advance: Callable[[int], None] | None,
+) -> Count:
+    count = Count(name)
+    for number in range(trials):
+        with tempfile.TemporaryDirectory(prefix="secvm-trial-") as folder:
+            # Whoever knows the seed shall have the same trial.
+            outcome = trial(random.Random(f"{seed} {name} {number}"), Path(folder))  # noqa: S311
+        count.trials += 1
+        count.caught += outcome.caught_by is not None
+        count.by[outcome.caught_by or "not caught"] += 1
+        count.device[outcome.device] += 1
+        if outcome.audit:
+            count.audit[outcome.audit] += 1
+        if (outcome.caught_by is not None) != expected or outcome.audit in AUDIT_DEVIATES:
+            count.deviating.append(number)
+        if advance is not None:
+            advance(1)
+    return count
+
+
+def try_count_lie(lie: CountLie, dice: random.Random, _folder: Path) -> Outcome:
+    """One lie about a count, once: an auditor finds it and proves what was signed; a device sees what it can."""
+    scene = lie.told(dice)
+    report = audit_files(GivenFiles(scene.files), now=scene.now)
+    found = {fault.found or fault.check for fault in report.faults}
+    proved = {fault.found for fault in report.faults if fault.provable}
+    for data in report.evidence:
+        # What convicts must convince others too: raises, and the trial with it, if it does not.
+        examine_relayed(data)
+    right = bool(found & lie.found) and found <= lie.follows and proved == found & SIGNED
+    device = seen_by_device(scene)
+    caught = ", ".join(sorted(name.lower() for name in found)) or None
+    audit = FOUND if right else MISSED if report.ok else FALSE_ALARM
+    if device != lie.device:
+        return Outcome(None, lie.sentence, device=f"{device}, not {lie.device}", audit=audit)
+    return Outcome(caught, lie.sentence, device=device, audit=audit)
+
+
+def try_honest_count(dice: random.Random, _folder: Path) -> Outcome:
+    """Honest rounds of two relays with losses and kills, sealed to the last capsule: nothing is found."""
+    made = draw_history(dice, rounds=2, sealed=True)
+    report = audit_files(GivenFiles(made.files), now=made.now, doors=made.door_at, capsules=made.shows_capsules)
+    opened = sum(opening.is_opened for opening in made.openings)
+    if report.ok and report.recounted[1] == opened:
+        return Outcome(None, HONEST_COUNT, device=f"{opened} of 2 rounds opened")
+    sentence = report.faults[0].sentence if report.faults else "not everything was counted again"
+    return Outcome("false alarm", HONEST_COUNT, sentence, audit=FALSE_ALARM)
+
+
+def try_honesty(dice: random.Random, folder: Path) -> Outcome:
+    """An honest history, and devices that come and go: none of them may refuse, and one sends all that it has."""
+    try:
+        honest_run(dice)
+    except RemoteProtocolError as fault:
+        return Outcome(type(fault).__name__, HONEST, str(fault))
+    lived = told_the_truth(Scene.drawn(dice), folder)
+    if lived.caught_by is None and lived.no_effect:
+        return Outcome(None, HONEST, device=SENDS)
+    return Outcome(lived.caught_by or "silence", HONEST, lived.sentence, device=lived.caught_by or "silence")
+
+
+def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
+    """One lie, once: judged by the pure part of a device, and lived through by a whole one. Both must catch it.
+
+    An auditor looks at what outsiders see, and must find what can be seen there, and nothing where that is honest.
+    """
+    scene, told = lie.told(dice)
+    seen = judge(scene, told)
+    audit = audited(lie, told)
+    lived = lied_to(scene, told, folder)
+    unharmed = lived.no_effect or (lived.caught_by is not None and lived.sent == 0)
+    device = NO_EFFECT if lived.no_effect else (lived.caught_by or SENDS)
+    if lie.detected and not unharmed:
+        return Outcome(None, lived.variant, lived.sentence, device=f"{device}, {lived.sent} sent", audit=audit)
+    return Outcome(seen.caught_by, seen.variant, seen.sentence or lived.sentence, device=device, audit=audit)
+
+
+def audited(lie: Lie, told: Told) -> str:
+    """What an auditor makes of what outsiders see of a lie."""
+    report = audit_files(GivenFiles(told.public), now=told.now, experiment=told.joined)
+    visible = (lie.visible_from_outside or told.visible) and lie.detected
+    if visible:
+        return MISSED if report.ok else FOUND
+    return UNSEEN if report.ok else FALSE_ALARM
+
+
+def judge(scene: Scene, told: Told) -> Outcome:
+    """What the pure part of a device makes of a lie."""
+    try:
+        checked = look(scene, told)
+    except CheatingError as fault:
+        # What convicts must convince others too: raises, and the trial with it, if it does not.
+        finding = examine(fault.evidence)
+        return Outcome(f"evidence: {finding.kind.value}", told.variant, str(fault))
+    except RemoteProtocolError as fault:
+        return Outcome(type(fault).__name__, told.variant, str(fault))
+    if told.honest is not None and _is_honest(checked, told):
+        return Outcome(NO_EFFECT, told.variant)
+    return Outcome(None, told.variant)
+
+
+# ── a device, without its shell ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def look(scene: Scene, told: Told) -> Checked | None:
+    """What a device does with what it is served; raises where it would send nothing, or not again."""
+    history = told.stage or scene.history
+    digest = told.joined or history.document.digest
+    document, envelope = history.document, history.envelope
+    if scene.newcomer:
+        envelope = told.files[f"/v1/experiment/{digest}"]
+        document = read_published(envelope, digest=digest)
+        _salt(document, told)
+    device = TrustedRounds(document, envelope, scene.kept)
+    if told.refetched is not None:
+        since = device.trusted.log.frontier.size
+        device.compare(told.refetched, lines_from(told.files, since, since + device.missing_lines(told.refetched)))
+        return None
+    latest = told.files.get(f"/v1/experiment/{digest}/manifest/latest")
+    if latest is not None:
+        device.look(latest)
+    return device.check(served_from(told.files, digest, device), now=told.now)
+
+
+def _salt(document: ExperimentDocument, told: Told) -> None:
+    place = f"/v1/experiment/{document.digest}"
+    named = document.binning.beacons if isinstance(document.binning, HashedBins) else ()
+    records = [told.files[path] for i in range(len(named)) if (path := f"{place}/beacon/{i}") in told.files]
+    salt_of(document, first=told.files.get(f"{place}/first"), records=records, allow_unsafe=True)
+
+
+def _is_honest(checked: Checked | None, told: Told) -> bool:
+    """Whether the device ended up with exactly what everybody has."""
+    if checked is None or checked.accepted is None or told.honest is None:
+        return False
+    same = checked.accepted.manifest.digest == told.honest.digest
+    return same and digest_of(checked.trusted.state) == told.honest.state
+
+
+Trial = Callable[[random.Random, Path], Outcome]
+#: All of them by name: whether it should be caught, and how it is tried.
+TRIALS: dict[str, tuple[bool, Trial]] = {
+    **{name: (lie.detected, partial(try_lie, lie)) for name, lie in LIES.items()},
+    **{name: (True, partial(try_count_lie, lie)) for name, lie in COUNT_LIES.items()},
+    HONEST: (False, try_honesty),
+    HONEST_COUNT: (False, try_honest_count),
+}
+
+__all__ = [
+    "HONEST",
+    "HONEST_COUNT",
+    "LIES",
+    "NO_EFFECT",
+    "SENDS",
+    "TRIALS",
+    "Count",
+    "Outcome",
+    "judge",
+    "look",
+    "run",
+    "try_honesty",
+    "try_lie",
+]

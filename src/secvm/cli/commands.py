@@ -1,0 +1,59 @@
+"""The table entry of a command, and the commands that other distributions add.
+
+A distribution adds commands by an entry point of the group ``secvm.commands`` that leads to a table like ``COMMANDS``
+of ``cli.main``. A name of two words, ``dev fuzz``, is a command of that group. The table is imported for
+``secvm --help`` and for names that this package does not have, so its module must import nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from importlib import metadata
+from typing import Any, NamedTuple
+
+from secvm.errors import BadInputError
+
+#: The group of entry points.
+GROUP = "secvm.commands"
+#: What ``secvm-lab`` adds, so that its absence can be told from a misspelling.
+IN_LABORATORY = frozenset(
+    {
+        *("attack", "bench", "demo", "reproduce", "simulate"),
+        *("dev chaos", "dev fuzz", "dev house", "dev screenshots", "dev simulate", "dev soak", "dev trials"),
+    }
+)
+
+
+class Command(NamedTuple):
+    """Where a command lives, and the sentence that ``secvm --help`` shows for it."""
+
+    #: A typer function, or a ``typer.Typer`` with commands of its own: ``module:name``.
+    target: str
+    #: The first line of its docstring (tests/contract/test_tree.py compares).
+    summary: str
+
+    def find(self) -> Any:
+        """Import the function or group."""
+        module_name, _, attribute = self.target.partition(":")
+        return getattr(importlib.import_module(module_name), attribute)
+
+
+@cache
+def added() -> dict[str, Command]:
+    """The commands of all other distributions, in their order."""
+    tables = (entry.load() for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name))
+    return {name: command for table in tables for name, command in table.items()}
+
+
+def refuse_absent(name: str) -> None:
+    """Raise ``BadInputError`` for a command of ``secvm-lab`` where that is not installed."""
+    if name in IN_LABORATORY and name not in added():
+        raise in_laboratory(f"'secvm {name}'")
+
+
+def in_laboratory(what: str) -> BadInputError:
+    """The complaint that something belongs to a distribution that is not installed."""
+    return BadInputError(
+        f"{what} is part of secvm-lab, which is not installed", next_step="Install it: pip install secvm-lab"
+    )

@@ -1,1 +1,0 @@
-"""The lab: made-up populations to try things on; later attacks, baselines and the paper's evaluations."""

@@ -1,0 +1,46 @@
+"""AskedDescent: a descent rule and its thinning over devices, as a specification or a form asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from secvm.errors import BadExperimentError
+from secvm.learning.aggregate.descent.registry import DEPLOYED, RULES, owners
+from secvm.learning.aggregate.descent.rule import DescentRule
+from secvm.learning.thinning import Thinning, parse_thinning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedDescent:
+    """How an experiment over devices shall learn, and what of it somebody has chosen."""
+
+    rule: DescentRule
+    thinning: Thinning
+    #: Names of what was given, "thinning" or constants of the rule; a plan may choose the others.
+    given: frozenset[str] = frozenset()
+
+    def rule_for(self, *, numbers: bool) -> DescentRule:
+        """The rule; what nobody has given has the default for classes as the label, or for ``numbers``."""
+        given = {name: value for name, value in self.rule.content().items() if name in self.given}
+        return type(self.rule).read(given, numbers=numbers)
+
+    @classmethod
+    def read(cls, content: Mapping[str, object]) -> AskedDescent:
+        """Out of the table ``descent`` of a specification: ``rule``, ``thinning``, and the rule's own constants."""
+        told = {name: value for name, value in content.items() if value is not None}
+        name = told.pop("rule", DEPLOYED.name)
+        if not isinstance(name, str):
+            raise BadExperimentError("rule must be the name of a descent rule")
+        kind = RULES.find(name)
+        text = told.pop("thinning", "auto")
+        for constant in told:
+            if constant not in kind.setting_names() and owners(constant):
+                raise BadExperimentError(f"{constant} belongs to {owners(constant)}, not to {name}")
+        if not isinstance(text, str | int | float) or isinstance(text, bool):
+            raise BadExperimentError("thinning must be a number, q=Q or none")
+        thinning = parse_thinning(text, kind.usual_thinning)
+        if kind.normalised and not thinning.active:
+            raise BadExperimentError(f"{name} over devices needs thinning: its rows are no packages otherwise")
+        given = frozenset(told) | ({"thinning"} if content.get("thinning") is not None else set())
+        return cls(rule=kind.read(told), thinning=thinning, given=given)

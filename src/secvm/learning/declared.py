@@ -1,0 +1,166 @@
+"""How the parts of an experiment declare their settings: once, each with name, kind, default, range and one sentence.
+
+A part (a descent rule, a loss, thinning, robustness, the privacy that is asked for) is a frozen dataclass that inherits
+from ``Declared`` and whose fields are made by ``number`` and ``whole``:
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, slots=True)
+    ... class Brake(Declared):
+    ...     strength: Fraction = number("1/2", "Share of a step that is taken back.", above=0, at_most=1)
+    >>> Brake(0.25).content()
+    {'strength': '1/4'}
+    >>> Brake.read({"strength": 2})
+    Traceback (most recent call last):
+    secvm.errors.BadExperimentError: strength must be a number, greater than 0 and at most 1, not 2
+
+Whoever reads, writes or shows a part asks for its ``settings``: documents, specifications, model files, the estimator,
+the command line, the form and the reference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any, Self
+
+from secvm.errors import BadExperimentError, BadInputError
+from secvm.learning.arithmetic import exact
+
+Number = Fraction | int
+#: Where a dataclass field keeps its declaration.
+_KEY = "secvm.setting"
+#: Longest number that an error quotes.
+_QUOTED = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One number that somebody may set. Public: it describes experiments, never people."""
+
+    #: As documents, specifications and forms write it.
+    name: str
+    #: What it is, in one sentence.
+    sentence: str
+    #: Its value where nobody says anything; None where nothing is a value too.
+    default: Number | None
+    #: The default where the label is a number instead of a class, if that is another one.
+    for_numbers: Number | None = None
+    #: Whether only integers are taken.
+    is_whole: bool = False
+    #: Whether None is a value.
+    optional: bool = False
+    at_least: Number | None = None
+    above: Number | None = None
+    at_most: Number | None = None
+    below: Number | None = None
+    #: The name in Python, where ``name`` is none.
+    attribute: str = ""
+
+    def usual(self, *, numbers: bool = False) -> Number | None:
+        """The default; ``numbers``: whether the label is a number."""
+        return self.for_numbers if numbers and self.for_numbers is not None else self.default
+
+    @property
+    def limits(self) -> str:
+        """The range in words."""
+        bounds = (("at least", self.at_least), ("greater than", self.above), ("at most", self.at_most))
+        words = [f"{word} {shown(bound)}" for word, bound in (*bounds, ("less than", self.below)) if bound is not None]
+        return ", ".join(["a whole number" if self.is_whole else "a number", *([" and ".join(words)] if words else [])])
+
+    def read(self, value: object) -> Number | None:
+        """The value as a rational or an integer. Raises ``BadExperimentError`` beyond the range."""
+        if value is None and self.optional:
+            return None
+        try:
+            number = exact(value)  # type: ignore[arg-type]  # what is no number is refused there
+        except BadInputError:
+            raise BadExperimentError(f"{self.name} must be {self.limits}") from None
+        inside = (
+            (self.at_least is None or number >= self.at_least)
+            and (self.above is None or number > self.above)
+            and (self.at_most is None or number <= self.at_most)
+            and (self.below is None or number < self.below)
+            and not (self.is_whole and number.denominator != 1)
+        )
+        if not inside:
+            raise BadExperimentError(f"{self.name} must be {self.limits}, not {shown(number)}")
+        return int(number) if self.is_whole else number
+
+
+def shown(value: Number) -> str:
+    """A number for people: a decimal where that is short and exact, else a ratio, and never a long text."""
+    text = str(value)
+    if len(text) > _QUOTED:
+        return f"{text[:_QUOTED]}…"
+    decimal = f"{float(value):g}".replace("e-0", "e-")
+    return decimal if value.denominator != 1 and exact(decimal) == value else text
+
+
+def number(default: float | str | Fraction | None, sentence: str, *, name: str = "", **more: Any) -> Any:
+    """A dataclass field for a rational; ``more`` are bounds and ``for_numbers`` of ``Setting``."""
+    return _field(default, sentence, name, more)
+
+
+def whole(default: int | None, sentence: str, *, name: str = "", **more: Any) -> Any:
+    """A dataclass field for an integer; ``more`` are bounds and ``for_numbers`` of ``Setting``."""
+    return _field(default, sentence, name, {**more, "is_whole": True})
+
+
+def _field(default: float | str | Fraction | None, sentence: str, name: str, more: Mapping[str, Any]) -> Any:
+    told: dict[str, Any] = {key: value if isinstance(value, bool) else exact(value) for key, value in more.items()}
+    value = None if default is None else exact(default)
+    if more.get("is_whole") and value is not None:
+        value = int(value)  # type: ignore[assignment]
+    setting = Setting(name=name, sentence=sentence, default=value, optional=default is None, **told)
+    return dataclasses.field(default=value, metadata={_KEY: setting})
+
+
+@cache
+def _settings(kind: Any) -> tuple[Setting, ...]:
+    return tuple(
+        dataclasses.replace(field.metadata[_KEY], name=field.metadata[_KEY].name or field.name, attribute=field.name)
+        for field in dataclasses.fields(kind)
+        if _KEY in field.metadata
+    )
+
+
+class Declared:
+    """A part of an experiment that knows its settings."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for setting in self.settings():
+            object.__setattr__(self, setting.attribute, setting.read(getattr(self, setting.attribute)))
+
+    @classmethod
+    def settings(cls) -> tuple[Setting, ...]:
+        """What can be set, in the order of the declaration."""
+        return _settings(cls)  # type: ignore[arg-type]  # a class has a hash, whatever its values have
+
+    @classmethod
+    def setting_names(cls) -> tuple[str, ...]:
+        """What the settings are called."""
+        return tuple(setting.name for setting in cls.settings())
+
+    def content(self) -> dict[str, str | int | None]:
+        """All values by name, as JSON has them: rationals as text."""
+        values = {setting.name: getattr(self, setting.attribute) for setting in self.settings()}
+        return {name: str(value) if isinstance(value, Fraction) else value for name, value in values.items()}
+
+    @classmethod
+    def read(cls, content: Mapping[str, object], *, numbers: bool = False) -> Self:
+        """The part with these values by name; what is missing has its default, and other names are refused.
+
+        ``numbers``: whether the label is a number, for which some defaults differ.
+        """
+        known = {setting.name: setting for setting in cls.settings()}
+        for name in content:
+            if name not in known:
+                names = ", ".join(known) or "no settings"
+                raise BadExperimentError(f"{str(name)[:_QUOTED]} is not a setting here; there is {names}")
+        usual = {setting.attribute: setting.usual(numbers=numbers) for setting in known.values()}
+        return cls(**{**usual, **{known[name].attribute: value for name, value in content.items()}})

@@ -1,0 +1,250 @@
+"""Every client of the product, at a server that means no good: one that sends it elsewhere, one whose answer is longer
+than it may be, and one whose answer does not come to an end.
+"""
+
+import asyncio
+import contextlib
+import re
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from secvm.auditor.web import WebFiles
+from secvm.cli.remote import Remote
+from secvm.coordinator.cosigning import Cosigner
+from secvm.coordinator.relayed.asking import AskedRelays
+from secvm.dashboard.reading import Reader
+from secvm.errors import (
+    BadBeaconError,
+    BadInputError,
+    BeaconUnavailableError,
+    MalformedMessageError,
+    UnreachableError,
+)
+from secvm.participant.transport import Issued, RelayTransport, SendResult, Submitted, UnsafeDirectTransport
+from secvm.protocol.experiment_document import Relay
+from secvm.relay.forwarding import GatewayClient
+from secvm.runtime.beacons import WebBeacons
+from secvm.runtime.clock import SteadyClock
+from secvm.runtime.http_client import HttpClient
+from tests.conftest import ROOT
+from tests.unit.crypto.recorded_beacons import DRAND
+from tests.unit.protocol.helpers import RELAY
+
+#: For one answer of a server that drips.
+_ANSWER_S = 0.05
+#: A byte well before that.
+_DRIP_S = 0.01
+
+
+class Server:
+    """A server that answers everything with a redirect to another one, with bytes without an end, or byte by byte."""
+
+    def __init__(self, manner: str) -> None:
+        self.asked: list[str] = []
+        self.misled: list[str] = []
+        self.over = threading.Event()
+        self._elsewhere = self._serve(self.misled, "endless", "")
+        self._first = self._serve(self.asked, manner, f"http://127.0.0.1:{self._elsewhere.server_port}/elsewhere")
+        self.url = f"http://127.0.0.1:{self._first.server_port}"
+
+    def _serve(self, seen: list[str], manner: str, location: str) -> ThreadingHTTPServer:
+        over = self.over
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                seen.append(self.path)
+                self.rfile.read(int(self.headers.get("content-length", 0)))
+                self.send_response(302 if manner == "elsewhere" else 200)
+                if manner == "elsewhere":
+                    self.send_header("location", location)
+                    self.send_header("content-length", "0")
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    while manner == "endless" and not over.is_set():
+                        self.wfile.write(bytes(2**16))
+                    while manner == "dripping" and not over.wait(_DRIP_S):
+                        self.wfile.write(b"x")
+
+            def do_POST(self) -> None:
+                self.do_GET()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return server
+
+    def close(self) -> None:
+        self.over.set()
+        for server in (self._first, self._elsewhere):
+            server.shutdown()
+            server.server_close()
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    made = Server(request.param)
+    yield made
+    made.close()
+
+
+def device(url: str, _folder: Path) -> None:
+    async def ask() -> None:
+        async with HttpClient(connections=1) as client:
+            relay = Relay(url=url, key=RELAY.public, role="entry")
+            for way in (
+                RelayTransport(client, [url], bytes, credential="secret"),
+                UnsafeDirectTransport(client, url),
+            ):
+                assert await way.send(b"capsule", relay) == SendResult(acknowledged=False)
+                assert await way.fetch("/v1/experiments") is None
+                assert await way.ask_token(b"blinded", b"l" * 32, relay) == Issued()
+                assert await way.submit(b"capsules", b"l" * 32, relay) == Submitted()
+                with contextlib.suppress(UnreachableError):
+                    assert await way.relayed_terms(relay) is None
+
+    asyncio.run(ask())
+
+
+def relay_forwards(url: str, _folder: Path) -> None:
+    async def ask() -> None:
+        async with GatewayClient(url, token="secret", answer_bytes=100) as client:
+            # Handed on as it is, given up, or too much: never followed, and never an answer that is none.
+            assert (await client.post("/v1/capsule", b"capsule", "message/ohttp-req")).status in (302, 502, 504)
+            assert (await client.post("/v1/deposit", b"capsules", "application/octet-stream")).status in (302, 502, 504)
+            assert (await client.get("/v1/keys")).status in (302, 502, 504)
+
+    asyncio.run(ask())
+
+
+async def refused_or_redirected(asking: Awaitable[int]) -> None:
+    """It is no answer, or one that says 302."""
+    try:
+        status = await asking
+    except UnreachableError:
+        return
+    assert status == 302
+
+
+def cosigner(url: str, _folder: Path) -> None:
+    async def ask() -> None:
+        async with HttpClient() as client:
+            # It needs nothing of the cosigner itself; unit/coordinator/test_cosigning.py has a whole one.
+            await refused_or_redirected(status(Cosigner._post(cast("Cosigner", None), client, url, b"checkpoint")))
+
+    async def status(asking: Awaitable[tuple[int, bytes]]) -> int:
+        return (await asking)[0]
+
+    asyncio.run(ask())
+
+
+def coordinator_asks_relays(url: str, _folder: Path) -> None:
+    async def ask() -> None:
+        relays = AskedRelays({url: "secret"})
+        relay = Relay(url=url, key=RELAY.public)
+        assert await relays.commitment(relay, 64 * "0", 1) is None
+        assert await relays.shown(relay, bytes(32)) == {}
+
+    asyncio.run(ask())
+
+
+def operators_page(url: str, _folder: Path) -> None:
+    async def ask() -> None:
+        async with Reader(url) as reader:
+            with pytest.raises(UnreachableError):
+                await reader.changed("/v1/experiments", most=100)
+            headers = {"authorization": "Bearer secret"}
+            await refused_or_redirected(status(reader, headers))
+
+    async def status(reader: Reader, headers: dict[str, str]) -> int:
+        return (await reader.pass_on("POST", "/admin/experiments", headers, b"{}", most=100)).status
+
+    asyncio.run(ask())
+
+
+def auditor(url: str, _folder: Path) -> None:
+    with pytest.raises((BadInputError, MalformedMessageError)):
+        WebFiles(url, SteadyClock()).get("/v1/experiments", most=100)
+
+
+def beacons(url: str, _folder: Path) -> None:
+    with pytest.raises((BeaconUnavailableError, BadBeaconError)):
+        WebBeacons(drand_urls=[url]).fetch(DRAND, 7)
+
+
+def command_line(url: str, folder: Path) -> None:
+    key = folder / "admin.key"
+    key.write_bytes(b"340cdc2bbf2c0bea7834308613e87c6d\n")
+    key.chmod(0o600)
+    remote = Remote(url, key)
+    with pytest.raises(BadInputError, match=r"no redirect is followed|answers more than|too slowly"):
+        remote.fetch("/v1/experiments", most=100)
+    with pytest.raises(BadInputError, match=r"no redirect is followed|answers more than|too slowly"):
+        remote.order("", {})
+
+
+CLIENTS: dict[str, Callable[[str, Path], None]] = {
+    "auditor/web.py": auditor,
+    "cli/remote.py": command_line,
+    "coordinator/cosigning.py": cosigner,
+    "coordinator/relayed/asking.py": coordinator_asks_relays,
+    "dashboard/reading.py": operators_page,
+    "participant/transport.py": device,
+    "relay/forwarding.py": relay_forwards,
+    "runtime/beacons.py": beacons,
+}
+client = pytest.mark.parametrize("module", CLIENTS)
+
+
+@client
+@pytest.mark.parametrize("server", ["elsewhere"], indirect=True)
+def test_repro_no_client_follows_a_redirect(module: str, server: Server, tmp_path: Path) -> None:
+    CLIENTS[module](server.url, tmp_path)
+    assert server.asked
+    assert server.misled == []
+
+
+@client
+@pytest.mark.parametrize("server", ["endless"], indirect=True)
+def test_every_client_refuses_an_answer_longer_than_it_may_be(module: str, server: Server, tmp_path: Path) -> None:
+    CLIENTS[module](server.url, tmp_path)
+    assert server.asked
+
+
+@client
+@pytest.mark.parametrize("server", ["dripping"], indirect=True)
+def test_every_client_gives_up_an_answer_that_does_not_end(
+    module: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The time that each client gives is its own, and longer than a test may take.
+    ask = HttpClient.ask
+
+    def impatient(self: HttpClient, url: str, **question: Any) -> Any:
+        return ask(self, url, **{**question, "answer_s": _ANSWER_S})
+
+    monkeypatch.setattr(HttpClient, "ask", impatient)
+    CLIENTS[module](server.url, tmp_path)
+    assert server.asked
+
+
+def test_one_module_of_the_product_opens_connections_for_http() -> None:
+    source = ROOT / "src" / "secvm"
+    opening = re.compile(
+        r"\b(ClientSession\(|HTTPS?Connection\(|build_opener\(|urlopen\(|urllib\.request|http\.client\b)"
+    )
+    asking = re.compile(r"\b(HttpClient\(|ask_once\b|ask_blocking\()")
+    texts = {
+        str(path.relative_to(source)): path.read_text()
+        for path in source.rglob("*.py")
+        if path.relative_to(source).parts[0] not in ("lab", "testing")
+    }
+    here = "runtime/http_client.py"
+    assert [path for path, text in texts.items() if opening.search(text)] == [here]
+    # Whoever puts a device together makes the client for its transport.
+    assert {path for path, text in texts.items() if asking.search(text)} - {here, "participant/main.py"} == set(CLIENTS)
