@@ -38,7 +38,7 @@ def demo(
         int | None,
         typer.Option(help="Devices that take part; 2,000, or 340 with --plain.", show_default=False),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds; 1, or 20 with --plain.", show_default=False)] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds; 1, or 8 with --plain.", show_default=False)] = None,
     hosts: Annotated[int, typer.Option(help="Processes that carry the devices.")] = 2,
     seed: Annotated[int, typer.Option(help="Decides the people, and the dice of what they learn.")] = 0,
     descent: Annotated[
