@@ -1,4 +1,4 @@
-"""The arithmetic of docs/capacity.md: measured costs and stated assumptions in, cores, bytes and money out.
+"""The arithmetic of docs/results/capacity.md: measured costs and stated assumptions in, cores, bytes and money out.
 
 Nothing is measured here and nothing is rounded before the end. The page has the inputs as JSON beside its tables, and a
 test makes the tables again from them. Letters are those of docs/protocol.md: B packages of a device, D of a relay's

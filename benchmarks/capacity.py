@@ -5,9 +5,9 @@ shard; the entry relay takes submissions into its file; both relays draw and sea
 coordinator opens and counts. Each is CPU time of one core, the fewest of several turns. Sizes are those of real
 messages, padded and under the seal. Cover and tally are those of the planner for ε = 1, 10,000 bins and 100,000 people.
 The assumptions and the arithmetic are in ``benchmarks/_capacity_plan.py``; prices are assumptions. ``--page`` writes
-inputs and tables into docs/capacity.md.
+inputs and tables into docs/results/capacity.md.
 
-    python benchmarks/capacity.py [--packages 8192] [--page docs/capacity.md]
+    python benchmarks/capacity.py [--packages 8192] [--page docs/results/capacity.md]
 """
 
 from __future__ import annotations

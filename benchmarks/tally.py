@@ -55,7 +55,7 @@ from secvm_lab.rigs.known_log import known_log_terms
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import RelayedHistory
 
-#: What a device fetched for a round in version 1 at 10,000 bins: docs/capacity.md before tallies were coded.
+#: What a device fetched for a round in version 1 at 10,000 bins: docs/results/capacity.md before tallies were coded.
 V1_BYTES = 172_128
 _FEATURES, _UNITS = 100, 10
 _DATE = "Thu, 01 Jan 2026 00:00:00 GMT"

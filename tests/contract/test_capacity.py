@@ -1,4 +1,4 @@
-"""docs/capacity.md: its tables follow from the inputs that stand on it."""
+"""docs/results/capacity.md: its tables follow from the inputs that stand on it."""
 
 import importlib.util
 import math
@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "capacity.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/results/capacity.md").read_text(encoding="utf-8")
 
 
 def _arithmetic() -> ModuleType:

@@ -1,4 +1,4 @@
-"""``secvm reproduce offline`` on scheduler and workers of dask, as docs/many-machines.md has them, over TLS."""
+"""``secvm reproduce offline`` on scheduler and workers of dask, as docs/results/many-machines.md has them, over TLS."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path) -> None:
     ways = found["baselines"]["entries"]
     assert {"LinearSVC", "federated averaging", "SecVM, Pegasos", "central DP, ε = 1"} <= {one["name"] for one in ways}
     assert {one["verdict"] for one in found["statements"]} >= {"does not hold here"}
-    documented = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "offline.md").read_text(encoding="utf-8")))
+    documented = set(re.findall(r"`(\w+)`", (ROOT / "docs/results/offline.md").read_text(encoding="utf-8")))
     points = [found["figure_1a"]["choice"][0], found["figure_1a"]["curves"][0], found["lambda"][0], found["hashes"][0]]
     for some in (found, found["settings"], entry, entry["curve"], entry["two_cycle"], rules[0], ways[0], *points):
         assert set(some) <= documented

@@ -32,7 +32,7 @@ def online(
 ) -> None:
     """Make the paper's figures 2 and 3 again: three days around the clock, two by day only.
 
-    The people are made up; what they do and why recall drops at night is told in docs/online.md. Example:
+    The people are made up; what they do and why recall drops at night is told in docs/results/online.md. Example:
 
     \b
         ./secvm reproduce online --folder online

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Where nothing is said: the paper's.
 _LAMBDA = "0.1"
 #: Clipping where no number is given, in standard deviations of chance. 5 over the number of rounds, which is good for
-#: tens of rounds, leaves nothing of most bins where rounds are hundreds (docs/online.md).
+#: tens of rounds, leaves nothing of most bins where rounds are hundreds (docs/results/online.md).
 _CLIP = Fraction(1)
 
 
@@ -104,7 +104,7 @@ def simulate(
 ) -> None:
     """Simulate a population of devices over days, with cover and attacks.
 
-    The rounds are those of a deployment of the same people and dice, byte for byte (docs/online.md). Example:
+    The rounds are those of a deployment of the same people and dice, byte for byte (docs/results/online.md). Example:
 
     \b
         ./secvm simulate --people 5000 --days 2 --hours 8-20 --folder simulated

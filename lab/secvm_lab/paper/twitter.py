@@ -2,7 +2,7 @@
 
 Synthetic: nobody wrote these words, and no figure made from them says anything of Twitter. What is the paper's is the
 number of people, the mean number of words, the number of different words and the balance of labels; the laws between
-them (``twitter_law``), the signal and the noise are ours. docs/paper-people.md says which and how near they come.
+them (``twitter_law``), the signal and the noise are ours. docs/results/paper-people.md says which and how near.
 
 A person is a function of the seed and its number: chunks and threads do not show, and the first 20,000 of 350,000
 people are the same as 20,000 alone. A word is a number, the popular ones low; as a feature it is its decimal string, as
