@@ -33,7 +33,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.learning.experiment import Experiment
 from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Windows
 from secvm.runtime.clock import SystemClock
-from secvm.runtime.http_server import HttpServer, Request, Response, http_date
+from secvm.runtime.http.server import HttpServer, Request, Response, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 

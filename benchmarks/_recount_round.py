@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from secvm.auditor.recounting import OpenedRound, Recounting, ShardFiles, Shown
+from secvm.auditor.relayed.recounting import OpenedRound, Recounting, ShardFiles, Shown
 from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.crypto.layers import EPHEMERAL_BYTES, INNER_BYTES, inner_layer
 from secvm.crypto.signing import Envelope

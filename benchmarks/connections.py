@@ -29,7 +29,7 @@ _SETTLE_S = 1.0
 
 _SERVER = f"""
 import asyncio, sys
-from secvm.runtime.http_server import HttpServer, Limits, Response
+from secvm.runtime.http.server import HttpServer, Limits, Response
 from secvm.runtime.service import run_service
 LARGE = bytes({_LARGE_BYTES})
 def answer(request):

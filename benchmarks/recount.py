@@ -30,7 +30,7 @@ import orjson
 
 from benchmarks._recount_round import files_of, read_round
 from benchmarks.ingest import openssl_x25519
-from secvm.auditor.recounting import Shown, judge_shard
+from secvm.auditor.relayed.recounting import Shown, judge_shard
 from secvm.crypto import merkle
 from secvm.errors import SecVMError
 from secvm.protocol.relays.label import DIGEST_BYTES, INNER_BYTES

@@ -35,10 +35,10 @@ from secvm.relay.batches.ledger import PAPERS
 from secvm.relay.fetch_keys import FetchKeys
 from secvm.relay.server import Doors
 from secvm.relay.settings import RelaySettings, Rounds
-from secvm.runtime.http_limits import HttpLimits
+from secvm.runtime.disk.passphrases import CREDENTIAL
+from secvm.runtime.disk.secret_files import make_secret
+from secvm.runtime.http.limits import HttpLimits
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.passphrases import CREDENTIAL
-from secvm.runtime.secret_files import make_secret
 from secvm.runtime.settings import Settings, read_settings
 from secvm.witness.server import SEEN_PATH, SUBMIT_PATH
 from secvm.witness.settings import WitnessSettings

@@ -26,8 +26,8 @@ from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.locking import Cost
 from secvm.crypto.oblivious import decode_key_configurations
 from secvm.protocol.manifest import RoundManifest
-from secvm.runtime.passphrases import CREDENTIAL, Passphrase
-from secvm.runtime.secret_files import make_secret, protect, read_secret
+from secvm.runtime.disk.passphrases import CREDENTIAL, Passphrase
+from secvm.runtime.disk.secret_files import make_secret, protect, read_secret
 from secvm.testing.federation import COORDINATOR, RELAY, Federation, HostOf, Pace
 from tests.leaks import LeakFinder
 from tests.system.parties import party

@@ -18,7 +18,7 @@ from secvm.cli import dashboard
 from secvm.cli.main import run
 from secvm.dashboard.settings import DashboardSettings, read_listen
 from secvm.errors import BadInputError
-from secvm.runtime.http_server import HttpServer, Request, Response
+from secvm.runtime.http.server import HttpServer, Request, Response
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.public_history import PublicHistory
 from tests.conftest import ROOT

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm.runtime.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret
 from tests.system.parties import PATIENCE_S, Place, get, party, relay_url
 from tests.system.small_run import BUDGET, CAPSULE, PEOPLE, SEALED, SEED, SmallRun, connected, port_of
 

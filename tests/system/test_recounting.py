@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm.auditor.recounting import OpenedRound, Recounting, ShardFiles, Shown
+from secvm.auditor.relayed.recounting import OpenedRound, Recounting, ShardFiles, Shown
 from secvm.cli.main import run as command
 from secvm.protocol.experiment_document import publish
 from secvm_lab.rigs.lies_about_shards import COUNT_LIES, Scene

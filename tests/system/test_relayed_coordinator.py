@@ -34,7 +34,7 @@ from secvm.protocol.relays.manifest import Instants, RelayedManifest, read_manif
 from secvm.protocol.relays.opening import Opening, read_opening
 from secvm.protocol.relays.recount import Recount, ShardTally
 from secvm.protocol.relays.shard_runs import read_run
-from secvm.runtime.secret_files import read_secret
+from secvm.runtime.disk.secret_files import read_secret
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.conftest import ROOT

@@ -26,7 +26,7 @@ from secvm.protocol.logged_documents import entry_of
 from secvm.protocol.relays.judging import is_opened
 from secvm.protocol.relays.opening import read_opening
 from secvm.protocol.tiles import Tile, read_bundle
-from secvm.runtime.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.relayed_rounds import START
 from tests.system.test_relayed_coordinator import CLIENTS, Whole

@@ -10,7 +10,7 @@ from secvm.crypto.tokens import TOKEN_BYTES, TokenBatch
 from secvm.participant.transport import RelayTransport
 from secvm.protocol.relays.counts import EntryCount
 from secvm.protocol.relays.receipts import Receipt
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http.client import HttpClient
 from tests.system.test_two_relays import CLIENTS, World, check_outcome, play_to_the_end, world
 
 

@@ -44,8 +44,8 @@ from secvm.protocol.relays.receipts import Receipt
 from secvm.protocol.relays.reveals import EntryReveal, MixReveal
 from secvm.relay.main import make_key, read_key
 from secvm.runtime.clock import ClockSteering
-from secvm.runtime.http_server import HttpServer, Limits, Request, Response
-from secvm.runtime.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret
+from secvm.runtime.http.server import HttpServer, Limits, Request, Response
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
 from tests.conftest import ROOT

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from secvm.auditor.web import WebFiles
+from secvm.auditor.web_files import WebFiles
 from secvm.cli.remote import Remote
 from secvm.coordinator.cosigning import Cosigner
 from secvm.coordinator.relayed.asking import AskedRelays
@@ -30,7 +30,7 @@ from secvm.protocol.experiment_document import Relay
 from secvm.relay.forwarding import GatewayClient
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http.client import HttpClient
 from tests.conftest import ROOT
 from tests.unit.crypto.recorded_beacons import DRAND
 from tests.unit.protocol.helpers import RELAY
@@ -190,7 +190,7 @@ def command_line(url: str, folder: Path) -> None:
 
 
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
-    "auditor/web.py": auditor,
+    "auditor/web_files.py": auditor,
     "cli/remote.py": command_line,
     "coordinator/cosigning.py": cosigner,
     "coordinator/relayed/asking.py": coordinator_asks_relays,
@@ -244,7 +244,7 @@ def test_one_module_of_the_product_opens_connections_for_http() -> None:
         for path in source.rglob("*.py")
         if path.relative_to(source).parts[0] not in ("lab", "testing")
     }
-    here = "runtime/http_client.py"
+    here = "runtime/http/client.py"
     assert [path for path, text in texts.items() if opening.search(text)] == [here]
     # Whoever puts a device together makes the client for its transport.
     assert {path for path, text in texts.items() if asking.search(text)} - {here, "participant/main.py"} == set(CLIENTS)

@@ -19,7 +19,7 @@ from secvm.participant.state import DeviceState
 from secvm.participant.ui.guard import Guard
 from secvm.participant.vault import Vault
 from secvm.relay.settings import RelaySettings
-from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.settings import read_settings
 from tests.leaks import LeakFinder
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.report import Report
-from secvm.auditor.web import WebFiles
+from secvm.auditor.web_files import WebFiles
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.learning.aggregate.scoring import score

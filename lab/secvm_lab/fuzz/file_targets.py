@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from secvm.auditor.vocabulary import read_public_vocabulary
+from secvm.auditor.bins.vocabulary import read_public_vocabulary
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.specification import Specification
 from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError
@@ -30,7 +30,7 @@ from secvm.people.source import open_people
 from secvm.people.table import People
 from secvm.relay.main import read_key as read_relay_key
 from secvm.relay.settings import RelaySettings
-from secvm.runtime.secret_files import read_secret
+from secvm.runtime.disk.secret_files import read_secret
 from secvm.runtime.settings import Settings, parse_settings, read_settings
 from secvm.witness.main import read_key as read_witness_key
 from secvm.witness.settings import WitnessSettings

@@ -7,9 +7,9 @@ import functools
 import hashlib
 from typing import Any
 
+from secvm.auditor.experiment_list import listed_experiments
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import Findings
-from secvm.auditor.listed import listed_experiments
 from secvm.coordinator.admin import PREFIX, Admin
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.gateway import open_block
@@ -21,8 +21,8 @@ from secvm.participant.transport import _instant, _retry_after_ms
 from secvm.participant.ui.offers import read_list
 from secvm.protocol.codec import PACKAGE_BYTES
 from secvm.relay.identity import by_address, by_credential
-from secvm.runtime.http_connection import Connection
-from secvm.runtime.http_server import HttpServer, Limits, Request, Response
+from secvm.runtime.http.connection import Connection
+from secvm.runtime.http.server import HttpServer, Limits, Request, Response
 from secvm.testing.clock import ManualClock
 from secvm.witness.decision import KnownLog, Logs, read_question
 from secvm.witness.log_list import read_log_list

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from secvm.auditor.relayed_doors import read_door
+from secvm.auditor.relayed.relay_doors import read_door
 from secvm.crypto.layers import seal_inner
 from secvm.crypto.signing import SigningKey, sign
 from secvm.errors import (

@@ -41,8 +41,8 @@ from secvm.privacy.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.relayed_terms import RelayTimes
-from secvm.runtime.only_one import FILE as LOCK_FILE
-from secvm.runtime.only_one import only_one
+from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
+from secvm.runtime.disk.process_lock import only_one
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import MemoryTransport
 from secvm_lab.rigs.parties import Parties

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from secvm.participant.state import Status
-from secvm.runtime.http_server import Request
+from secvm.runtime.http.server import Request
 from secvm_lab.simulation.lives import KilledError
 from secvm_lab.simulation.nodes import SimulatedNode
 from secvm_lab.simulation.operations import Op

@@ -23,7 +23,7 @@ from typing import Protocol
 
 import aiohttp
 
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm_lab.simulation.clock import SimulatedClock
 from secvm_lab.simulation.lives import LIFE, KilledError, Life, release
 

@@ -17,7 +17,7 @@ from secvm.relay.identity import by_credential
 from secvm.relay.refusals import try_later
 from secvm.relay.server import Doors
 from secvm.relay.store import RoundStore
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log
 from secvm_lab.simulation.clock import SimulatedClock
 from secvm_lab.simulation.disk import Disk

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from secvm.errors import UnreachableError
-from secvm.runtime.http_client import HttpAnswer, HttpClient, SlowAnswerError
-from secvm.runtime.http_server import Request
+from secvm.runtime.http.client import HttpAnswer, HttpClient, SlowAnswerError
+from secvm.runtime.http.server import Request
 from secvm_lab.simulation.network import Network
 
 #: Without another word of it, a request is given up after so long.

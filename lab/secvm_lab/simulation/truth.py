@@ -24,7 +24,7 @@ from secvm.crypto.oblivious import GatewayKeys
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.codec import AddressedPackage, decode
 from secvm.protocol.sealed_requests import package_in
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm_lab.simulation.database import Database
 from secvm_lab.simulation.question import GRACE_S, GRID, LENGTH_S
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from secvm.crypto.notes import Note
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.log_proofs import CosigningRequest
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log
 from secvm.witness.decision import KnownLog, Logs
 from secvm.witness.server import SUBMIT_PATH, Doors

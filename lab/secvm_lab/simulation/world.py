@@ -20,7 +20,7 @@ from secvm.errors import StoreError
 from secvm.participant.shared_checks import SharedChecks
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm_lab.simulation.clock import SimulatedClock
 from secvm_lab.simulation.database import Database
 from secvm_lab.simulation.devices import SimulatedDevice, joined, thrifty

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from secvm.auditor.experiment_audit import ExperimentAudit, OnRound
+from secvm.auditor.experiment_list import Listed, is_digest, listed_experiments
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import EnoughError, Findings
-from secvm.auditor.listed import Listed, is_digest, listed_experiments
-from secvm.auditor.policy_check import check_policy
-from secvm.auditor.recounting import Recounting
-from secvm.auditor.relayed_audit import RelayedAudit
-from secvm.auditor.relayed_replay import RelayedReplay
-from secvm.auditor.relayed_subject import RelayedSubject
+from secvm.auditor.log.policy_check import check_policy
+from secvm.auditor.log.whole_log import WholeLog
+from secvm.auditor.plain.experiment_audit import ExperimentAudit, OnRound
+from secvm.auditor.relayed.experiment_audit import RelayedAudit
+from secvm.auditor.relayed.recounting import Recounting
+from secvm.auditor.relayed.replay import RelayedReplay
+from secvm.auditor.relayed.subject import RelayedSubject
 from secvm.auditor.report import ExperimentReport, Report
 from secvm.auditor.subject import Subject
-from secvm.auditor.whole_log import WholeLog
 from secvm.crypto.beacon import BeaconSource
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.protocol.experiment_document import ExperimentDocument, read_published

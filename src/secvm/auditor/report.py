@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.auditor.findings import ROUND_CHECKS, Fault, Findings, Mark
-from secvm.auditor.relayed_facts import RoundFacts
 from secvm.auditor.relayed_findings import RELAYED_CHECKS
+from secvm.auditor.round_facts import RoundFacts
 from secvm.protocol.recompute import Model
 
 #: What nobody can see from outside, whatever the files say.

@@ -146,7 +146,7 @@ def _replay(
     most: int,
 ) -> Report:
     from secvm.auditor.audit import audit_files
-    from secvm.auditor.web import WebFiles
+    from secvm.auditor.web_files import WebFiles
     from secvm.files import read_beginning_with
     from secvm.protocol.log_policy import MOST_POLICY_BYTES, read_policy
     from secvm.runtime.beacons import WebBeacons
@@ -189,7 +189,7 @@ def _write_evidence(report: Report, place: Path | None) -> str | None:
     if place is None:
         note("Signed bytes prove a fault to anybody: --evidence-to FILE writes them.")
         return None
-    from secvm.auditor.explain import WATERMARK
+    from secvm.auditor.explanation import WATERMARK
     from secvm.files import write_atomically
 
     write_atomically(place, report.evidence[0])
@@ -198,7 +198,7 @@ def _write_evidence(report: Report, place: Path | None) -> str | None:
 
 
 def _examine(file: Path, output_format: Format) -> None:
-    from secvm.auditor.explain import explain
+    from secvm.auditor.explanation import explain
     from secvm.cli.audit_text import explanation_text
     from secvm.files import read_beginning_with
     from secvm.protocol.evidence import EVIDENCE_BEGINS, MAX_EVIDENCE_BYTES

@@ -6,7 +6,7 @@ import datetime as dt
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from secvm.auditor.explain import STILL_TO_CHECK, WATERMARK, Explanation
+from secvm.auditor.explanation import STILL_TO_CHECK, WATERMARK, Explanation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

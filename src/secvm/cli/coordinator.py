@@ -26,7 +26,7 @@ from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
     from secvm.coordinator.store.postgres_migrations import Migration
-    from secvm.runtime.passphrases import Passphrase
+    from secvm.runtime.disk.passphrases import Passphrase
 
 #: Where the address of a database may stand, so that it is in no list of processes.
 DATABASE_VARIABLE = "SECVM_DATABASE"

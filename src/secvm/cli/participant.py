@@ -183,8 +183,8 @@ def inspect(
     from secvm.participant.inspection import as_text
     from secvm.participant.inspection import inspect as look
     from secvm.participant.ledger import in_words, read_ledger
-    from secvm.runtime.only_one import FILE as LOCK_FILE
-    from secvm.runtime.only_one import is_running
+    from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
+    from secvm.runtime.disk.process_lock import is_running
 
     consent = consent_of(config)
     state = open_state(config, folder)

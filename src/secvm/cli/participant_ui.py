@@ -20,7 +20,7 @@ from secvm.errors import BadInputError
 if TYPE_CHECKING:
     from secvm.participant.settings import ParticipantSettings
     from secvm.participant.ui.desk import Desk
-    from secvm.runtime.passphrases import Passphrase
+    from secvm.runtime.disk.passphrases import Passphrase
 
 
 def ui(

@@ -19,7 +19,7 @@ from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, import_from, list_sources
 from secvm.participant.vault import Vault
 from secvm.runtime.clock import SystemClock
-from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.disk.passphrases import Passphrase
 
 #: Where a person's device keeps everything, below the home.
 DEFAULT_FOLDER = Path(".local/share/secvm")

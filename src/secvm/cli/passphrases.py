@@ -15,8 +15,8 @@ import typer
 
 from secvm.cli.output import Format, emit
 from secvm.errors import BadInputError
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import check_new_passphrase, protect
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import check_new_passphrase, protect
 
 PassphraseFile = Annotated[
     Path | None,

@@ -17,7 +17,7 @@ from secvm.errors import BadInputError, RemoteProtocolError, UnreachableError
 from secvm.learning.weights import Weights
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http_client import HttpAnswer, ask_blocking, checked_url, goes_in_clear
+from secvm.runtime.http.client import HttpAnswer, ask_blocking, checked_url, goes_in_clear
 
 _PATIENCE_S = 60
 #: What the list tells of each experiment.
@@ -91,7 +91,7 @@ class Remote:
         them all. Capsules are not counted again: ``secvm audit`` does that.
         """
         from secvm.auditor.audit import audit_files
-        from secvm.auditor.web import WebFiles
+        from secvm.auditor.web_files import WebFiles
         from secvm.estimator.model import MAX_MODEL_BYTES
 
         document = self.experiment(digest)
@@ -184,7 +184,7 @@ def _json(data: bytes) -> dict[str, Any]:
 
 def _read_key(path: Path) -> str:
     from secvm.cli.passphrases import passphrase_of
-    from secvm.runtime.secret_files import read_secret
+    from secvm.runtime.disk.secret_files import read_secret
 
     key = read_secret(path, passphrase=passphrase_of(None, None)).strip()
     # What cannot stand in a header would read as a coordinator that does not answer.

@@ -38,7 +38,7 @@ from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.log import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.settings import parse_settings
 

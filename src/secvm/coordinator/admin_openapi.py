@@ -13,7 +13,7 @@ from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.specification import Specification
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.server import Response
 
 PATH = "/admin/openapi.json"
 _JSON = "application/json"

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from secvm.protocol.documents import encode_document
 from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS, Problem
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.server import Response
 
 #: Seconds after which somebody who was told "try-later" may come again; devices add dice of their own (§16).
 RETRY_AFTER_S = 2

@@ -27,7 +27,7 @@ from secvm.crypto.notes import NoteKey
 from secvm.errors import MalformedMessageError, RemoteProtocolError, UnreachableError
 from secvm.protocol.log_proofs import CosigningRequest, read_cosignatures, read_size
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http.client import HttpClient
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.waits import end_all

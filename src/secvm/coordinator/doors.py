@@ -32,7 +32,7 @@ from secvm.crypto.lanes import Lanes
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.log import LogTerms
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_server import HttpServer, http_date
+from secvm.runtime.http.server import HttpServer, http_date
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 

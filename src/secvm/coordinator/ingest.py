@@ -27,8 +27,8 @@ from secvm.crypto.lanes import Lanes
 from secvm.errors import MalformedMessageError, RefusedPackageError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
-from secvm.runtime.group_commit import GroupCommit
-from secvm.runtime.http_server import Response
+from secvm.runtime.disk.group_commit import GroupCommit
+from secvm.runtime.http.server import Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 

@@ -15,7 +15,7 @@ from secvm.crypto.kem import RandomBytes, throw
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.log_policy import LogPolicy
-from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.settings import read_settings
 
 _ADMIN_KEY_BYTES = 32

@@ -34,13 +34,13 @@ from secvm.files import write_atomically
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
+from secvm.runtime.disk.process_lock import only_one
+from secvm.runtime.disk.secret_files import make_secret, read_secret
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.only_one import FILE as LOCK_FILE
-from secvm.runtime.only_one import only_one
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import make_secret, read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
 

@@ -29,7 +29,7 @@ from secvm.crypto.beacon import BeaconSource
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.runtime.clock import Clock
-from secvm.runtime.own_loop import in_own_loop
+from secvm.runtime.thread_loop import in_own_loop
 from secvm.runtime.waits import any_of, end_all
 
 #: Threads that ask for the lead: one may wait for a database that does not answer while the next one asks.

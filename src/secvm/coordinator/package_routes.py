@@ -42,7 +42,7 @@ from secvm.errors import (
 from secvm.protocol.manifest import RelayCount, read_relay_count
 from secvm.protocol.problems import PROBLEMS, Problem, problem_of
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_server import Handler, Request, Response
+from secvm.runtime.http.server import Handler, Request, Response
 from secvm.runtime.metrics import Metrics
 
 #: For ``HttpServer``: these take more than one capsule. A deposit's limit is the operator's choice, and this one is for

@@ -29,7 +29,7 @@ from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.documents import digest_of
 from secvm.protocol.relays.news import make_news, read_news_path
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log
 
 JSON_MEDIA_TYPE = "application/json"

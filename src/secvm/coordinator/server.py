@@ -26,8 +26,8 @@ from secvm.coordinator.publisher import JSON_MEDIA_TYPE, Publisher
 from secvm.coordinator.relayed.routes import PREFIX, RelayedRoutes
 from secvm.errors import StoreError
 from secvm.protocol.problems import PROBLEMS
-from secvm.runtime.http_names import refuse_names
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.host_names import refuse_names
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.metrics import Metrics
 
 _NOT_FOUND = 404

@@ -88,10 +88,10 @@ from secvm.protocol.log_policy import MOST_POLICY_BYTES, LogPolicy, read_policy
 from secvm.protocol.relays.shards import LEAST_DAYS
 from secvm.protocol.version import LOG_ORIGIN
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
-from secvm.runtime.http_limits import HttpLimits
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import read_secret
+from secvm.runtime.http.limits import HttpLimits
 from secvm.runtime.lanes import Mode
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import read_secret
 from secvm.runtime.settings import Listen, Settings, usual_port
 
 

@@ -25,7 +25,7 @@ from secvm.pages.assets import Assets
 from secvm.pages.serving import REQUEST_S, Served, listen_on
 from secvm.pages.serving import serve as serve_page
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
-from secvm.runtime.http_client import checked_url
+from secvm.runtime.http.client import checked_url
 from secvm.runtime.logs import Log
 from secvm.runtime.service import run_service
 from secvm.runtime.waits import any_of, end_all

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from secvm.errors import UnreachableError
-from secvm.runtime.http_client import HttpAnswer, HttpClient, SlowAnswerError, checked_url
+from secvm.runtime.http.client import HttpAnswer, HttpClient, SlowAnswerError, checked_url
 
 #: A tag is a short text in quotation marks; anything else is not sent back.
 _MOST_TAG = 200

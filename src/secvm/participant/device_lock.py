@@ -17,8 +17,8 @@ from pathlib import Path
 from secvm.crypto.kem import RandomBytes, throw
 from secvm.crypto.locking import DEFAULT_COST, KEY_BYTES, Cost, KeptKey, lock
 from secvm.errors import BadInputError
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import check_new_passphrase, make_secret, protect, read_secret, remove_secret
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import check_new_passphrase, make_secret, protect, read_secret, remove_secret
 
 FILE = "device.key"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from secvm.errors import BadInputError
 from secvm.participant.device_lock import DeviceLock
-from secvm.runtime.only_one import take
-from secvm.runtime.secret_files import remove_secret, write_secret
+from secvm.runtime.disk.process_lock import take
+from secvm.runtime.disk.secret_files import remove_secret, write_secret
 
 FILE = "vault.locked"
 _LOCK_FILE = "vault.lock"

@@ -16,10 +16,10 @@ from secvm.participant.device_lock import drop, open_lock, set_passphrase
 from secvm.participant.state import FILE as STATE_FILE
 from secvm.participant.state import DeviceState
 from secvm.participant.vault import Vault
-from secvm.runtime.only_one import FILE as LOCK_FILE
-from secvm.runtime.only_one import only_one
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import protect
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
+from secvm.runtime.disk.process_lock import only_one
+from secvm.runtime.disk.secret_files import protect
 
 
 def protect_device(

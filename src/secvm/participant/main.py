@@ -35,13 +35,13 @@ from secvm.people.reader import read_vocabulary
 from secvm.people.reference import iter_people
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
+from secvm.runtime.disk.process_lock import only_one
+from secvm.runtime.disk.secret_files import read_secret
+from secvm.runtime.http.client import HttpClient
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
-from secvm.runtime.only_one import FILE as LOCK_FILE
-from secvm.runtime.only_one import only_one
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
 

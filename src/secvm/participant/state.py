@@ -50,7 +50,7 @@ from secvm.participant.trust_book import TAKES_PART, UNSEEN_TABLES, TrustBook
 from secvm.protocol.events import Abstain, Finished
 from secvm.protocol.relays.session_memory import RelayedChanges, RequestRow
 from secvm.protocol.session import Changes, WaitingRow
-from secvm.runtime.sqlite_file import FAULTS, SqliteFormat, connect_personal, refusal, statements, transaction
+from secvm.runtime.disk.sqlite_file import FAULTS, SqliteFormat, connect_personal, refusal, statements, transaction
 
 FILE = "state.sqlite"
 #: "SeS2", in the file's header; "SecS" is a state of version 1 of the protocol.

@@ -39,7 +39,7 @@ from secvm.protocol.relays.statements import ENVELOPE_BYTES
 from secvm.protocol.relays.submission import MEDIA_TYPE as SUBMISSION
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.protocol.sealed_requests import FETCH_ANSWER_STEP, fetch_request, read_answer
-from secvm.runtime.http_client import HttpClient, goes_in_clear
+from secvm.runtime.http.client import HttpClient, goes_in_clear
 
 SEALED_REQUEST = "message/ohttp-req"
 SEALED_RESPONSE = "message/ohttp-res"

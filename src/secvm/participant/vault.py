@@ -32,7 +32,7 @@ from secvm.learning.rows import MAX_UNITS
 from secvm.participant.device_lock import DeviceLock, refuse_locked
 from secvm.participant.locked_vault import LockedVault, remove_plain
 from secvm.people.person import MAX_VALUE
-from secvm.runtime.sqlite_file import (
+from secvm.runtime.disk.sqlite_file import (
     FAULTS,
     SqliteFormat,
     connect_personal,

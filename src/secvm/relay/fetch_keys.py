@@ -21,7 +21,7 @@ from secvm.relay.epochs import Epochs
 from secvm.relay.forwarding import KEYS_PATH, Answer, GatewayClient
 from secvm.relay.refusals import plain
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.server import Response
 from secvm.runtime.metrics import Metrics
 
 

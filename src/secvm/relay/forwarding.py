@@ -16,8 +16,8 @@ from typing import Self
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.errors import UnreachableError
 from secvm.relay.refusals import plain
-from secvm.runtime.http_client import HttpClient, SlowAnswerError
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.client import HttpClient, SlowAnswerError
+from secvm.runtime.http.server import Response
 
 FETCH_PATH, KEYS_PATH, DEPOSIT_PATH = "/v1/fetch", "/v1/keys", "/v1/deposit"
 _MOST_CONNECTIONS = 256

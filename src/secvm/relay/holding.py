@@ -14,8 +14,8 @@ from secvm.relay.admission import Table, Verdict, digest_of
 from secvm.relay.forwarding import Answer
 from secvm.relay.refusals import over_quota, stale, try_later
 from secvm.relay.store import Arrival, RoundStore
-from secvm.runtime.group_commit import GroupCommit
-from secvm.runtime.http_server import Response
+from secvm.runtime.disk.group_commit import GroupCommit
+from secvm.runtime.http.server import Response
 
 #: A durable commit takes about as long.
 _COMMIT_TICK_MS = 2.0

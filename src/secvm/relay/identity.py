@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from secvm.runtime.http_server import Request
+from secvm.runtime.http.server import Request
 
 CREDENTIAL_FIELD = "secvm-credential"
 #: Of an IPv6 address, what a site is usually given: 65,536 networks of 64 bits.

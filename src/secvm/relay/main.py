@@ -35,13 +35,13 @@ from secvm.relay.server import Doors
 from secvm.relay.settings import RelaySettings
 from secvm.relay.store import RoundStore
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
-from secvm.runtime.http_server import Handler, HttpServer, Request, Response
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.process_lock import FILE, only_one
+from secvm.runtime.disk.secret_files import make_secret, read_secret
+from secvm.runtime.http.server import Handler, HttpServer, Request, Response
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.only_one import FILE, only_one
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import make_secret, read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
 

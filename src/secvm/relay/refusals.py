@@ -6,7 +6,7 @@ Faults that are HTTP's own have the type ``about:blank``, as the RFC wants it.
 
 from __future__ import annotations
 
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.server import Response
 
 MEDIA_TYPE = "application/problem+json"
 

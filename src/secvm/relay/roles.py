@@ -41,7 +41,7 @@ from secvm.relay.mix.opening import opener
 from secvm.relay.mix.rounds import MixRound
 from secvm.relay.settings import RelaySettings
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_messages import Response
+from secvm.runtime.http.messages import Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 

@@ -18,8 +18,8 @@ from secvm.relay.holding import Holding
 from secvm.relay.identity import Identify, Identity
 from secvm.relay.refusals import garbage, no_packages, over_quota, plain, too_large, try_later
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_names import refuse_names
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.host_names import refuse_names
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.metrics import Metrics
 
 #: Header, the shortest ``enc`` and a tag (docs/protocol.md §18.5).

@@ -29,7 +29,7 @@ from secvm.crypto.capsules import pack, packed_size, unpack
 from secvm.crypto.kem import RandomBytes
 from secvm.errors import LocalProtocolError
 from secvm.relay.admission import Begun, digest_of
-from secvm.runtime.sqlite_file import connect, emptied_log, service_format, statements, transaction
+from secvm.runtime.disk.sqlite_file import connect, emptied_log, service_format, statements, transaction
 
 #: Of the tables below; another number is another program's file.
 _VERSION = 4

@@ -17,7 +17,7 @@ from datetime import datetime
 from secvm.crypto.beacon import DRAND_CHAINS, MAX_ROUND, LocalUnsafeBeacon, is_unsafe, nist_chain_index
 from secvm.crypto.beacon_records import MAX_RECORD_BYTES
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError, UnreachableError
-from secvm.runtime.http_client import ask_blocking, checked_url
+from secvm.runtime.http.client import ask_blocking, checked_url
 
 NIST_URL = "https://beacon.nist.gov/beacon/2.0"
 DRAND_URLS = ("https://api.drand.sh", "https://api2.drand.sh", "https://api3.drand.sh")

@@ -19,7 +19,7 @@ from typing import TypeVar
 import pydantic
 
 from secvm.errors import BadInputError
-from secvm.runtime.secret_files import make_secret, read_secret
+from secvm.runtime.disk.secret_files import make_secret, read_secret
 
 #: Secrets are found here as well: whoever reads settings mostly reads the files that they name.
 __all__ = [

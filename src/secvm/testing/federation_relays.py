@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from secvm.relay.main import make_key
-from secvm.runtime.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret
 
 #: Names of their processes, which are their roles.
 ENTRY, MIX = "entry", "mix"

@@ -14,7 +14,7 @@ from secvm.coordinator.main import KEY_FILE, LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.protocol.relayed_terms import RelayTimes
 from secvm.relay.main import make_key
-from secvm.runtime.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.federation_relays import ROLES, RoleRelay, make_relay, relay_tables
 from secvm.witness.main import make as make_witness
 

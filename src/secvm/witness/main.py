@@ -23,12 +23,12 @@ from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
-from secvm.runtime.http_server import HttpServer
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.process_lock import only_one
+from secvm.runtime.disk.secret_files import make_secret, read_secret
+from secvm.runtime.http.server import HttpServer
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.only_one import only_one
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import make_secret, read_secret
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import parse_settings, read_settings
 from secvm.witness.decision import Logs

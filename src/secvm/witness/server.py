@@ -23,9 +23,9 @@ from secvm.errors import StoreError
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.log_proofs import SIZE_TYPE, write_cosignatures, write_size
 from secvm.runtime.clock import Clock
-from secvm.runtime.group_commit import GroupCommit
-from secvm.runtime.http_names import refuse_names
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.disk.group_commit import GroupCommit
+from secvm.runtime.http.host_names import refuse_names
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.witness.decision import Decision, Growth, Logs, Question, Reason, Refuse, read_question

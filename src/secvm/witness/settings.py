@@ -12,7 +12,7 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, MalformedMessageError, ProtocolError
 from secvm.files import read_beginning_with
-from secvm.runtime.http_limits import HttpLimits
+from secvm.runtime.http.limits import HttpLimits
 from secvm.runtime.settings import Listen, Settings, usual_port
 from secvm.witness.decision import KnownLog
 from secvm.witness.log_list import MOST_BYTES, read_log_list

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.auditor.collisions import find_collisions
+from secvm.auditor.bins.collisions import find_collisions
+from secvm.auditor.bins.published_binning import published_bins
+from secvm.auditor.bins.vocabulary import PublicVocabulary, read_public_vocabulary
 from secvm.auditor.files import GivenFiles
-from secvm.auditor.published_bins import published_bins
-from secvm.auditor.vocabulary import PublicVocabulary, read_public_vocabulary
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import HashBinning
 from secvm.protocol.salt import salt_of

@@ -19,7 +19,7 @@ from secvm.protocol.relays.label import OUTER_BYTES
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.main import make_key
 from secvm.relay.settings import Rounds
-from secvm.runtime.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.federation import COORDINATOR, Federation, HostOf
 from secvm.testing.federation_relays import ENTRY, MIX
 from secvm_lab.demo.crowd import made_up

@@ -31,7 +31,7 @@ from secvm.participant.transport import RelayTransport
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.experiment_document import Relay
 from secvm.relay import deposits
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http.client import HttpClient
 from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.deep.statistical.bounds import rank_correlation
 from tests.seeds import FALSE_ALARM, seed_for

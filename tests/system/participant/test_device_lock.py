@@ -20,9 +20,9 @@ from secvm.participant.device_lock import DeviceLock, is_locked, open_lock
 from secvm.participant.locking import protect_device, unprotect_device
 from secvm.participant.state import DeviceState, _write_vector
 from secvm.participant.vault import Vault
-from secvm.runtime.only_one import only_one
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import make_secret, read_secret
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.process_lock import only_one
+from secvm.runtime.disk.secret_files import make_secret, read_secret
 
 CHEAP = Cost(log2_n=10)
 OLD, NEW = b"the old passphrase", b"another passphrase"

@@ -23,8 +23,8 @@ from secvm.crypto.notes import Note
 from secvm.errors import StoreError, UnreachableError
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.log_proofs import CosigningRequest
-from secvm.runtime.http_client import HttpClient
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.client import HttpClient
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock

@@ -38,7 +38,7 @@ from secvm.protocol.ending import accept_ending
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Relay, Windows
 from secvm.protocol.manifest import AcceptedManifest, RelayCount, accept
 from secvm.protocol.sealed_requests import package_request
-from secvm.runtime.http_server import Request, Response, http_date
+from secvm.runtime.http.server import Request, Response, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.system.simulation.test_sealed_rounds import BINS, BUDGET, PEOPLE, ROUNDS, SALT, SEED, offline

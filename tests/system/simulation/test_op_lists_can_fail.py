@@ -26,7 +26,7 @@ from secvm.participant.plain.turns import Turns
 from secvm.participant.state import DeviceState
 from secvm.relay.holding import accepted
 from secvm.relay.store import RoundStore
-from secvm.runtime.group_commit import GroupCommit
+from secvm.runtime.disk.group_commit import GroupCommit
 from secvm.witness.store import WitnessStore
 from secvm_lab.simulation import WEIGHTS, Simulation, SimulationError, draw
 from secvm_lab.simulation.lives import LIFE

@@ -7,7 +7,7 @@ import pytest
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import FolderFiles, GivenFiles
-from secvm.auditor.web import Limits, WebFiles
+from secvm.auditor.web_files import Limits, WebFiles
 from secvm.errors import BadInputError, MalformedMessageError
 from secvm.runtime.clock import SystemClock
 from secvm.testing.clock import ManualClock

@@ -7,7 +7,7 @@ import pytest
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import FolderFiles, GivenFiles
-from secvm.auditor.recounting import OpenedRound, ShardFiles, Shown, judge_shard
+from secvm.auditor.relayed.recounting import OpenedRound, ShardFiles, Shown, judge_shard
 from secvm.auditor.report import Report
 from secvm.cli.audit_text import report_text
 from secvm.protocol.experiment_document import publish

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from secvm.auditor.explain import STILL_TO_CHECK, explain
+from secvm.auditor.explanation import STILL_TO_CHECK, explain
 from secvm.auditor.findings import ROUND_CHECKS
 from secvm.cli.audit_text import explanation_text, report_text, short
 from secvm.errors import RemoteProtocolError

@@ -10,7 +10,7 @@ import pytest
 from secvm.cli.main import run
 from secvm.crypto.locking import Cost
 from secvm.participant.locking import protect_device
-from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.disk.passphrases import Passphrase
 from tests.unit.participant.world import World
 
 

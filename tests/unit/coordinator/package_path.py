@@ -20,7 +20,7 @@ from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.sealed_requests import package_request
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http_server import HttpServer, Request, Response
+from secvm.runtime.http.server import HttpServer, Request, Response
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.crypto.dice import unsafe_seeded

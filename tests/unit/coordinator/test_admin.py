@@ -17,7 +17,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.experiment_document import HashedBins, read_published
 from secvm.relay import settings as relay_settings
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.test_questions import put

@@ -20,7 +20,7 @@ from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.capsules import pack
 from secvm.errors import LocalProtocolError, RefusedPackageError, StoreError, UnknownKeyError
 from secvm.protocol.problems import Problem, read_problem
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.server import Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock

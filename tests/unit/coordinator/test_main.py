@@ -25,7 +25,7 @@ from secvm.protocol.log import LogTerms, check_logged
 from secvm.protocol.log_entries import experiment_entry, manifest_entry
 from secvm.protocol.manifest import accept_all
 from secvm.runtime.clock import ClockSteering, SteeredClock
-from secvm.runtime.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.processes import free_port
 from tests.unit.coordinator.rounds import experiment
 from tests.unit.coordinator.test_questions import put

@@ -11,8 +11,8 @@ from secvm.errors import StoreError
 from secvm.protocol.documents import digest_of
 from secvm.protocol.log_entries import experiment_entry
 from secvm.protocol.relays.news import News, news_path
-from secvm.runtime.http_messages import Heads
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.messages import Heads
+from secvm.runtime.http.server import Request, Response
 from secvm_lab.rigs.known_log import known_log_terms
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import RelayedHistory

@@ -28,7 +28,7 @@ from secvm.protocol.relayed_terms import RelayTimes
 from secvm.protocol.stating import relayed_terms_of
 from secvm.relay.batches.worth import check_worth
 from secvm.relay.settings import Rounds
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.settings import parse_settings
 from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
 from tests.unit.coordinator.test_admin import KEY, Office, told

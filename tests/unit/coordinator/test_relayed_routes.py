@@ -15,8 +15,8 @@ from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import MalformedMessageError, UnreachableError
 from secvm.protocol.relays.shown import write_shown
-from secvm.runtime.http_client import HttpAnswer
-from secvm.runtime.http_messages import Request, Response
+from secvm.runtime.http.client import HttpAnswer
+from secvm.runtime.http.messages import Request, Response
 from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
 from tests.unit.coordinator.two_relays import Federation, Said, TwoRelays, add, document
 

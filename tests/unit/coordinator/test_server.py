@@ -17,7 +17,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
 from secvm.protocol.documents import digest_of
 from secvm.protocol.sealed_requests import fetch_request, read_answer
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.package_path import DATE, DICE, PRESENT, TOKEN, running, seal

@@ -20,7 +20,7 @@ from secvm.protocol.checkpoints import Checkpoint, check_growth, read_checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log_proofs import CosigningRequest, write_cosignatures, write_size
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http.client import HttpClient
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import Coordinator, Crowd, crowd, experiment
 from tests.unit.protocol.helpers import LOG, WITNESSES, log_terms

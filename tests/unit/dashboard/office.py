@@ -26,7 +26,7 @@ from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.manifest import LastRound
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http_server import HttpServer, Request, Response
+from secvm.runtime.http.server import HttpServer, Request, Response
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.protocol.helpers import COORDINATOR, LOG, START, WITNESSES, document, log_terms

@@ -11,7 +11,7 @@ from secvm.dashboard import app
 from secvm.dashboard.plan import Planner
 from secvm.errors import BadInputError
 from secvm.privacy.cover_loss import log_masses
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.server import Response
 from tests.unit.dashboard.office import Office, office, status_of
 from tests.unit.dashboard.test_plan import PRIVATE, SPECIFICATION
 from tests.unit.protocol.helpers import document, log_terms

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 from tests.unit.coordinator.test_questions import put
 from tests.unit.dashboard.office import KEY, Office, office
 

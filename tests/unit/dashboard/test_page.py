@@ -10,7 +10,7 @@ import pytest
 from secvm.coordinator.store.port import Standing
 from secvm.dashboard.events import Limits
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.server import Response
 from tests.unit.dashboard.office import KEY, Listening, Office, checkpoint_of, office, status_of
 from tests.unit.protocol.helpers import START
 

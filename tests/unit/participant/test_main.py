@@ -19,8 +19,8 @@ from secvm.protocol.checkpoints import Quorum
 from secvm.protocol.log_policy import Listed, LogPolicy
 from secvm.protocol.recompute import Caps
 from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
-from secvm.runtime.only_one import FILE as LOCK_FILE
-from secvm.runtime.only_one import only_one
+from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
+from secvm.runtime.disk.process_lock import only_one
 from secvm.runtime.settings import read_settings
 from secvm.testing.transport import MemoryTransport
 from tests.unit.participant.logged_world import LoggedWorld

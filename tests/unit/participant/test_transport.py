@@ -26,7 +26,7 @@ from secvm.participant.transport import (
 )
 from secvm.protocol.experiment_document import Relay
 from secvm.protocol.sealed_requests import FetchRequest, fetch_answer, read_request
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http.client import HttpClient
 from tests.unit.participant.world import BUDGET, World, real_document
 from tests.unit.protocol.helpers import RELAY, START, document
 

@@ -137,7 +137,7 @@ def test_forget_one_source_keeps_the_others(folder: Path) -> None:
 
 
 def test_forget_says_when_a_reader_keeps_the_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secvm.runtime.sqlite_file._PATIENCE_S", 0.0)
+    monkeypatch.setattr("secvm.runtime.disk.sqlite_file._PATIENCE_S", 0.0)
     with Vault(folder) as vault, closing(sqlite3.connect(folder / "vault.db", isolation_level=None)) as reader:
         vault.put("csv", {"quokka": 1})
         reader.execute("BEGIN")

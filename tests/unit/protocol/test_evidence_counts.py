@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from secvm.auditor.explain import explain
+from secvm.auditor.explanation import explain
 from secvm.errors import RemoteProtocolError
 from secvm.learning.package import TrainPackage
 from secvm.protocol.blobs import encode_tally

@@ -18,7 +18,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.relay.main import Relay, make_key, read_key
 from secvm.relay.settings import RelaySettings
 from secvm.runtime.clock import ClockSteering, SteeredClock
-from secvm.runtime.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.settings import read_settings
 
 TOKEN = "a-token-of-the-relay"

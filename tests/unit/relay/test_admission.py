@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from secvm.relay.admission import NAME_BYTES, Admission, Allowance, Begun, Table, Verdict, digest_of
 from secvm.relay.epochs import Epochs
 from secvm.relay.identity import Identity, by_address, by_credential
-from secvm.runtime.http_server import Request
+from secvm.runtime.http.server import Request
 
 EPOCHS = Epochs(origin=0, period=1000, deposit_after=700)
 

@@ -13,7 +13,7 @@ from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
 from secvm.participant.transport import RelayTransport
 from secvm.protocol.sealed_requests import fetch_answer
-from secvm.runtime.http_client import HttpClient
+from secvm.runtime.http.client import HttpClient
 from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.unit.relay.helpers import PERIOD_MS, Answered, Place, RolePlace, ask, running
 

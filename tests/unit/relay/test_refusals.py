@@ -14,7 +14,7 @@ from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.relay import refusals
 from secvm.relay.deposits import COUNT_TYPE, make_deposit, signed_count
 from secvm.relay.settings import Limits
-from secvm.runtime.http_server import Response
+from secvm.runtime.http.server import Response
 from tests.unit.relay.helpers import capsule, taken_apart
 
 KEY = SigningKey(bytes(range(32)))

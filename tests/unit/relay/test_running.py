@@ -9,7 +9,7 @@ from pathlib import Path
 from secvm.relay.batches.metering import Meter
 from secvm.relay.batches.running import SURE_MS, RunningRounds
 from secvm.relay.entry.rounds import EntryRound
-from secvm.runtime.http_messages import Response
+from secvm.runtime.http.messages import Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from tests.unit.relay.relayed import ENTRY_KEY, TIMES, Machine, plan

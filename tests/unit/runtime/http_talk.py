@@ -10,7 +10,7 @@ from typing import Any
 
 import uvloop
 
-from secvm.runtime.http_server import Handler, HttpServer, Request, Response
+from secvm.runtime.http.server import Handler, HttpServer, Request, Response
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.runtime.group_commit import GroupCommit
+from secvm.runtime.disk.group_commit import GroupCommit
 
 #: A tick that never ends by itself: only size or a flush ends the group.
 NEVER_MS = 1e9

@@ -12,9 +12,9 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from secvm.runtime.http_connection import Connection
-from secvm.runtime.http_reading import Keeper, Reading
-from secvm.runtime.http_server import Limits, Request, Response
+from secvm.runtime.http.connection import Connection
+from secvm.runtime.http.parser import Keeper, Reading
+from secvm.runtime.http.server import Limits, Request, Response
 from tests.unit.runtime.http_talk import LOOPS, Place, Talk, get, post, run, serving, until
 
 NEVER = 10**12

@@ -17,11 +17,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from secvm.auditor.web import Limits, WebFiles
+from secvm.auditor.web_files import Limits, WebFiles
 from secvm.errors import BadInputError, BeaconUnavailableError, UnreachableError
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http_client import HttpAnswer, HttpClient, ask_blocking, ask_once, checked_url, goes_in_clear
+from secvm.runtime.http.client import HttpAnswer, HttpClient, ask_blocking, ask_once, checked_url, goes_in_clear
 from tests.unit.crypto.recorded_beacons import DRAND
 
 #: Bytes come well before a socket's own time limit; after two seconds no more come, so that a wrong client ends too.

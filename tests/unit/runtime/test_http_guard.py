@@ -6,9 +6,9 @@ from ipaddress import IPv4Network, IPv6Network
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.runtime.http_guard import Guard, read_networks
-from secvm.runtime.http_messages import LOOPBACK, Limits
-from secvm.runtime.http_server import HttpServer
+from secvm.runtime.http.guard import Guard, read_networks
+from secvm.runtime.http.messages import LOOPBACK, Limits
+from secvm.runtime.http.server import HttpServer
 from secvm.runtime.settings import parse_settings
 from tests.unit.runtime.http_talk import echo, run
 
@@ -120,7 +120,7 @@ def test_the_limit_of_connections_is_no_more_than_the_system_gives() -> None:
 def test_all_parties_have_the_same_limits_with_the_same_defaults() -> None:
     from secvm.coordinator.settings import LimitsPart as Coordinators
     from secvm.relay.settings import Limits as Relays
-    from secvm.runtime.http_limits import HttpLimits
+    from secvm.runtime.http.limits import HttpLimits
     from secvm.witness.settings import Limits as Witnesses
 
     for kind in (Coordinators, Relays, Witnesses):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from secvm.runtime.http_server import HttpServer, Limits, Request, Response
+from secvm.runtime.http.server import HttpServer, Limits, Request, Response
 from tests.unit.runtime.http_talk import LOOPS, Talk, echo, get, post, run, serving, until
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.runtime.http_server import HttpServer, Limits, Request, Response, http_date
+from secvm.runtime.http.server import HttpServer, Limits, Request, Response, http_date
 from secvm.testing.clock import ManualClock
 from tests.unit.runtime.http_talk import LOOPS, Answer, chunked, echo, get, post, run, serving, until
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.runtime.only_one import is_running, only_one
+from secvm.runtime.disk.process_lock import is_running, only_one
 
 HOLD = """
 import sys
 from pathlib import Path
-from secvm.runtime.only_one import only_one
+from secvm.runtime.disk.process_lock import only_one
 
 with only_one(Path(sys.argv[1]), "device"):
     print("held", flush=True)

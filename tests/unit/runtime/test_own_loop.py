@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from secvm.errors import StoreError
-from secvm.runtime.own_loop import in_own_loop
+from secvm.runtime.thread_loop import in_own_loop
 from secvm.runtime.waits import any_of, end_all
 
 

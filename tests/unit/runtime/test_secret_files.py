@@ -9,8 +9,8 @@ import pytest
 
 from secvm.crypto.locking import Cost, is_locked
 from secvm.errors import BadInputError, WrongPassphraseError
-from secvm.runtime.passphrases import CREDENTIAL, Passphrase
-from secvm.runtime.secret_files import make_secret, protect, read_secret, remove_secret, replace_secret
+from secvm.runtime.disk.passphrases import CREDENTIAL, Passphrase
+from secvm.runtime.disk.secret_files import make_secret, protect, read_secret, remove_secret, replace_secret
 
 #: Enough to see that it works.
 CHEAP = Cost(log2_n=10)
@@ -247,14 +247,14 @@ import os, sys
 from pathlib import Path
 from secvm.crypto.locking import Cost
 from secvm.errors import WrongPassphraseError
-from secvm.runtime.passphrases import Passphrase
-from secvm.runtime.secret_files import make_secret, protect, read_secret
+from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import make_secret, protect, read_secret
 
 folder, broken = Path(sys.argv[1]), sys.argv[2] == "broken"
 path, words = folder / "key", [b"the old passphrase", b"another passphrase"]
 make_secret(path, b"k" * 32)
 if broken:
-    import secvm.runtime.secret_files as module
+    import secvm.runtime.disk.secret_files as module
 
     def in_place(path, data):
         with path.open("wb") as file:

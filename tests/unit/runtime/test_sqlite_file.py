@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError, StoreError
-from secvm.runtime.sqlite_file import (
+from secvm.runtime.disk.sqlite_file import (
     SqliteFormat,
     connect,
     connect_personal,
@@ -207,4 +207,4 @@ def test_one_module_of_the_product_opens_sqlite_files() -> None:
         for path in source.rglob("*.py")
         if "sqlite3.connect(" in path.read_text() and path.relative_to(source).parts[0] not in ("lab", "testing")
     ]
-    assert found == ["runtime/sqlite_file.py"]
+    assert found == ["runtime/disk/sqlite_file.py"]

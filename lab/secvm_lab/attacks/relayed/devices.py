@@ -101,7 +101,7 @@ def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
     # Late, as in all that follows: relays' and devices' networks bring servers and clients along.
     from secvm.relay.epochs import Epochs  # noqa: PLC0415
     from secvm.relay.fetch_keys import FetchKeys  # noqa: PLC0415
-    from secvm.runtime.http_server import Response  # noqa: PLC0415
+    from secvm.runtime.http.server import Response  # noqa: PLC0415
     from secvm.runtime.metrics import Metrics  # noqa: PLC0415
     from secvm.testing.clock import ManualClock  # noqa: PLC0415
 
@@ -126,7 +126,7 @@ def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
 def _credential(*, by_origin: bool) -> Tried:
     """An experiment names a relay of the coordinator's, which looks for the credential of another relay."""
     from secvm.participant.transport import RelayTransport  # noqa: PLC0415
-    from secvm.runtime.http_client import HttpClient  # noqa: PLC0415
+    from secvm.runtime.http.client import HttpClient  # noqa: PLC0415
     from secvm.testing.gateway import FakeGateway  # noqa: PLC0415
 
     async def sent() -> bool:

@@ -20,7 +20,7 @@ from secvm.protocol.experiment_document import ExperimentDocument, Relay
 from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
 from secvm.protocol.relays.shown import MAX_SHOWN_BYTES, read_shown
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
-from secvm.runtime.http_client import HttpAnswer, ask_once
+from secvm.runtime.http.client import HttpAnswer, ask_once
 
 #: For one answer, all of it.
 ANSWER_S = 10.0

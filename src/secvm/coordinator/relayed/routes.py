@@ -29,7 +29,7 @@ from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
 from secvm.protocol.relays.label import INNER_BYTES, label_from_text
 from secvm.protocol.relays.shown import MAX_PAPER_BYTES
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 
 PREFIX = "/v2/"
 _BATCH, _COUNTS = "/v2/batch/", "/v2/counts/"

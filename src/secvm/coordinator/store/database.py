@@ -14,7 +14,7 @@ from pathlib import Path
 
 from secvm.coordinator.store.schema import APPLICATION_ID, FIRST_APPLICATION_ID, MIGRATIONS
 from secvm.errors import SecVMError, StoreError
-from secvm.runtime.sqlite_file import FAULTS, SqliteFormat, connect, emptied_log, fault_name, refusal, transaction
+from secvm.runtime.disk.sqlite_file import FAULTS, SqliteFormat, connect, emptied_log, fault_name, refusal, transaction
 
 #: How long to wait for another process that has the file just now, such as a person who looks into it.
 _PATIENCE_S = 5.0

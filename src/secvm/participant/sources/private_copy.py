@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from secvm.errors import BadInputError
-from secvm.runtime.sqlite_file import connect
+from secvm.runtime.disk.sqlite_file import connect
 
 _COMPANIONS = ("", "-wal", "-journal")
 #: A browser writes in bursts of milliseconds, seconds apart.

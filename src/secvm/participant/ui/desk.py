@@ -31,8 +31,8 @@ from secvm.participant.vault import FILE as VAULT_FILE
 from secvm.participant.vault import Vault
 from secvm.privacy.patience import patience, until
 from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.runtime.only_one import FILE as LOCK_FILE
-from secvm.runtime.only_one import is_running
+from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
+from secvm.runtime.disk.process_lock import is_running
 
 _DAY_MS = 86_400_000
 #: Of a person's features so many are shown as examples.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from secvm.errors import LocalProtocolError
 from secvm.files import sync_folder
-from secvm.runtime.sqlite_file import connect, emptied_log, service_format, statements, transaction
+from secvm.runtime.disk.sqlite_file import connect, emptied_log, service_format, statements, transaction
 
 _BLOCK_BYTES = 2**20
 #: What SQLite puts beside a database.

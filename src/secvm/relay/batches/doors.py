@@ -31,7 +31,7 @@ from secvm.relay.batches.metering import Meter
 from secvm.relay.batches.refusing import RefusedError, answer_to, refusal
 from secvm.relay.batches.rounds import BatchRound
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 
 #: Of a request for a commitment, and of a count or reveal in its envelope.
 MOST_ASKED_BYTES, MOST_PAPER_BYTES = 512, 4096

@@ -15,7 +15,7 @@ from secvm.relay.batches.experiments import Experiments
 from secvm.relay.batches.ledger import Ledger
 from secvm.relay.batches.plan import RoundPlan
 from secvm.relay.batches.refusing import RefusedError
-from secvm.runtime.http_messages import Response
+from secvm.runtime.http.messages import Response
 from secvm.runtime.logs import Log
 
 #: Gets what is at a URL; also that nobody answers is an answer.

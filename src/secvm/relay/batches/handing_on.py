@@ -16,7 +16,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.protocol.relays.batch_pieces import MEDIA_TYPE, piece_count
 from secvm.protocol.relays.pieces import FIELD, ticket_for
 from secvm.relay.batches.rounds import BatchRound
-from secvm.runtime.http_messages import Response
+from secvm.runtime.http.messages import Response
 
 ENVELOPE_MEDIA_TYPE = "application/octet-stream"
 

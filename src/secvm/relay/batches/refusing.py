@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
-from secvm.runtime.http_messages import Response
+from secvm.runtime.http.messages import Response
 
 #: What a door answers, by the problem that an error names.
 STATUSES = {

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from secvm.crypto.kem import RandomBytes, throw
 from secvm.errors import BadInputError, LocalProtocolError
-from secvm.runtime.secret_files import make_secret, read_secret, remove_secret, write_secret
+from secvm.runtime.disk.secret_files import make_secret, read_secret, remove_secret, write_secret
 
 SECRET_BYTES = 32
 _MARK_BYTES = 32

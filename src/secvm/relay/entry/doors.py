@@ -21,8 +21,8 @@ from secvm.relay.batches.refusing import RefusedError, answer_to, refusal
 from secvm.relay.entry.intake import IntakeLimits, Submission, Verdict, read_submission
 from secvm.relay.entry.rounds import EntryRound
 from secvm.relay.identity import Identify, Identity
-from secvm.runtime.group_commit import GroupCommit
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.disk.group_commit import GroupCommit
+from secvm.runtime.http.server import Request, Response
 
 SUBMISSION_MEDIA_TYPE = "application/vnd.secvm.submission"
 #: A durable commit takes about as long.

@@ -13,7 +13,7 @@ from secvm.relay.batches.handing_on import have_json
 from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT
 from secvm.relay.batches.refusing import RefusedError, answer_to, refusal
 from secvm.relay.mix.rounds import MixRound
-from secvm.runtime.http_server import Request, Response
+from secvm.runtime.http.server import Request, Response
 
 
 class MixDoors(RoleDoors[MixRound]):

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from secvm.auditor.files import blob_path, experiment_path
-from secvm.auditor.opened_search import PartSearch
-from secvm.auditor.recounting import JudgedShard, OpenedRound, Recounting, ShardFiles, Shown, bulk_sealer
-from secvm.auditor.relayed_doors import Doors
+from secvm.auditor.relayed.part_search import PartSearch
+from secvm.auditor.relayed.recounting import JudgedShard, OpenedRound, Recounting, ShardFiles, Shown, bulk_sealer
+from secvm.auditor.relayed.relay_doors import Doors
+from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
-from secvm.auditor.relayed_subject import RelayedSubject, ShownRound
 from secvm.errors import BadProofError, MalformedMessageError, RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.evidence_relays import PartProof, RelayedEvidence, RelayedKind

@@ -23,7 +23,7 @@ from typing import Required, Self, TypedDict, Unpack
 import aiohttp
 
 from secvm.errors import BadInputError, UnreachableError
-from secvm.runtime.http_messages import is_loopback
+from secvm.runtime.http.messages import is_loopback
 
 #: aiohttp would add these; versions and preferences of ours are nobody's business.
 _UNSAID = ("Accept", "Accept-Encoding", "User-Agent")

@@ -6,8 +6,8 @@ a seed that is not the count key's, and to call a round opened that is not.
 
 from __future__ import annotations
 
+from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
-from secvm.auditor.relayed_subject import RelayedSubject, ShownRound
 from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind, Who
 from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.faults import OpeningFault

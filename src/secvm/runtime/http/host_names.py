@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 
-from secvm.runtime.http_messages import Response
+from secvm.runtime.http.messages import Response
 
 #: A name, or an address; IPv6 in brackets; perhaps a port.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]+))(?::[0-9]{1,5})?")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.auditor.vocabulary import PublicVocabulary
+from secvm.auditor.bins.vocabulary import PublicVocabulary
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import HashBinning
 

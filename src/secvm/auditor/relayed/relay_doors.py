@@ -10,8 +10,8 @@ import base64
 import binascii
 import json
 
+from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
-from secvm.auditor.relayed_subject import RelayedSubject, ShownRound
 from secvm.errors import BadInputError, LocalProtocolError, RemoteProtocolError
 from secvm.protocol.evidence_relays import RelayedKind
 from secvm.protocol.relays.capsule_tree import CapsuleTree

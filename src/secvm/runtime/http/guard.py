@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from secvm.errors import BadInputError
-from secvm.runtime.http_messages import LOOPBACK, Limits, Network
+from secvm.runtime.http.messages import LOOPBACK, Limits, Network
 
 #: Connections that are asked whether they may go, for one that comes.
 _MOST_ASKED = 64

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from secvm.auditor.files import checked_length
 from secvm.errors import BadInputError, UnreachableError
 from secvm.runtime.clock import Clock
-from secvm.runtime.http_client import ask_blocking, checked_url
+from secvm.runtime.http.client import ask_blocking, checked_url
 
 #: A file that cannot be had at once is asked for again; a server that is restarting is no cheat.
 _ATTEMPTS = 3

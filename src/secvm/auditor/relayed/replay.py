@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from secvm.auditor.files import experiment_path
-from secvm.auditor.recounting import Recounting
-from secvm.auditor.relayed_capsules import CapsuleCheck
-from secvm.auditor.relayed_doors import Doors
-from secvm.auditor.relayed_facts import RoundFacts, chances_of
+from secvm.auditor.relayed.capsules import CapsuleCheck
+from secvm.auditor.relayed.openings import OpeningCheck
+from secvm.auditor.relayed.recounting import Recounting
+from secvm.auditor.relayed.relay_doors import Doors
+from secvm.auditor.relayed.steps import RelayedSteps
+from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
-from secvm.auditor.relayed_opening import OpeningCheck
-from secvm.auditor.relayed_steps import RelayedSteps
-from secvm.auditor.relayed_subject import RelayedSubject, ShownRound
+from secvm.auditor.round_facts import RoundFacts, chances_of
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.evidence_relays import RelayedKind
 from secvm.protocol.examining import Told, read_told

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from secvm.auditor.files import blob_path
+from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
-from secvm.auditor.relayed_subject import RelayedSubject, ShownRound
 from secvm.errors import RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.blobs import decode_state, decode_tally

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Protocol
 
 from secvm.auditor.files import MOST_LOG_BYTES, experiment_path
+from secvm.auditor.log.whole_log import WholeLog, check_witnesses
 from secvm.auditor.subject import Subject
-from secvm.auditor.whole_log import WholeLog, check_witnesses
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
 from secvm.protocol.checkpoints import MAX_AHEAD_S, SignedCheckpoint, read_checkpoint
 from secvm.protocol.evidence import Evidence, Kind

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from secvm.auditor.experiment_list import Listed
 from secvm.auditor.findings import EnoughError
-from secvm.auditor.listed import Listed
-from secvm.auditor.log_check import log_check
-from secvm.auditor.relayed_facts import RoundFacts
-from secvm.auditor.relayed_replay import RUNNING, RelayedReplay
-from secvm.auditor.relayed_subject import RelayedSubject
+from secvm.auditor.log.log_check import log_check
+from secvm.auditor.log.salt_check import UNKNOWN, SaltCheck
+from secvm.auditor.log.whole_log import WholeLog
+from secvm.auditor.relayed.replay import RUNNING, RelayedReplay
+from secvm.auditor.relayed.subject import RelayedSubject
 from secvm.auditor.report import ExperimentReport, RoundReport
-from secvm.auditor.salts import UNKNOWN, SaltCheck
-from secvm.auditor.whole_log import WholeLog
+from secvm.auditor.round_facts import RoundFacts
 from secvm.crypto.beacon import BeaconSource
 
 _VERDICTS = {

@@ -6,15 +6,15 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from secvm.auditor.experiment_list import Listed
 from secvm.auditor.files import MOST_JSON_BYTES, experiment_path
 from secvm.auditor.findings import EnoughError
-from secvm.auditor.listed import Listed
-from secvm.auditor.log_check import log_check
-from secvm.auditor.replay import Replay
+from secvm.auditor.log.log_check import log_check
+from secvm.auditor.log.salt_check import UNKNOWN, SaltCheck
+from secvm.auditor.log.whole_log import WholeLog
+from secvm.auditor.plain.replay import Replay
 from secvm.auditor.report import ExperimentReport, RoundReport
-from secvm.auditor.salts import UNKNOWN, SaltCheck
 from secvm.auditor.subject import Subject
-from secvm.auditor.whole_log import WholeLog
 from secvm.crypto.beacon import BeaconSource
 from secvm.errors import ArithmeticRangeError, RemoteProtocolError
 from secvm.protocol.experiment_document import ExperimentDocument

@@ -24,7 +24,7 @@ from secvm.crypto.kem import RandomBytes
 from secvm.crypto.locking import DEFAULT_COST, Cost, is_locked, lock, unlock
 from secvm.errors import BadInputError, WrongPassphraseError
 from secvm.files import sync_folder
-from secvm.runtime.passphrases import Passphrase
+from secvm.runtime.disk.passphrases import Passphrase
 
 #: No secret of ours is longer: whoever names a larger file here has mistaken it.
 _MOST_SECRET_BYTES = 2**16

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import pydantic
 
 from secvm.errors import BadInputError
-from secvm.runtime.http_guard import read_networks
-from secvm.runtime.http_messages import Limits
+from secvm.runtime.http.guard import read_networks
+from secvm.runtime.http.messages import Limits
 from secvm.runtime.settings import Settings
 
 Count = Annotated[int, pydantic.Field(ge=1)]

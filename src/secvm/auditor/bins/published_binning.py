@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from secvm.auditor.experiment_list import is_digest, listed_experiments
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, MOST_LOG_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import Findings
-from secvm.auditor.listed import is_digest, listed_experiments
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import HashBinning
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published

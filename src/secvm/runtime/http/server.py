@@ -14,9 +14,9 @@ import resource
 from collections.abc import Callable, Mapping
 
 from secvm.errors import BadInputError
-from secvm.runtime.http_connection import Connection
-from secvm.runtime.http_guard import Guard
-from secvm.runtime.http_messages import BeforeBody, Handler, Heads, Limits, Request, Response, http_date
+from secvm.runtime.http.connection import Connection
+from secvm.runtime.http.guard import Guard
+from secvm.runtime.http.messages import BeforeBody, Handler, Heads, Limits, Request, Response, http_date
 from secvm.runtime.waits import stop_listening
 
 __all__ = ["Handler", "HttpServer", "Limits", "Request", "Response", "http_date"]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from secvm.auditor.files import experiment_path
-from secvm.auditor.steps import Steps
+from secvm.auditor.plain.steps import Steps
 from secvm.auditor.subject import Shown, Subject
 from secvm.crypto.signing import verify
 from secvm.errors import RemoteProtocolError

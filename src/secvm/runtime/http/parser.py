@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 import httptools
 
-from secvm.runtime.http_guard import Guard
-from secvm.runtime.http_messages import BeforeBody, Limits, Request, Response
+from secvm.runtime.http.guard import Guard
+from secvm.runtime.http.messages import BeforeBody, Limits, Request, Response
 
 #: So much is parsed at a time, where it may be requests: at most a hundred or two.
 _PIECE_BYTES = 2**12

@@ -1,0 +1,1 @@
+"""The replay of experiments with one relay, whose tallies the coordinator publishes."""

@@ -1,0 +1,1 @@
+"""What parties keep on disk: SQLite files, secrets, locks, and commits in groups."""

@@ -1,0 +1,1 @@
+"""HTTP of all parties: one client policy, and the server of relay, coordinator and witness."""
