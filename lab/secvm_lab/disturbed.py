@@ -23,7 +23,7 @@ from secvm.estimator.training import Population
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
-from secvm.participant.state import DeviceState
+from secvm.participant.storage.state import DeviceState
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation, HostOf, Pace
 from secvm.testing.relayed_play import Between

@@ -16,7 +16,7 @@ from secvm.crypto.layers import open_inner, open_outer
 from secvm.crypto.tokens import TokenKey, issue
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Package
-from secvm.participant.transport import Issued
+from secvm.participant.sending.transport import Issued
 from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.codec import decode
 from secvm.protocol.experiment_document import ExperimentDocument, publish

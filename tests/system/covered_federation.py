@@ -29,7 +29,7 @@ from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.individual.update import fixed_target
 from secvm.learning.package import Cohort, Package
-from secvm.participant.state import DeviceState
+from secvm.participant.storage.state import DeviceState
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import read_opening

@@ -10,7 +10,7 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.crypto.locking import Cost, is_locked
-from secvm.participant.vault import Vault
+from secvm.participant.storage.vault import Vault
 from secvm.runtime.disk import secret_files
 
 WORD, OTHER = "six words that nobody would guess", "and six others that are no better"

@@ -6,10 +6,10 @@ import json
 import random
 from pathlib import Path
 
-from secvm.participant.consent import Consent
-from secvm.participant.ledger import read_ledger
+from secvm.participant.consent.ledger import read_ledger
+from secvm.participant.consent.policies import Consent
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.state import DeviceState
+from secvm.participant.storage.state import DeviceState
 from secvm.runtime.settings import read_settings
 from tests.seeds import seed_for
 from tests.system.covered_federation import a_case, check, play

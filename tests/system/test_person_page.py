@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from secvm.participant.state import DeviceState, Status
+from secvm.participant.storage.state import DeviceState, Status
 from tests.unit.participant.world import World
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from secvm.crypto.tokens import TOKEN_BYTES, TokenBatch
-from secvm.participant.transport import RelayTransport
+from secvm.participant.sending.transport import RelayTransport
 from secvm.protocol.relays.counts import EntryCount
 from secvm.protocol.relays.receipts import Receipt
 from secvm.runtime.http.client import HttpClient

@@ -25,7 +25,7 @@ from secvm.errors import (
     MalformedMessageError,
     UnreachableError,
 )
-from secvm.participant.transport import Issued, RelayTransport, SendResult, Submitted, UnsafeDirectTransport
+from secvm.participant.sending.transport import Issued, RelayTransport, SendResult, Submitted, UnsafeDirectTransport
 from secvm.protocol.experiment_document import Relay
 from secvm.relay.forwarding import GatewayClient
 from secvm.runtime.beacons import WebBeacons
@@ -195,7 +195,7 @@ CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "coordinator/cosigning.py": cosigner,
     "coordinator/relayed/asking.py": coordinator_asks_relays,
     "dashboard/reading.py": operators_page,
-    "participant/transport.py": device,
+    "participant/sending/transport.py": device,
     "relay/forwarding.py": relay_forwards,
     "runtime/beacons.py": beacons,
 }

@@ -14,10 +14,10 @@ from secvm.crypto.oblivious import GatewayKey, GatewayKeys
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TokenBatch, TokenKey
 from secvm.learning.individual.features import KeptOnDevice
-from secvm.participant.device_lock import DeviceLock
-from secvm.participant.state import DeviceState
+from secvm.participant.storage.device_lock import DeviceLock
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
 from secvm.participant.ui.guard import Guard
-from secvm.participant.vault import Vault
 from secvm.relay.settings import RelaySettings
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.settings import read_settings

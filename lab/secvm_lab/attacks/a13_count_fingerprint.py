@@ -15,7 +15,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Package, TrainPackage
-from secvm.participant.sealing import CAPSULE_BYTES
+from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
 from secvm_lab.attacks.dice import generator, words

@@ -20,7 +20,7 @@ from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configura
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
-from secvm.participant.sealing import gateway_seal
+from secvm.participant.sending.sealing import gateway_seal
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
 from secvm_lab.attacks.dice import generator

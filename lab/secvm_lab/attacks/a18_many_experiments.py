@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from secvm.participant.consent import Budget, Consent
-from secvm.participant.ledger import Ledger, Spending
+from secvm.participant.consent.ledger import Ledger, Spending
+from secvm.participant.consent.policies import Budget, Consent
 from secvm_lab.attacks.all_else_known import scores
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.covered import DELTA, Setting, goal_within, spending_of

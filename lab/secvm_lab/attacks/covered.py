@@ -26,8 +26,9 @@ from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
-from secvm.participant.consent import NOTHING, Budget, Consent
-from secvm.participant.ledger import Ledger, Spending
+from secvm.participant.consent.ledger import Ledger, Spending
+from secvm.participant.consent.policies import Budget, Consent
+from secvm.participant.storage.ledger_book import NOTHING
 from secvm.privacy.accountant import Adjacency, CellCover, Mechanism
 from secvm.privacy.best_attacker import auc_at_most
 from secvm.privacy.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays

@@ -27,8 +27,8 @@ from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.learning.aggregate.scoring import score
 from secvm.learning.experiment import Experiment
-from secvm.participant.sealing import CAPSULE_BYTES
-from secvm.participant.state import DeviceState, Status
+from secvm.participant.sending.sealing import CAPSULE_BYTES
+from secvm.participant.storage.state import DeviceState, Status
 from secvm.protocol.blobs import decode_weights
 from secvm.protocol.relays.label import OUTER_BYTES
 from secvm.runtime.clock import SystemClock

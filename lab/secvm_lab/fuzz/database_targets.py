@@ -15,9 +15,9 @@ from pathlib import Path
 from secvm.errors import BadInputError, StoreError
 from secvm.participant.sources.firefox import Firefox
 from secvm.participant.sources.port import Options
-from secvm.participant.state import FILE as STATE_FILE
-from secvm.participant.state import DeviceState
-from secvm.participant.vault import Vault
+from secvm.participant.storage.state import FILE as STATE_FILE
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
 from secvm.relay.store import RoundStore
 from secvm.witness.store import WitnessStore
 from secvm_lab.fuzz import world
@@ -158,7 +158,7 @@ TARGETS = (
         decode=_in_folder("vault", _VAULT_FILE, _read_vault),
         allowed=(BadInputError,),
         seeds=_vaults,
-        covers=("participant.vault:Vault",),
+        covers=("participant.storage.vault:Vault",),
         most_bytes=8192,
     ),
     Target(
@@ -166,7 +166,7 @@ TARGETS = (
         decode=_in_folder("state", STATE_FILE, _read_state),
         allowed=(BadInputError, StoreError),
         seeds=_states,
-        covers=("participant.state:DeviceState",),
+        covers=("participant.storage.state:DeviceState",),
         most_bytes=32768,
     ),
     Target(

@@ -22,7 +22,7 @@ from secvm.learning.thinning import Thinning, parse_thinning
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options
-from secvm.participant.state import _read_vector, _write_vector
+from secvm.participant.storage.state import _read_vector, _write_vector
 from secvm.people.person import canonical_json, canonical_svmlight, person_from_json, person_from_svmlight
 from secvm.people.reader import read_people, read_split, read_vocabulary
 from secvm.people.reference import read_slowly
@@ -363,7 +363,7 @@ TARGETS = (
         decode=_read_vector,
         allowed=(StoreError,),
         seeds=_vectors,
-        covers=("participant.state:_read_vector",),
+        covers=("participant.storage.state:_read_vector",),
         most_bytes=256,
     ),
 )

@@ -17,7 +17,7 @@ from secvm.coordinator.package_routes import _split
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError
-from secvm.participant.transport import _instant, _retry_after_ms
+from secvm.participant.sending.transport import _instant, _retry_after_ms
 from secvm.participant.ui.offers import read_list
 from secvm.protocol.codec import PACKAGE_BYTES
 from secvm.relay.identity import by_address, by_credential
@@ -280,7 +280,7 @@ TARGETS = (
         decode=_dates,
         allowed=(),
         seeds=world.texts("Thu, 01 Jan 2026 00:00:00 GMT", "120"),
-        covers=("participant.transport:_instant", "participant.transport:_retry_after_ms"),
+        covers=("participant.sending.transport:_instant", "participant.sending.transport:_retry_after_ms"),
         most_bytes=64,
     ),
 )

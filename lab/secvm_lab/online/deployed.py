@@ -26,7 +26,7 @@ from secvm.estimator.round_cover import CoverOrigins
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.participant.state import DeviceState, Status
+from secvm.participant.storage.state import DeviceState, Status
 from secvm.privacy.target import PrivacyTarget
 from secvm.testing.federation import Federation, HostOf, Pace
 from secvm_lab.disturbed import from_outside

@@ -30,8 +30,8 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.arithmetic import exact
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
-from secvm.participant.sealing import CAPSULE_BYTES
-from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.participant.sending.sealing import CAPSULE_BYTES
+from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.baselines.baseline import Baseline, Fitted
 from secvm_lab.baselines.central_gaussian import CentralGaussian

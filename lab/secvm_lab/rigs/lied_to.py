@@ -14,13 +14,13 @@ from typing import Any
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import SecVMError
-from secvm.participant.consent import Consent
+from secvm.participant.consent.policies import Consent
 from secvm.participant.device import Device
-from secvm.participant.salting import fetch_salt
-from secvm.participant.state import DeviceState
-from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.transport import Fetched
-from secvm.participant.vault import Vault
+from secvm.participant.sending.transport import Fetched
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.salts import fetch_salt
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.protocol.events import Reason
 from secvm.protocol.evidence import examine
 from secvm.protocol.experiment_document import read_published

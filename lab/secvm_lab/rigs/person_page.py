@@ -27,16 +27,17 @@ from secvm.crypto.signing import SigningKey
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.thinning import Thinning
-from secvm.participant.consent import TOTAL_AUC, Accepted, Consent, default_policy
-from secvm.participant.deciding import decline, pause
+from secvm.participant.consent.policies import TOTAL_AUC, Consent, default_policy
 from secvm.participant.device import DAILY_BYTES, Device
-from secvm.participant.state import DeviceState
-from secvm.participant.surroundings import TrustedRelay, TrustPolicy
+from secvm.participant.person.decisions import decline, pause
+from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import Guard, new_secret
 from secvm.participant.ui.offers import Way
 from secvm.participant.ui.server import MakeGuard, serve_page
-from secvm.participant.vault import Vault
 from secvm.privacy.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.experiment_document import FeaturesWanted, HashedBins, Relay, Windows

@@ -24,8 +24,8 @@ from secvm.coordinator.showing import ending_path
 from secvm.coordinator.store.port import StoredRound
 from secvm.errors import RefusedPackageError
 from secvm.learning.package import Package
-from secvm.participant.consent import NOTHING
-from secvm.participant.ledger import spending
+from secvm.participant.consent.ledger import spending
+from secvm.participant.storage.ledger_book import NOTHING
 from secvm.protocol.blobs import decode_tally
 from secvm.protocol.codec import check_package
 from secvm.protocol.round_state import RoundState

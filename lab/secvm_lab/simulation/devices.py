@@ -16,17 +16,18 @@ from typing import Any, cast
 
 from secvm.errors import BadInputError
 from secvm.learning.individual.features import KeptOnDevice
-from secvm.participant.consent import NOTHING, AllOf, Budget, Consent
+from secvm.participant.consent.ledger import spending
+from secvm.participant.consent.policies import AllOf, Budget, Consent
 from secvm.participant.device import Device, Job
 from secvm.participant.dice import RandomBytes, SystemDice
-from secvm.participant.joining import pin_person
-from secvm.participant.ledger import spending
-from secvm.participant.models import ModelShelf
-from secvm.participant.shared_checks import SharedChecks
-from secvm.participant.state import DeviceState, Status
-from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.transport import Fetched, RelayTransport, SendResult, UnsafeDirectTransport
-from secvm.participant.vault import Vault
+from secvm.participant.person.pinning import pin_person
+from secvm.participant.sending.transport import Fetched, RelayTransport, SendResult, UnsafeDirectTransport
+from secvm.participant.storage.ledger_book import NOTHING
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.model_files import ModelShelf
+from secvm.participant.trust.shared_checks import SharedChecks
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.privacy.label_leakage import auc_of
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
 from secvm.protocol.session_memory import NEVER

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from secvm.participant.state import Status
+from secvm.participant.storage.state import Status
 from secvm.runtime.http.server import Request
 from secvm_lab.simulation.lives import KilledError
 from secvm_lab.simulation.nodes import SimulatedNode

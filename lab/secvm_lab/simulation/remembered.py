@@ -16,7 +16,7 @@ from unittest import mock
 from secvm.coordinator import present
 from secvm.coordinator.store import memory, rules
 from secvm.crypto import kem, notes, signing
-from secvm.participant.consent import Consent, Statement
+from secvm.participant.consent.policies import Consent, Statement
 from secvm.protocol.ending import Ending
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log import LogTerms

@@ -17,7 +17,7 @@ from secvm.coordinator.books import first_blobs
 from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.errors import StoreError
-from secvm.participant.shared_checks import SharedChecks
+from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.checkpoints import Checkpoint
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.http.server import Request, Response

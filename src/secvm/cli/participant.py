@@ -22,7 +22,7 @@ from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.cli.services import worth_another_start
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
-from secvm.participant.state import DeviceState, Status
+from secvm.participant.storage.state import DeviceState, Status
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
 from secvm.runtime.clock import SystemClock
 
@@ -72,15 +72,15 @@ def join(
     \b
         ./secvm participant join 3fa9… --config device.toml
     """
-    from secvm.participant import deciding
-    from secvm.participant.consent import Accepted
-    from secvm.participant.inspection import what_leaves
     from secvm.participant.main import join as join_device
     from secvm.participant.main import make_clock
+    from secvm.participant.person import decisions
+    from secvm.participant.person.inspection import what_leaves
     from secvm.participant.relayed.agreeing import terms_against
-    from secvm.participant.salting import fetch_salt
+    from secvm.participant.sending.transport import Transport
     from secvm.participant.settings import ParticipantSettings
-    from secvm.participant.transport import Transport
+    from secvm.participant.storage.ledger_book import Accepted
+    from secvm.participant.trust.salts import fetch_salt
     from secvm.runtime.settings import read_settings
 
     _check_digest(experiment)
@@ -120,7 +120,7 @@ def join(
                 )
             else:
                 state = DeviceState(settings.device.folder)
-                deciding.decline(state, experiment, envelope)
+                decisions.decline(state, experiment, envelope)
                 state.close()
             return agreed
         finally:
@@ -180,9 +180,9 @@ def inspect(
     \b
         ./secvm participant inspect --config device.toml
     """
-    from secvm.participant.inspection import as_text
-    from secvm.participant.inspection import inspect as look
-    from secvm.participant.ledger import in_words, read_ledger
+    from secvm.participant.consent.ledger import in_words, read_ledger
+    from secvm.participant.person.inspection import as_text
+    from secvm.participant.person.inspection import inspect as look
     from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
     from secvm.runtime.disk.process_lock import is_running
 
@@ -220,7 +220,7 @@ def predict(
     \b
         ./secvm participant predict 3fa9… --config device.toml
     """
-    from secvm.participant.prediction import predict_for
+    from secvm.participant.person.prediction import predict_for
 
     words = _vocabulary(vocabulary)
     state = open_state(config, folder)
@@ -250,12 +250,12 @@ def pause(
     \b
         ./secvm participant pause 3fa9… --config device.toml
     """
-    from secvm.participant import deciding
+    from secvm.participant.person import decisions
 
     state = open_state(config, folder)
     try:
         experiment = known_digest(state, experiment)
-        deciding.pause(state, experiment)
+        decisions.pause(state, experiment)
     finally:
         state.close()
     emit(
@@ -280,12 +280,12 @@ def resume(
     \b
         ./secvm participant resume 3fa9… --config device.toml
     """
-    from secvm.participant import deciding
+    from secvm.participant.person import decisions
 
     state = open_state(config, folder)
     try:
         experiment = known_digest(state, experiment)
-        goes_on = deciding.resume(state, experiment)
+        goes_on = decisions.resume(state, experiment)
     finally:
         state.close()
     text = "Resumed." if goes_on else "Your device holds evidence against the server, and goes on sending nothing."
@@ -310,13 +310,13 @@ def forget(
     \b
         ./secvm participant forget 3fa9… --config device.toml
     """
-    from secvm.participant import deciding
+    from secvm.participant.person import decisions
 
     state = open_state(config, folder)
     try:
         experiment = known_digest(state, experiment)
         passphrase = passphrase_of(passphrase_file, passphrase_fd)
-        deciding.forget(state, experiment, lambda: open_vault(state.folder, passphrase))
+        decisions.forget(state, experiment, lambda: open_vault(state.folder, passphrase))
     finally:
         state.close()
     emit(

@@ -34,7 +34,7 @@ def evidence(
         ./secvm participant evidence --export evidence.json --config device.toml
     """
     from secvm.files import write_atomically
-    from secvm.participant.evidence import WATERMARK, choose_one, evidence_of
+    from secvm.participant.trust.evidence import WATERMARK, choose_one, evidence_of
 
     state = open_state(config, folder)
     try:

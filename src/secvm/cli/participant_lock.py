@@ -40,8 +40,8 @@ def protect_keys(
     \b
         ./secvm participant protect-keys --config device.toml
     """
-    from secvm.participant.locking import protect_device, unprotect_device
     from secvm.participant.settings import ParticipantSettings
+    from secvm.participant.storage.passphrase import protect_device, unprotect_device
     from secvm.runtime.settings import read_settings
 
     if config is not None and folder is not None:

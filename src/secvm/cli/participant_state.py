@@ -10,11 +10,11 @@ import typer
 
 from secvm.cli.participant_vault import device_folder
 from secvm.errors import BadInputError
-from secvm.participant.state import FILE, DeviceState
+from secvm.participant.storage.state import FILE, DeviceState
 
 if TYPE_CHECKING:
-    from secvm.participant.consent import Consent
-    from secvm.participant.surroundings import TrustPolicy
+    from secvm.participant.consent.policies import Consent
+    from secvm.participant.trust.surroundings import TrustPolicy
 
 MaybeConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")
@@ -36,7 +36,7 @@ def open_state(config: Path | None, folder: Path | None) -> DeviceState:
 
 def consent_of(config: Path | None) -> Consent:
     """What the device agrees to; by default, where no settings are named."""
-    from secvm.participant.consent import Consent
+    from secvm.participant.consent.policies import Consent
     from secvm.participant.settings import ParticipantSettings
     from secvm.runtime.settings import read_settings
 

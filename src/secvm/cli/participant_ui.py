@@ -99,8 +99,8 @@ def _desk(
 ) -> tuple[Desk, Callable[[], Awaitable[None]]]:
     """The desk of this device, and what lets go of its connections."""
     from secvm.participant.device import DAILY_BYTES
-    from secvm.participant.device_lock import open_lock
     from secvm.participant.main import dice_of, make_clock, make_transport
+    from secvm.participant.storage.device_lock import open_lock
     from secvm.participant.ui.desk import Desk
     from secvm.participant.ui.offers import Way
     from secvm.runtime.clock import SteadyClock, SystemClock

@@ -14,10 +14,10 @@ import typer
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.errors import BadInputError
-from secvm.participant.device_lock import open_lock
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, import_from, list_sources
-from secvm.participant.vault import Vault
+from secvm.participant.storage.device_lock import open_lock
+from secvm.participant.storage.vault import Vault
 from secvm.runtime.clock import SystemClock
 from secvm.runtime.disk.passphrases import Passphrase
 

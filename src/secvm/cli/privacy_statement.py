@@ -71,8 +71,8 @@ def statement(
 def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format: Format) -> None:
     """As text, or as JSON with the text inside."""
     from secvm.crypto.layers import OUTER_BYTES
-    from secvm.participant.sealing import CAPSULE_BYTES
-    from secvm.participant.transport import OVERHEAD_BYTES
+    from secvm.participant.sending.sealing import CAPSULE_BYTES
+    from secvm.participant.sending.transport import OVERHEAD_BYTES
     from secvm.privacy import relayed_text, statement_text
     from secvm.privacy.relayed_statement import RelayedAssumption, RelayedTerms, state_relayed
     from secvm.privacy.statement import state

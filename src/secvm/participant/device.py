@@ -16,20 +16,21 @@ from dataclasses import dataclass
 
 from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.learning.individual.binning import VocabularyBinning
-from secvm.participant import deciding
-from secvm.participant.consent import NOTHING, Accepted, Consent
+from secvm.participant.consent.policies import Consent
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
-from secvm.participant.models import ModelShelf
+from secvm.participant.person import decisions
 from secvm.participant.plain.membership import Membership
 from secvm.participant.plain.turns import Due
 from secvm.participant.relayed.membership import RelayedMembership
-from secvm.participant.sealing import gateway_seal
-from secvm.participant.shared_checks import SharedChecks
-from secvm.participant.state import DeviceState, Record, Status
-from secvm.participant.surroundings import Surroundings, TrustPolicy
-from secvm.participant.traffic import Traffic
-from secvm.participant.transport import OVERHEAD_BYTES, Transport, relay_for
-from secvm.participant.vault import Vault
+from secvm.participant.sending.sealing import gateway_seal
+from secvm.participant.sending.transport import OVERHEAD_BYTES, Transport, relay_for
+from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.state import DeviceState, Record, Status
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.model_files import ModelShelf
+from secvm.participant.trust.shared_checks import SharedChecks
+from secvm.participant.trust.surroundings import Surroundings, TrustPolicy
+from secvm.participant.trust.traffic import Traffic
 from secvm.protocol.experiment_document import read_published
 from secvm.protocol.relays.session_events import SendRequest
 from secvm.protocol.session_memory import NEVER
@@ -138,8 +139,8 @@ class Device:
         salt: bytes | None = None,
         accepted: Accepted = NOTHING,
     ) -> None:
-        """Take part: the person has agreed to the experiment of this digest (``deciding.join``)."""
-        deciding.join(
+        """Take part: the person has agreed to the experiment of this digest (``decisions.join``)."""
+        decisions.join(
             self.state,
             digest,
             envelope,
@@ -247,7 +248,7 @@ class Device:
 
     def _take_up(self, record: Record, now: int) -> None:
         document = read_published(record.envelope, digest=record.digest)
-        deciding.check_way(document, self._transport, only_tests=self._only_tests)
+        decisions.check_way(document, self._transport, only_tests=self._only_tests)
         dice = self._dice_for(document)
         if document.experiment.cover is not None:
             self.relayed[record.digest] = RelayedMembership(self._around, record, document, dice, now=now)

@@ -16,21 +16,21 @@ from pathlib import Path
 from secvm.crypto.bulk_sealing import BulkSealer
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
-from secvm.participant import deciding
-from secvm.participant.consent import NOTHING, Accepted
 from secvm.participant.device import Device, Limits
-from secvm.participant.device_lock import DeviceLock, open_lock
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
-from secvm.participant.models import ModelShelf
-from secvm.participant.salting import fetch_salt
+from secvm.participant.person import decisions
+from secvm.participant.sending.transport import RelayTransport, Transport, UnsafeDirectTransport
 from secvm.participant.settings import ParticipantSettings, TestingSettings
-from secvm.participant.shared_checks import SharedChecks
-from secvm.participant.state import DeviceState
 from secvm.participant.status_page import serve_status
-from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.transport import RelayTransport, Transport, UnsafeDirectTransport
-from secvm.participant.vault import Vault
+from secvm.participant.storage.device_lock import DeviceLock, open_lock
+from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.model_files import ModelShelf
+from secvm.participant.trust.salts import fetch_salt
+from secvm.participant.trust.shared_checks import SharedChecks
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.people.reader import read_vocabulary
 from secvm.people.reference import iter_people
 from secvm.protocol.experiment_document import ExperimentDocument, read_published
@@ -187,7 +187,7 @@ def join(
     state = state_of(settings, lock)
     try:
         with Vault(settings.device.folder, lock=lock) as vault:
-            deciding.join(
+            decisions.join(
                 state,
                 digest,
                 envelope,

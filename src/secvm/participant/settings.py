@@ -14,7 +14,7 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import MalformedMessageError
 from secvm.files import read_beginning_with
-from secvm.participant.consent import (
+from secvm.participant.consent.policies import (
     DELTA,
     MOST_AUC,
     MOST_EPSILON,
@@ -26,7 +26,7 @@ from secvm.participant.consent import (
     default_policy,
 )
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
-from secvm.participant.surroundings import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
+from secvm.participant.trust.surroundings import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
 from secvm.privacy.operators import ONE_RELAY
 from secvm.protocol.log_policy import MOST_POLICY_BYTES, LogPolicy, read_policy
 from secvm.protocol.recompute import Caps

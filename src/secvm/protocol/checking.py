@@ -1,7 +1,7 @@
 """Checking: the pure functions by which served bytes are judged, in one place.
 
 Each is a function of its arguments alone. So a host that carries hundreds of devices may hand all of them one that
-remembers what it has judged before (``secvm.participant.shared_checks``): whoever asks the same gets the same answer.
+remembers what it has judged before (``participant.trust.shared_checks``): whoever asks the same gets the same answer.
 A device of its own takes this one, which remembers nothing.
 """
 

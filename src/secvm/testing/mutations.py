@@ -122,7 +122,7 @@ MUTATIONS: Mapping[str, Mutation] = {
                 "src/secvm/participant/plain/membership.py",
                 "            self._turns.tell(SendSucceeded(due.package_id), now)\n",
                 "            self._turns.tell(SendSucceeded(due.package_id), now)\n"
-                "            from secvm.participant.ledger import enter\n"
+                "            from secvm.participant.consent.ledger import enter\n"
                 "            state, number = self._around.state, self._turns.round_number\n"
                 "            enter(state, self.document, number, self._around.consent)\n",
             ),

@@ -9,8 +9,8 @@ import pytest
 from secvm.cli.experiment import _specification
 from secvm.cli.remote import _json
 from secvm.errors import BadInputError, MalformedMessageError, StoreError
-from secvm.participant.state import FILE, DeviceState, _read_vector
-from secvm.participant.vault import Vault
+from secvm.participant.storage.state import FILE, DeviceState, _read_vector
+from secvm.participant.storage.vault import Vault
 from secvm.protocol.belief import Trusted
 from secvm.protocol.documents import decode_document, encode_document
 from secvm.witness.store import WitnessStore

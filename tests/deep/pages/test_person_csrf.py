@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import expect
 
 from secvm.pages.guarding import RefusedError
-from secvm.participant.state import DeviceState, Status
+from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.ui.guard import Guard
 from secvm_lab.rigs.browser import Window
 from secvm_lab.rigs.person_page import MadeUpPerson, ShownPage, shown_page

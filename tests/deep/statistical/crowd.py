@@ -29,14 +29,14 @@ from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
 from secvm.learning.weights import Weights
 from secvm.participant import device as device_module
-from secvm.participant import models as models_module
-from secvm.participant import state as state_module
-from secvm.participant.consent import Consent
+from secvm.participant.consent.policies import Consent
 from secvm.participant.device import Device
 from secvm.participant.dice import RandomBytes
-from secvm.participant.sealing import CAPSULE_BYTES
-from secvm.participant.state import DeviceState, Status
-from secvm.participant.transport import Fetched, SendResult
+from secvm.participant.sending.sealing import CAPSULE_BYTES
+from secvm.participant.sending.transport import Fetched, SendResult
+from secvm.participant.storage import state as state_module
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.trust import model_files as models_module
 from secvm.protocol import manifest as manifest_module
 from secvm.protocol.documents import digest_of
 from secvm.protocol.experiment_document import ExperimentDocument, Relay, publish

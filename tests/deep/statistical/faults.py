@@ -15,9 +15,9 @@ from secvm.errors import LocalProtocolError
 from secvm.learning.package import NullPackage
 from secvm.participant import device as device_module
 from secvm.participant.dice import RandomBytes
-from secvm.participant.polling import Polling
-from secvm.participant.sealing import CAPSULE_BYTES
-from secvm.participant.transport import SendResult
+from secvm.participant.sending.sealing import CAPSULE_BYTES
+from secvm.participant.sending.transport import SendResult
+from secvm.participant.trust.polling import Polling
 from secvm.protocol import session as session_module
 from secvm.protocol.events import PackagesReady, Reason
 from secvm.protocol.experiment_document import Relay

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import QuantileTransformer
 
 from secvm.learning.package import Cohort
-from secvm.participant.sealing import CAPSULE_BYTES
+from secvm.participant.sending.sealing import CAPSULE_BYTES
 from tests.deep.statistical import faults
 from tests.deep.statistical.bounds import deviation, ranks
 from tests.deep.statistical.crowd import Fault, Stay, crowd

@@ -26,8 +26,8 @@ from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.participant.dice import RandomBytes
-from secvm.participant.sealing import CAPSULE_BYTES, gateway_seal
-from secvm.participant.transport import RelayTransport
+from secvm.participant.sending.sealing import CAPSULE_BYTES, gateway_seal
+from secvm.participant.sending.transport import RelayTransport
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.experiment_document import Relay
 from secvm.relay import deposits

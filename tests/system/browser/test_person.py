@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from secvm.participant.state import DeviceState, Status
+from secvm.participant.storage.state import DeviceState, Status
 from secvm.protocol.evidence import examine
 from secvm_lab.rigs.browser import DESKTOP, PHONE, Browser, Window
 from secvm_lab.rigs.person_page import FEATURES, MadeUpPerson, ShownPage, shown_page

@@ -16,10 +16,10 @@ from secvm.errors import BadInputError, WrongPassphraseError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
-from secvm.participant.device_lock import DeviceLock, is_locked, open_lock
-from secvm.participant.locking import protect_device, unprotect_device
-from secvm.participant.state import DeviceState, _write_vector
-from secvm.participant.vault import Vault
+from secvm.participant.storage.device_lock import DeviceLock, is_locked, open_lock
+from secvm.participant.storage.passphrase import protect_device, unprotect_device
+from secvm.participant.storage.state import DeviceState, _write_vector
+from secvm.participant.storage.vault import Vault
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import only_one
 from secvm.runtime.disk.secret_files import make_secret, read_secret
@@ -200,7 +200,7 @@ def test_a_folder_that_is_no_device_is_told(tmp_path: Path) -> None:
 KILLED = """
 import os, shutil, sys
 from pathlib import Path
-from secvm.participant.locking import protect_device, unprotect_device
+from secvm.participant.storage.passphrase import protect_device, unprotect_device
 from tests.system.participant import test_device_lock as t
 
 folder, kind = Path(sys.argv[1]), sys.argv[2]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from secvm.participant.state import DeviceState
+from secvm.participant.storage.state import DeviceState
 from secvm.protocol.experiment_document import publish
 from tests.unit.participant.test_ledger import _SPENDER, FIRST, room_for
 from tests.unit.participant.test_state import PERSON

@@ -20,10 +20,10 @@ from secvm.coordinator.opener import Opener
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredRound
-from secvm.participant.ledger import enter
+from secvm.participant.consent.ledger import enter
 from secvm.participant.plain import preparing
 from secvm.participant.plain.turns import Turns
-from secvm.participant.state import DeviceState
+from secvm.participant.storage.state import DeviceState
 from secvm.relay.holding import accepted
 from secvm.relay.store import RoundStore
 from secvm.runtime.disk.group_commit import GroupCommit

@@ -10,11 +10,11 @@ import pytest
 from secvm.cli.main import run
 from secvm.cli.participant import _agrees
 from secvm.crypto.signing import sign
-from secvm.participant.inspection import what_leaves
+from secvm.participant.person.inspection import what_leaves
+from secvm.participant.sending.transport import Transport
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.state import DeviceState, Status
-from secvm.participant.transport import Transport
-from secvm.participant.vault import Vault
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.storage.vault import Vault
 from secvm.protocol.documents import digest_of, encode_document
 from secvm.protocol.experiment_document import FeaturesWanted
 from secvm.protocol.version import EXPERIMENT_TYPE

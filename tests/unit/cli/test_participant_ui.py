@@ -9,7 +9,7 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.crypto.locking import Cost
-from secvm.participant.locking import protect_device
+from secvm.participant.storage.passphrase import protect_device
 from secvm.runtime.disk.passphrases import Passphrase
 from tests.unit.participant.world import World
 

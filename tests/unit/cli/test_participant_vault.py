@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from secvm.cli import participant_vault
 from secvm.errors import BadInputError
-from secvm.participant.vault import Vault
+from secvm.participant.storage.vault import Vault
 
 APP = typer.Typer()
 participant_vault.register(APP)

@@ -19,8 +19,8 @@ from secvm.dashboard.form import NAME, declared_module
 from secvm.dashboard.plan import accuracy_table
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
-from secvm.participant.sealing import CAPSULE_BYTES
-from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.participant.sending.sealing import CAPSULE_BYTES
+from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.privacy.planner import private_plan, quick
 from secvm.privacy.statement import PrivacyStatement, state
 from secvm.privacy.statement_text import words

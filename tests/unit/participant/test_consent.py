@@ -9,8 +9,7 @@ import pytest
 from secvm.errors import BadInputError, ConsentRefusedError
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
-from secvm.participant.consent import (
-    Accepted,
+from secvm.participant.consent.policies import (
     AllOf,
     AnyOf,
     Consent,
@@ -22,6 +21,7 @@ from secvm.participant.consent import (
     needed_for,
 )
 from secvm.participant.settings import ConsentSettings
+from secvm.participant.storage.ledger_book import Accepted
 from secvm.protocol.experiment_document import ExperimentDocument
 from tests.unit.participant.world import World, real_document
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError, RemoteProtocolError
-from secvm.participant import deciding
 from secvm.participant.device import Device
 from secvm.participant.main import join as join_device
+from secvm.participant.person import decisions
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.state import DeviceState, Status
-from secvm.participant.vault import Vault
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.storage.vault import Vault
 from tests.unit.participant.world import BUDGET, RELAY_URLS, World, real_document
 
 
@@ -73,13 +73,13 @@ def test_pause_resume_and_forget_are_the_persons(tmp_path: Path) -> None:
     world = World(tmp_path)
     running, digest = in_mid_round(world), world.of.digest
     state = DeviceState(world.folder)
-    deciding.pause(state, digest)
+    decisions.pause(state, digest)
     running.look()
     assert running.memberships[digest].session.paused
-    assert deciding.resume(state, digest)
+    assert decisions.resume(state, digest)
     running.look()
     assert not running.memberships[digest].session.paused
-    deciding.forget(state, digest, lambda: Vault(world.folder))
+    decisions.forget(state, digest, lambda: Vault(world.folder))
     running.look()
     assert not running.memberships
     found = state.record(digest)
@@ -88,7 +88,7 @@ def test_pause_resume_and_forget_are_the_persons(tmp_path: Path) -> None:
     with Vault(world.folder) as vault:
         assert vault.label(digest) is None
     with pytest.raises(BadInputError, match="does not take part"):
-        deciding.pause(state, digest)
+        decisions.pause(state, digest)
     state.close()
     running.close()
 
@@ -102,7 +102,7 @@ def test_whoever_forgot_the_passphrase_can_still_be_forgotten_by_the_state(tmp_p
         raise BadInputError("wrong passphrase")
 
     with pytest.raises(BadInputError, match="wrong passphrase"):
-        deciding.forget(state, world.of.digest, locked)
+        decisions.forget(state, world.of.digest, locked)
     found = state.record(world.of.digest)
     assert found is not None
     assert found.status is Status.FORGOTTEN

@@ -15,9 +15,9 @@ from secvm.errors import BadInputError, InconsistentManifestError, LocalProtocol
 from secvm.learning.package import Cohort, ParticipationPackage
 from secvm.participant.device import Limits
 from secvm.participant.dice import unsafe_seeded_dice
-from secvm.participant.sealing import capsule_bytes, gateway_seal
-from secvm.participant.state import DeviceState, Status
-from secvm.participant.transport import Fetched, relay_for
+from secvm.participant.sending.sealing import capsule_bytes, gateway_seal
+from secvm.participant.sending.transport import Fetched, relay_for
+from secvm.participant.storage.state import DeviceState, Status
 from secvm.protocol.evidence import examine
 from secvm.protocol.experiment_document import Windows
 from secvm.protocol.manifest import accept

@@ -12,11 +12,11 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.participant.device import Device
 from secvm.participant.host import Host
-from secvm.participant.models import ModelShelf
-from secvm.participant.state import DeviceState, Status
 from secvm.participant.status_page import serve_status
-from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.vault import Vault
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.model_files import ModelShelf
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.runtime.logs import Log
 from secvm.testing.transport import Fate
 from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, World

@@ -16,11 +16,11 @@ from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.thinning import Thinning
-from secvm.participant.consent import Consent
-from secvm.participant.inspection import as_text, inspect, leakage, leakage_at_floor, what_leaves
-from secvm.participant.prediction import predict_for
-from secvm.participant.state import Status
-from secvm.participant.vault import Vault
+from secvm.participant.consent.policies import Consent
+from secvm.participant.person.inspection import as_text, inspect, leakage, leakage_at_floor, what_leaves
+from secvm.participant.person.prediction import predict_for
+from secvm.participant.storage.state import Status
+from secvm.participant.storage.vault import Vault
 from tests.unit.participant.world import BUDGET, FEATURES, START, World, real_document
 from tests.unit.protocol.helpers import GRACE_S
 
@@ -195,7 +195,7 @@ def test_prediction_among_several_labels_has_the_winners_margin(tmp_path: Path, 
     world = World(tmp_path, real_document(experiment=experiment))
     state = experiment.step(experiment.start(), experiment.empty_tally().count(packages))
     weights = experiment.rule.evaluation_weights(state)
-    from secvm.participant.prediction import _answer
+    from secvm.participant.person.prediction import _answer
 
     label, margin = _answer(world.of.experiment, weights, bin_features({}, HashBinning(20, bytes(16))))
     assert label == "a"
@@ -203,7 +203,7 @@ def test_prediction_among_several_labels_has_the_winners_margin(tmp_path: Path, 
 
 
 def test_number_is_predicted_without_a_margin() -> None:
-    from secvm.participant.prediction import _answer
+    from secvm.participant.person.prediction import _answer
 
     experiment = Experiment(
         n_bins=4,

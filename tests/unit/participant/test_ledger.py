@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from secvm.errors import ConsentRefusedError
 from secvm.learning.individual.contribution import Individual, contribute
-from secvm.participant import ledger
-from secvm.participant.consent import Accepted, AllOf, Budget, Consent
+from secvm.participant.consent import ledger
+from secvm.participant.consent.policies import AllOf, Budget, Consent
 from secvm.participant.device import Device
-from secvm.participant.inspection import as_text, inspect
+from secvm.participant.person.inspection import as_text, inspect
 from secvm.participant.plain import preparing
-from secvm.participant.state import DeviceState
-from secvm.participant.vault import Vault
+from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
 from secvm.privacy.label_leakage import auc_of
 from secvm.protocol.experiment_document import ExperimentDocument, publish
 from secvm.protocol.manifest import RoundManifest, last_round
@@ -229,9 +230,9 @@ _SPENDER = """
 import sys
 from pathlib import Path
 from secvm.errors import ConsentRefusedError
-from secvm.participant.consent import AllOf, Budget, Consent
-from secvm.participant.ledger import enter
-from secvm.participant.state import DeviceState
+from secvm.participant.consent.policies import AllOf, Budget, Consent
+from secvm.participant.consent.ledger import enter
+from secvm.participant.storage.state import DeviceState
 from secvm.protocol.experiment_document import read_published
 state = DeviceState(Path(sys.argv[1]))
 (record,) = state.records()

@@ -13,12 +13,12 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.package import ParticipationPackage, TestPackage, TrainPackage
 from secvm.participant import device as device_module
-from secvm.participant import joining
 from secvm.participant.dice import SystemDice, safe_dice, system_words
-from secvm.participant.joining import pin_person
-from secvm.participant.polling import Polling
-from secvm.participant.state import DeviceState
-from secvm.participant.vault import Vault
+from secvm.participant.person import pinning as joining
+from secvm.participant.person.pinning import pin_person
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.polling import Polling
 from tests.unit.participant.world import BUDGET, EXPERIMENT, FEATURES, START, World, real_document
 from tests.unit.protocol.helpers import GRACE_S, LENGTH_S, document, words
 

@@ -14,7 +14,7 @@ from secvm.errors import BadInputError, LocalProtocolError
 from secvm.participant.host import Host
 from secvm.participant.main import make_clock, open_devices, serve
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.surroundings import TrustedRelay, TrustPolicy
+from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
 from secvm.protocol.checkpoints import Quorum
 from secvm.protocol.log_policy import Listed, LogPolicy
 from secvm.protocol.recompute import Caps

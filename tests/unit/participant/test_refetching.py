@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from secvm.participant import refetching as refetching_module
 from secvm.participant.device import Device
 from secvm.participant.dice import system_words
-from secvm.participant.refetching import MOST_TRIES, Refetching
-from secvm.participant.state import DeviceState, Status
-from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.transport import Fetched
-from secvm.participant.trust_report import trust_report
+from secvm.participant.person.trust_report import trust_report
+from secvm.participant.sending.transport import Fetched
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.trust import refetching as refetching_module
+from secvm.participant.trust.refetching import MOST_TRIES, Refetching
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.protocol.evidence import Kind, examine
 from secvm.protocol.log_entries import experiment_entry, manifest_entry
 from secvm.protocol.schedule import Window

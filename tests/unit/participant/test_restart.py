@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from secvm.participant.device import Device
-from secvm.participant.state import DeviceState, Status
+from secvm.participant.storage.state import DeviceState, Status
 from tests.unit.participant.world import BUDGET, START, Crash, Fate, World
 
 #: (what, how long it lasts in milliseconds, or at which moment from now on the device dies)

@@ -10,10 +10,10 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, BeaconUnavailableError
 from secvm.learning.individual.binning import HashBinning, bin_features
-from secvm.participant.prediction import predict_for
-from secvm.participant.salting import fetch_salt
-from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.vault import Vault
+from secvm.participant.person.prediction import predict_for
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.salts import fetch_salt
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.protocol.experiment_document import HashedBins
 from secvm.protocol.log_policy import LogPolicy
 from secvm.protocol.salt import salt_of

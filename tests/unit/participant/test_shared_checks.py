@@ -11,10 +11,10 @@ import pytest
 
 from secvm.errors import CheatingError, EquivocationError
 from secvm.participant.device import Device
-from secvm.participant.shared_checks import SharedChecks
-from secvm.participant.state import DeviceState
-from secvm.participant.transport import Fetched
-from secvm.participant.vault import Vault
+from secvm.participant.sending.transport import Fetched
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol import checking as checking_module
 from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.checking import Checking

@@ -9,7 +9,7 @@ from secvm.errors import BadInputError
 from secvm.participant.sources import registry
 from secvm.participant.sources.port import Options, Source
 from secvm.participant.sources.registry import find_source, import_from, list_sources
-from secvm.participant.vault import Vault
+from secvm.participant.storage.vault import Vault
 
 
 def read(source: str, file: Path | None, **given: str) -> dict[str, int]:

@@ -14,8 +14,8 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
-from secvm.participant.state import DeviceState, Status, _read_vector, _write_vector
-from secvm.participant.vault import Vault
+from secvm.participant.storage.state import DeviceState, Status, _read_vector, _write_vector
+from secvm.participant.storage.vault import Vault
 from secvm.protocol.events import Abstain, Finished, Reason
 from secvm.protocol.session import Changes, WaitingRow
 from tests.unit.participant.world import BUDGET, FEATURES, SECRET, World

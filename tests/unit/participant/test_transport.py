@@ -16,7 +16,7 @@ from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configura
 from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
 from secvm.errors import LocalProtocolError
-from secvm.participant.transport import (
+from secvm.participant.sending.transport import (
     Fetched,
     Issued,
     RelayTransport,

@@ -15,8 +15,8 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError, StaleRoundError
 from secvm.learning.experiment import Experiment
 from secvm.participant.device import Limits
-from secvm.participant.state import DeviceState
-from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.protocol.evidence import Kind, examine
 from secvm.protocol.log_entries import experiment_entry
 from secvm.protocol.log_policy import Listed, LogPolicy

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from secvm.errors import BadInputError
 from secvm.learning.individual.features import KeptOnDevice
 from secvm.learning.rows import MAX_UNITS
-from secvm.participant.vault import Vault
+from secvm.participant.storage.vault import Vault
 from secvm.people.person import MAX_VALUE
 
 FEATURES = st.dictionaries(st.text(), st.integers(-1000, 1000), max_size=20)

@@ -14,12 +14,12 @@ from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
-from secvm.participant.consent import Consent
+from secvm.participant.consent.policies import Consent
 from secvm.participant.device import Device, Send
-from secvm.participant.state import DeviceState
-from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.transport import Fetched, Issued, SendResult, Submitted, Transport
-from secvm.participant.vault import Vault
+from secvm.participant.sending.transport import Fetched, Issued, SendResult, Submitted, Transport
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.protocol.codec import ExperimentId, decode
 from secvm.protocol.documents import digest_of
 from secvm.protocol.ending import Why, make_ending

@@ -12,7 +12,7 @@ from secvm.dashboard.plan import accuracy_table
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import AskedDescent, Swift
 from secvm.learning.thinning import Thinning
-from secvm.participant import consent
+from secvm.participant.consent import policies as consent
 from secvm.participant.device import DAILY_BYTES
 from secvm.privacy import planner_remarks
 from secvm.privacy.experiment_leak import planned_leak

@@ -11,7 +11,7 @@ import pytest
 
 from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
-from secvm.participant.transport import RelayTransport
+from secvm.participant.sending.transport import RelayTransport
 from secvm.protocol.sealed_requests import fetch_answer
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.gateway import FakeGateway, Reply, Seen

@@ -125,7 +125,7 @@ def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
 
 def _credential(*, by_origin: bool) -> Tried:
     """An experiment names a relay of the coordinator's, which looks for the credential of another relay."""
-    from secvm.participant.transport import RelayTransport  # noqa: PLC0415
+    from secvm.participant.sending.transport import RelayTransport  # noqa: PLC0415
     from secvm.runtime.http.client import HttpClient  # noqa: PLC0415
     from secvm.testing.gateway import FakeGateway  # noqa: PLC0415
 

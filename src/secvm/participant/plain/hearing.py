@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from secvm.errors import CheatingError, OverLimitError, RemoteProtocolError
 from secvm.participant.plain.turns import Turns
-from secvm.participant.polling import Polling
-from secvm.participant.rounds import News, Rounds
-from secvm.participant.surroundings import Now
-from secvm.participant.watching import Watching
+from secvm.participant.trust.polling import Polling
+from secvm.participant.trust.rounds import News, Rounds
+from secvm.participant.trust.surroundings import Now
+from secvm.participant.trust.watching import Watching
 from secvm.protocol.ending import Ending
 from secvm.protocol.events import Abstain, Distrusted, ManifestArrived, Reason
 from secvm.protocol.session import Phase

@@ -13,13 +13,13 @@ from secvm.learning.individual.dice import Dice
 from secvm.participant.plain.hearing import Hearing
 from secvm.participant.plain.preparing import Preparing
 from secvm.participant.plain.turns import Due, Turns
-from secvm.participant.polling import Polling
-from secvm.participant.rounds import RoundCounts, Rounds, UnloggedRounds
-from secvm.participant.state import Record, RoundHistory, Status
-from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.transport import SendResult
-from secvm.participant.trusting import LoggedRounds
-from secvm.participant.watching import Watching
+from secvm.participant.sending.transport import SendResult
+from secvm.participant.storage.state import Record, RoundHistory, Status
+from secvm.participant.trust.logged_rounds import LoggedRounds
+from secvm.participant.trust.polling import Polling
+from secvm.participant.trust.rounds import RoundCounts, Rounds, UnloggedRounds
+from secvm.participant.trust.surroundings import Now, Surroundings
+from secvm.participant.trust.watching import Watching
 from secvm.protocol.events import Distrusted, Paused, Restarted, Resumed, SendFailed, SendSucceeded
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.session import ParticipantSession, Phase

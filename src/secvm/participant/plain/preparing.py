@@ -8,13 +8,13 @@ from __future__ import annotations
 from secvm.errors import SecVMError
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import Dice
-from secvm.participant.declining import agree
-from secvm.participant.ledger import enter
+from secvm.participant.consent.ledger import enter
 from secvm.participant.plain.turns import Turns
-from secvm.participant.rounds import Rounds
-from secvm.participant.state import Model
-from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.watching import Watching
+from secvm.participant.storage.state import Model
+from secvm.participant.trust.declining import agree
+from secvm.participant.trust.rounds import Rounds
+from secvm.participant.trust.surroundings import Now, Surroundings
+from secvm.participant.trust.watching import Watching
 from secvm.protocol.events import Declined, Distrusted, PackagesReady
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.schedule import below

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from secvm.errors import ConsentRefusedError
-from secvm.participant.declining import bytes_of_a_round, opens_in_hours
-from secvm.participant.ledger import entries, spend
-from secvm.participant.surroundings import Now, Surroundings
+from secvm.participant.consent.ledger import entries, spend
+from secvm.participant.trust.declining import bytes_of_a_round, opens_in_hours
+from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.experiment_document import ExperimentDocument, Relay
 from secvm.protocol.relays.cells import Cells
 from secvm.protocol.relays.manifest import RelayedManifest

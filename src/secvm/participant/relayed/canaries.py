@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 
 from secvm.errors import BadProofError, CheatingError, MalformedMessageError, RemoteProtocolError
 from secvm.participant.relayed.recounting import Recounting
-from secvm.participant.relayed_book import KeptCanary
-from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.trust_book import SEEN, UNCHECKED
+from secvm.participant.storage.relayed_book import KeptCanary
+from secvm.participant.storage.trust_book import SEEN, UNCHECKED
+from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.manifest import RelayedManifest

@@ -7,13 +7,13 @@ goes to the session; what cannot be makes it stop (``stopping``), and no round i
 from __future__ import annotations
 
 from secvm.errors import CheatingError, InconsistentManifestError, OverLimitError, RemoteProtocolError
-from secvm.participant.looking import Looking
-from secvm.participant.polling import Polling
 from secvm.participant.relayed.canaries import Canaries
 from secvm.participant.relayed.rounds import RelayedNews, RelayedRounds
 from secvm.participant.relayed.stopping import Stopping
 from secvm.participant.relayed.turns import Turns
-from secvm.participant.surroundings import Now
+from secvm.participant.trust.looking import Looking
+from secvm.participant.trust.polling import Polling
+from secvm.participant.trust.surroundings import Now
 from secvm.protocol.events import Abstain, Distrusted, Reason
 from secvm.protocol.relays.session_events import RoundAnnounced, Stopped
 from secvm.protocol.session_memory import NEVER

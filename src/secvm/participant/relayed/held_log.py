@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
-from secvm.participant.log_lines import LogLines
-from secvm.participant.surroundings import Now, Surroundings
+from secvm.participant.trust.log_lines import LogLines
+from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log_entries import Document
 from secvm.protocol.relays.chain import RelayedChain

@@ -13,18 +13,18 @@ from collections.abc import Iterator
 
 from secvm.errors import LocalProtocolError
 from secvm.learning.individual.dice import Dice
-from secvm.participant.looking import Looking
-from secvm.participant.polling import Polling
 from secvm.participant.relayed.canaries import Canaries
 from secvm.participant.relayed.hearing import Hearing
 from secvm.participant.relayed.preparing import Preparing
 from secvm.participant.relayed.rounds import RelayedRounds
 from secvm.participant.relayed.stopping import Stopping
 from secvm.participant.relayed.turns import Turns
-from secvm.participant.rounds import RoundCounts
-from secvm.participant.state import Record, RoundHistory, Status
-from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.participant.sending.transport import OVERHEAD_BYTES
+from secvm.participant.storage.state import Record, RoundHistory, Status
+from secvm.participant.trust.looking import Looking
+from secvm.participant.trust.polling import Polling
+from secvm.participant.trust.rounds import RoundCounts
+from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.events import Paused, Restarted, Resumed
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.session import RelayedSession

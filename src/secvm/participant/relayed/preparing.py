@@ -9,14 +9,14 @@ from __future__ import annotations
 from secvm.errors import ConsentRefusedError, RemoteProtocolError, SecVMError, UnreachableError
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import Dice
-from secvm.participant.ledger import enter
+from secvm.participant.consent.ledger import enter
 from secvm.participant.relayed.agreeing import agree
 from secvm.participant.relayed.rounds import RelayedRounds
 from secvm.participant.relayed.stopping import Stopping
 from secvm.participant.relayed.token import RoundToken
 from secvm.participant.relayed.turns import Turns
-from secvm.participant.state import Model
-from secvm.participant.surroundings import Now, Surroundings
+from secvm.participant.storage.state import Model
+from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.events import Declined
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, CheatingError
-from secvm.participant.relayed_book import KeptCanary
-from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.transport import MOST_DOCUMENT_BYTES
-from secvm.participant.trust_book import RECOUNTED
+from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES
+from secvm.participant.storage.relayed_book import KeptCanary
+from secvm.participant.storage.trust_book import RECOUNTED
+from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind
 from secvm.protocol.examining import examine_relayed
 from secvm.protocol.experiment_document import ExperimentDocument

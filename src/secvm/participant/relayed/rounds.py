@@ -20,10 +20,10 @@ from dataclasses import dataclass, field, replace
 from secvm.crypto.signing import Envelope
 from secvm.errors import OverLimitError, RemoteProtocolError, StaleRoundError
 from secvm.participant.relayed.held_log import FetchedLog, HeldLog
-from secvm.participant.state import Model
-from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
-from secvm.participant.trust_book import STEPS
+from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
+from secvm.participant.storage.state import Model
+from secvm.participant.storage.trust_book import STEPS
+from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.log_entries import Document
 from secvm.protocol.recompute import Model as Computed

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from secvm.participant.evidence import convicts
 from secvm.participant.relayed.canaries import Loss
-from secvm.participant.surroundings import Surroundings
-from secvm.participant.trust_book import MISSING
+from secvm.participant.storage.trust_book import MISSING
+from secvm.participant.trust.evidence import convicts
+from secvm.participant.trust.surroundings import Surroundings
 from secvm.protocol.events import Abstain, Reason
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.chain import Ended

@@ -15,8 +15,8 @@ import asyncio
 
 from secvm.crypto.tokens import SEED_BYTES, TokenBatch
 from secvm.errors import RemoteProtocolError
-from secvm.participant.surroundings import Now, Surroundings
-from secvm.participant.transport import OVERHEAD_BYTES
+from secvm.participant.sending.transport import OVERHEAD_BYTES
+from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.schedule import below

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from secvm.participant.looking import Looking
-from secvm.participant.polling import last_moment
-from secvm.participant.state import RoundHistory
-from secvm.participant.surroundings import Surroundings
+from secvm.participant.storage.state import RoundHistory
+from secvm.participant.trust.looking import Looking
+from secvm.participant.trust.polling import last_moment
+from secvm.participant.trust.surroundings import Surroundings
 from secvm.protocol.events import Abstain, Finished, Restarted, Tick, Wait
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest

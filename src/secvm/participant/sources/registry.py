@@ -16,7 +16,7 @@ from secvm.participant.sources.chromium import Chromium
 from secvm.participant.sources.firefox import Firefox
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options, Source
-from secvm.participant.vault import Vault
+from secvm.participant.storage.vault import Vault
 
 T = TypeVar("T")
 

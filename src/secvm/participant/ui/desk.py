@@ -16,19 +16,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from secvm.errors import BadInputError
-from secvm.participant import deciding
-from secvm.participant.consent import Accepted, Consent
-from secvm.participant.device_lock import DeviceLock
-from secvm.participant.evidence import Held, choose_one, evidence_of
-from secvm.participant.locked_vault import FILE as LOCKED_FILE
-from secvm.participant.prediction import Prediction, predict_for
-from secvm.participant.salting import fetch_salt
-from secvm.participant.state import DeviceState, Record, Status
-from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.consent.policies import Consent
+from secvm.participant.person import decisions
+from secvm.participant.person.prediction import Prediction, predict_for
+from secvm.participant.storage.device_lock import DeviceLock
+from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.locked_vault import FILE as LOCKED_FILE
+from secvm.participant.storage.state import DeviceState, Record, Status
+from secvm.participant.storage.vault import FILE as VAULT_FILE
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.evidence import Held, choose_one, evidence_of
+from secvm.participant.trust.salts import fetch_salt
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, Way, is_digest, offers_view
 from secvm.participant.ui.view import VaultLook, in_short, view, what_it_means
-from secvm.participant.vault import FILE as VAULT_FILE
-from secvm.participant.vault import Vault
 from secvm.privacy.patience import patience, until
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
@@ -184,7 +185,7 @@ class Desk:
             if answer is not None:
                 vault.set_label(digest, answer)
             try:
-                deciding.join(
+                decisions.join(
                     state,
                     digest,
                     offer.envelope,
@@ -211,18 +212,18 @@ class Desk:
         def write() -> None:
             offer = self._offers.one(digest)
             with self._state() as state:
-                deciding.decline(state, digest, offer.envelope)
+                decisions.decline(state, digest, offer.envelope)
             self._offers.drop(digest)
 
         await self._do(write)
 
     async def pause(self, digest: str) -> None:
         """Send and fetch nothing more, until resumed."""
-        await self._do(lambda: self._decide(deciding.pause, digest))
+        await self._do(lambda: self._decide(decisions.pause, digest))
 
     async def resume(self, digest: str) -> bool:
         """Go on; whether it does."""
-        return await self._do(lambda: self._decide(deciding.resume, digest))
+        return await self._do(lambda: self._decide(decisions.resume, digest))
 
     async def forget(self, digest: str) -> None:
         """Leave for good."""
@@ -230,7 +231,7 @@ class Desk:
         def write() -> None:
             with self._state() as state:
                 _known(state, digest)
-                deciding.forget(state, digest, self._vault)
+                decisions.forget(state, digest, self._vault)
 
         await self._do(write)
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.errors import BadInputError, RemoteProtocolError, SecVMError
-from secvm.participant.consent import NOTHING, Accepted, Consent, needed_for
-from secvm.participant.deciding import check_way
+from secvm.participant.consent.ledger import check_room
+from secvm.participant.consent.policies import Consent, needed_for
 from secvm.participant.dice import DiceFor
-from secvm.participant.ledger import check_room
-from secvm.participant.state import DeviceState, Status
-from secvm.participant.surroundings import TrustPolicy
-from secvm.participant.transport import OVERHEAD_BYTES, Transport
+from secvm.participant.person.decisions import check_way
+from secvm.participant.sending.transport import OVERHEAD_BYTES, Transport
+from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.participant.ui.view import VaultLook, about
 from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
 

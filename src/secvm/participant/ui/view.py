@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from secvm.participant.consent import Consent
-from secvm.participant.declining import bytes_of_a_round
-from secvm.participant.evidence import WATERMARK, Held
-from secvm.participant.inspection import inspect, what_leaves
-from secvm.participant.ledger import Ledger, in_words, read_ledger
-from secvm.participant.state import DeviceState, Record, Status
-from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.consent.ledger import Ledger, in_words, read_ledger
+from secvm.participant.consent.policies import Consent
+from secvm.participant.person.inspection import inspect, what_leaves
+from secvm.participant.storage.state import DeviceState, Record, Status
+from secvm.participant.trust.declining import bytes_of_a_round
+from secvm.participant.trust.evidence import WATERMARK, Held
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.privacy.label_leakage import auc_of
 from secvm.privacy.relayed_statement import RelayedStatement
 from secvm.privacy.statement_text import CHOSEN_WEIGHTS

@@ -8,7 +8,7 @@ from typing import Any
 
 from secvm.participant.device import Device
 from secvm.participant.relayed.membership import RelayedMembership
-from secvm.participant.surroundings import TrustedRelay, TrustPolicy
+from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
 from secvm.protocol.experiment_document import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm_lab.rigs.relayed_rounds import relayed_document

@@ -11,13 +11,14 @@ import pytest
 
 from secvm.errors import BadInputError, ConsentRefusedError, LocalProtocolError
 from secvm.learning.aggregate.descent import Swift
-from secvm.participant.consent import Accepted, Consent, check_kept, needed_for
-from secvm.participant.declining import bytes_of_a_round
-from secvm.participant.inspection import as_text, inspect, what_leaves
-from secvm.participant.ledger import spending
+from secvm.participant.consent.ledger import spending
+from secvm.participant.consent.policies import Consent, check_kept, needed_for
+from secvm.participant.person.inspection import as_text, inspect, what_leaves
 from secvm.participant.relayed.agreeing import term_against
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.surroundings import TrustedRelay
+from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.trust.declining import bytes_of_a_round
+from secvm.participant.trust.surroundings import TrustedRelay
 from secvm.privacy.accountant import Mechanism
 from secvm.privacy.guarantee import delta_at
 from secvm.privacy.relay_plan import plan_relays, question_for

@@ -10,10 +10,10 @@ import pytest
 
 from secvm.errors import UnreachableError
 from secvm.learning.package import NullPackage, ParticipationPackage
-from secvm.participant import deciding
-from secvm.participant.evidence import evidence_of
+from secvm.participant.person import decisions
 from secvm.participant.relayed.membership import RelayedMembership
-from secvm.participant.transport import Fetched
+from secvm.participant.sending.transport import Fetched
+from secvm.participant.trust.evidence import evidence_of
 from secvm.protocol.experiment_document import Relay
 from secvm.protocol.relays.session_memory import Phase
 from secvm.protocol.relays.terms import RelayedTerms
@@ -117,7 +117,7 @@ def test_a_person_who_resumes_goes_on_after_a_missing_canary(tmp_path: Path) -> 
         (kept,) = device.state.relayed.canaries(world.of.digest)
         await world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
         assert world.membership(device).distrusts
-        assert deciding.resume(device.state, world.of.digest)
+        assert decisions.resume(device.state, world.of.digest)
         device._look()
         await world.play_round(device)
         assert len(world.net.requests) == 2

@@ -17,7 +17,7 @@ from secvm.crypto.oblivious import (
 )
 from secvm.errors import OpeningError
 from secvm.participant.relayed.membership import RelayedMembership
-from secvm.participant.transport import Fetched
+from secvm.participant.sending.transport import Fetched
 from secvm.protocol.sealed_requests import fetch_request
 from secvm.testing.transport import MemoryTransport
 from secvm_lab.rigs.known_log import known_log_terms

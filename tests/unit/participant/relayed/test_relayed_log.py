@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from secvm.participant import deciding
-from secvm.participant.inspection import inspect
+from secvm.participant.person import decisions
+from secvm.participant.person.inspection import inspect
 from secvm.participant.relayed.membership import RelayedMembership
-from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.protocol.evidence import Kind, examine
 from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
 from secvm.protocol.logged_documents import entry_of
@@ -334,7 +334,7 @@ def test_repro_a_device_that_holds_evidence_sends_nothing_after_a_resume(tmp_pat
         honest = world.history.log
         _another_manifest(world, manifest)
         await world.drive(device, until=manifest.instants.opens_at - 1)
-        assert not deciding.resume(device.state, world.of.digest), "the person is told that it does not go on"
+        assert not decisions.resume(device.state, world.of.digest), "the person is told that it does not go on"
         if restarted:
             device.close()
             device = world.start(policy=trusting(world.of, without_log=False))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from secvm.participant.evidence import evidence_of
-from secvm.participant.inspection import as_text, inspect
+from secvm.participant.person.inspection import as_text, inspect
 from secvm.participant.relayed.membership import RelayedMembership
+from secvm.participant.trust.evidence import evidence_of
 from secvm.protocol.relays import canary as canaries
 from secvm.protocol.relays.canary import Canary
 from secvm.protocol.relays.capsule_tree import Place

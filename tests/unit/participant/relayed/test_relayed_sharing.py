@@ -13,8 +13,8 @@ import pytest
 
 from secvm.errors import InconsistentManifestError, RemoteProtocolError
 from secvm.participant.relayed.canaries import Canaries
-from secvm.participant.shared_checks import SharedChecks
-from secvm.participant.transport import Fetched
+from secvm.participant.sending.transport import Fetched
+from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.experiment_document import Relay
 from secvm.protocol.relays import chain as chain_module
 from secvm.protocol.relays.chain import RelayedChain, RelayedServed

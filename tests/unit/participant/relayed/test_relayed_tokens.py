@@ -10,8 +10,8 @@ import pytest
 
 from secvm.crypto.tokens import TOKEN_BYTES, TokenKey, issue, redeem
 from secvm.participant.device import Device
-from secvm.participant.inspection import what_leaves
-from secvm.participant.transport import Issued
+from secvm.participant.person.inspection import what_leaves
+from secvm.participant.sending.transport import Issued
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.unit.participant.relayed.relayed_world import RelayedWorld

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from secvm.errors import UnreachableError
-from secvm.participant.transport import RelayTransport, Submitted
+from secvm.participant.sending.transport import RelayTransport, Submitted
 from secvm.protocol.experiment_document import Relay
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.processes import free_port

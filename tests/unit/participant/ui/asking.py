@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from secvm.participant.consent import Consent
+from secvm.participant.consent.policies import Consent
 from secvm.participant.device import DAILY_BYTES
 from secvm.participant.dice import safe_dice
-from secvm.participant.surroundings import TrustPolicy
+from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import Guard, new_secret
 from secvm.participant.ui.offers import Way

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from secvm.cli.main import run
-from secvm.participant.consent import Consent, default_policy
-from secvm.participant.state import DeviceState, Status
-from secvm.participant.vault import Vault
+from secvm.participant.consent.policies import Consent, default_policy
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.storage.vault import Vault
 from tests.unit.participant.ui.asking import Page, Said, desk_of, with_page
 from tests.unit.participant.world import FEATURES, RELAY_URLS, SECRET, World, real_document
 

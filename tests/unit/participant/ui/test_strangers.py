@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.participant import inspection
-from secvm.participant.state import Record, Status
+from secvm.participant.person import inspection
+from secvm.participant.storage.state import Record, Status
 from secvm.participant.ui import desk as desk_module
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.view import what_it_means

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from secvm.errors import RemoteProtocolError
-from secvm.participant.consent import Accepted, Consent, needed_for
-from secvm.participant.evidence import evidence_of
-from secvm.participant.inspection import inspect
-from secvm.participant.ledger import read_ledger
-from secvm.participant.state import DeviceState
+from secvm.participant.consent.ledger import read_ledger
+from secvm.participant.consent.policies import Consent, needed_for
+from secvm.participant.person.inspection import inspect
+from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.state import DeviceState
+from secvm.participant.trust.evidence import evidence_of
 from secvm.participant.ui.offers import read_list
 from secvm.participant.ui.view import QUARTER_MS, VaultLook, _up, about, budget, in_short, view, what_it_means
 from secvm.privacy.relayed_statement import RelayedStatement
@@ -117,16 +118,16 @@ def test_nothing_of_the_person_is_in_the_view(tmp_path: Path) -> None:
     ],
 )
 def test_standing_is_told_in_plain_words(tmp_path: Path, decide: str, runs: bool, words: str) -> None:
-    from secvm.participant import deciding
-    from secvm.participant.vault import Vault
+    from secvm.participant.person import decisions
+    from secvm.participant.storage.vault import Vault
 
     world = World(tmp_path)
     world.joined().close()
     state = DeviceState(world.folder)
     if decide == "pause":
-        deciding.pause(state, world.of.digest)
+        decisions.pause(state, world.of.digest)
     if decide == "forget":
-        deciding.forget(state, world.of.digest, lambda: Vault(world.folder))
+        decisions.forget(state, world.of.digest, lambda: Vault(world.folder))
     state.close()
     told, state = seen(world, runs=runs)
     state.close()

@@ -1,0 +1,272 @@
+"""The ledger: all that a device has told about its person, over rounds and experiments, and whether a round still fits.
+
+ 1. **Counts before it sends.** A round is written down, on the disk, before its packages are made. Whatever happens
+    then, abandoned, cut off by a crash, given up half-way, it counts. The same round counts once, so a device that was
+    killed goes on with it.
+ 2. **Refuses when the budget is spent.** The check and the entry are one step: nothing happens in between.
+ 3. **Looks at public values only**: documents, and which rounds were joined. A refusal tells nothing of the person.
+ 4. **Is never forgotten**, with ``forget`` neither. Who wipes the device has a new one, and nobody could know.
+
+How it adds up. Within an experiment with cover: privacy losses over the rounds really joined. Over experiments: the sum
+of their ε, each at a δ fixed in advance, and the sum of those δ. That is the only rule here which holds also where
+whoever writes the next experiment has seen the tallies of the last (``privacy.over_experiments`` says why). Experiments
+without a guarantee have no ε; their d'² is summed apart, at the floor, under a budget of its own. ε means zero-out here
+as everywhere. What the budget is **charged** with is ε of another label, about 1.4 times that, because the label is
+what is asked for.
+
+An experiment for which the person has accepted more than the device would is counted, but against what was accepted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from secvm.errors import ConsentRefusedError
+from secvm.participant.consent.policies import Consent, allowance
+from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.state import DeviceState
+from secvm.privacy.experiment_leak import planned_leak
+from secvm.privacy.guarantee import charged_after, epsilon_after
+from secvm.privacy.label_leakage import auc_of
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.stating import relayed_terms_of, terms_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What a device has told in one experiment."""
+
+    digest: str
+    title: str
+    rounds: int
+    #: Under the guarantee: ε at δ, and what the budget is charged with, ε of another label. Without one: None.
+    epsilon: float | None
+    charged: float | None
+    delta: float
+    #: Without a guarantee: d'² by the law, at the floor. With one: None.
+    d_squared: float | None
+    #: What was accepted for it alone.
+    accepted: Accepted
+
+    @property
+    def apart(self) -> bool:
+        """Whether it is counted against what was accepted for it, and not against the budget of all."""
+        return (self.accepted.auc if self.epsilon is None else self.accepted.epsilon) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What was told in all experiments."""
+
+    spendings: tuple[Spending, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """The sum over experiments with a guarantee, at the sum of their δ."""
+        return math.fsum(one.epsilon for one in self.spendings if one.epsilon is not None)
+
+    @property
+    def charged(self) -> float:
+        """What they come to for another label: this is held to the budget."""
+        return math.fsum(one.charged for one in self.spendings if one.charged is not None)
+
+    @property
+    def delta(self) -> float:
+        return math.fsum(one.delta for one in self.spendings)
+
+    @property
+    def d_squared(self) -> float:
+        """Over experiments without a guarantee."""
+        return math.fsum(one.d_squared for one in self.spendings if one.d_squared is not None)
+
+    def fits(self, consent: Consent, entered: str) -> str | None:
+        """Whether all this may have been told, asked for the experiment that was entered last; else why not."""
+        budget = consent.budget
+        (last,) = (one for one in self.spendings if one.digest == entered)
+        if last.apart:
+            return _fits_alone(last)
+        common = Ledger(tuple(one for one in self.spendings if not one.apart))
+        if last.epsilon is None:
+            if common.d_squared > budget.d_squared:
+                return _spent(f"an AUC of {budget.auc:g} without a guarantee", f"{auc_of(common.d_squared):.3f}")
+        elif common.charged > budget.epsilon:
+            return _spent(f"ε = {budget.epsilon:g} for your label", f"{common.charged:.2f}")
+        elif common.delta > budget.delta:
+            return _spent(f"δ = {budget.delta:g}", f"{common.delta:g}")
+        return None
+
+    def content(self, consent: Consent) -> dict[str, Any]:
+        """As JSON; an infinite number is null."""
+        budget = consent.budget
+        return {
+            "epsilon": _finite(self.epsilon),
+            "epsilon_charged": _finite(self.charged),
+            "delta": self.delta,
+            "epsilon_budget": _finite(budget.epsilon),
+            "delta_budget": _finite(budget.delta),
+            "d_squared": _finite(self.d_squared),
+            "auc": auc_of(self.d_squared),
+            "auc_budget": budget.auc,
+            "experiments": [
+                {
+                    "experiment": one.digest,
+                    "title": one.title,
+                    "rounds": one.rounds,
+                    "epsilon": None if one.epsilon is None else _finite(one.epsilon),
+                    "epsilon_charged": None if one.charged is None else _finite(one.charged),
+                    "delta": one.delta,
+                    "d_squared": None if one.d_squared is None else _finite(one.d_squared),
+                    "accepted_auc": one.accepted.auc,
+                    "accepted_epsilon": one.accepted.epsilon,
+                }
+                for one in self.spendings
+            ],
+        }
+
+
+#: An experiment, how many of its rounds were joined, and what was accepted for it.
+Entry = tuple[ExperimentDocument, int, Accepted]
+
+
+def read_ledger(state: DeviceState, consent: Consent) -> Ledger:
+    """The ledger as it stands."""
+    return spend(entries(state), consent)
+
+
+def entries(state: DeviceState, *, also: str | None = None) -> list[Entry]:
+    """What is written down; ``also``: with one more round of that experiment."""
+    rounds = state.ledger.rounds()
+    if also is not None:
+        rounds[also] = rounds.get(also, 0) + 1
+    return [
+        (
+            read_published(record.envelope, digest=record.digest),
+            rounds[record.digest],
+            state.ledger.accepted(record.digest),
+        )
+        for record in state.records()
+        if record.digest in rounds
+    ]
+
+
+def spend(told: list[Entry], consent: Consent) -> Ledger:
+    """What that comes to. With guarantees it may take seconds for numbers that were not asked for before."""
+    return Ledger(tuple(spending(document, rounds, consent, accepted) for document, rounds, accepted in told))
+
+
+def enter(state: DeviceState, document: ExperimentDocument, round_number: int, consent: Consent) -> None:
+    """Count this round, on the disk when this returns; or raise ``ConsentRefusedError``, and nothing is counted.
+
+    One process at a time runs a device, and nothing else enters rounds. Still both are one transaction.
+    """
+    with state.writing(durable=True):
+        if state.ledger.joined(document.digest, round_number):
+            return
+        if not consent.unsafe:
+            why = spend(entries(state, also=document.digest), consent).fits(consent, document.digest)
+            if why is not None:
+                raise ConsentRefusedError(why, next_step="See what it was spent on: secvm participant inspect")
+        state.ledger.put(document.digest, round_number)
+
+
+def check_room(state: DeviceState, document: ExperimentDocument, consent: Consent, accepted: Accepted) -> None:
+    """Raise ``ConsentRefusedError`` where not even one round of an experiment that is to be joined would fit."""
+    if not consent.unsafe:
+        told = [*entries(state), (document, 1, accepted)]
+        why = spend(told, consent).fits(consent, document.digest)
+        if why is not None:
+            raise ConsentRefusedError(why, next_step="See what it was spent on: secvm participant inspect")
+
+
+def spending(document: ExperimentDocument, rounds: int, consent: Consent, accepted: Accepted) -> Spending:
+    """What so many rounds of an experiment tell."""
+    if document.experiment.cover is not None:
+        return _relayed_spending(document, rounds, consent, accepted)
+    terms = terms_of(document)
+    leak = planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
+    return Spending(
+        digest=document.digest,
+        title=document.title,
+        rounds=rounds,
+        epsilon=None,
+        charged=None,
+        delta=0.0,
+        # Where no law is known, no number is small enough.
+        d_squared=math.inf if leak is None else rounds * leak.d_squared_round,
+        accepted=accepted,
+    )
+
+
+def _relayed_spending(document: ExperimentDocument, rounds: int, consent: Consent, accepted: Accepted) -> Spending:
+    """With two relays the label's ε is charged: it holds against anything else that the person might have sent."""
+    terms, delta = relayed_terms_of(document, coordinator=consent.coordinator), consent.delta
+    why_not = terms.operators.why_no_guarantee(one_relay=consent.one_relay)
+    mechanism = terms.mechanism
+    epsilon = charged = math.inf
+    if mechanism is not None and not why_not:
+        epsilon = epsilon_after(mechanism, rounds, delta)
+        charged = charged_after(mechanism, rounds, delta)
+    return Spending(
+        digest=document.digest,
+        title=document.title,
+        rounds=rounds,
+        epsilon=epsilon,
+        charged=charged,
+        delta=delta,
+        d_squared=None,
+        accepted=accepted,
+    )
+
+
+def in_words(ledger: Ledger, consent: Consent) -> list[str]:
+    """For the person."""
+    if not ledger.spendings:
+        return ["The ledger is empty: this device has told nothing about you yet."]
+    told, budget = [], consent.budget
+    with_guarantee = [one for one in ledger.spendings if one.epsilon is not None]
+    without = [one for one in ledger.spendings if one.epsilon is None]
+    if with_guarantee:
+        of = "" if math.isinf(budget.epsilon) else f" of {budget.epsilon:g}"
+        told.append(
+            f"Under guarantees your device has spent ε = {ledger.charged:.2f}{of} for your label"
+            f" ({ledger.epsilon:.2f} for sending anything at all), at δ = {ledger.delta:.0e}, in"
+            f" {_rounds(with_guarantee)}."
+        )
+    if without:
+        of = "" if budget.auc >= 1 else f"; your device agrees to {budget.auc:g}"
+        told.append(
+            f"Without any guarantee it has taken part in {_rounds(without)}: who knows your features would reach an"
+            f" AUC of {auc_of(ledger.d_squared):.2f} at the least number of people that counts{of}."
+        )
+    told.append("Rounds that were abandoned count, and what you forget stays counted: it was told.")
+    return told
+
+
+def _rounds(spendings: list[Spending]) -> str:
+    rounds, experiments = sum(one.rounds for one in spendings), len(spendings)
+    return f"{rounds} round{'s' * (rounds != 1)} of {experiments} experiment{'s' * (experiments != 1)}"
+
+
+def _fits_alone(last: Spending) -> str | None:
+    if last.epsilon is None:
+        assert last.accepted.auc is not None
+        if last.d_squared is not None and last.d_squared > allowance(last.accepted.auc):
+            return f"what you accepted for this experiment is spent: an AUC of {last.accepted.auc:g}"
+        return None
+    assert last.accepted.epsilon is not None
+    if last.epsilon > last.accepted.epsilon:
+        return f"what you accepted for this experiment is spent: ε = {last.accepted.epsilon:g}"
+    return None
+
+
+def _spent(budget: str, would_be: str) -> str:
+    return (
+        f"the device's budget over all experiments is spent: {budget} is all that it may tell, and with this round it"
+        f" would be {would_be}"
+    )
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,275 @@
+"""What a device agrees to, as values: policies that look at a privacy statement and refuse in one sentence, or do not.
+
+A policy has one method. ``AllOf`` and ``AnyOf`` put policies together; ``UnsafeAcceptAnything`` agrees to everything,
+is for tests and demos, and says so in its name wherever it is used. Nothing here looks at a person's data, so a refusal
+tells nothing of it: only public documents count, and what the person has decided. For one experiment they may accept
+more than their device does by itself (``Accepted``).
+
+``Consent`` is all that a person decides about this: the policy, who runs what as far as they know, the chance that a
+guarantee may leave aside, and how much may be told in all experiments together (``ledger``). An experiment's own claim
+of ε is never believed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from secvm.errors import ConsentRefusedError
+from secvm.participant.sending.sealing import capsule_bytes
+from secvm.participant.sending.transport import OVERHEAD_BYTES
+from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.privacy.guarantee import delta_at
+from secvm.privacy.label_leakage import d_squared_of
+from secvm.privacy.relayed_statement import RelayedAssumption, RelayedStatement, state_relayed
+from secvm.privacy.statement import PrivacyStatement, state
+from secvm.privacy.statement_text import CHOSEN_WEIGHTS
+from secvm.privacy.target import USUAL
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.relays.label import OUTER_BYTES
+from secvm.protocol.stating import relayed_terms_of, terms_of
+
+#: What a policy looks at.
+Statement = PrivacyStatement | RelayedStatement
+
+#: The AUC above which a device refuses an experiment without a guarantee, and the ε. 0.5 refuses all of them: the law
+#: that gives an experiment its AUC is one of honest weights, and bounds no coordinator that chooses them.
+MOST_AUC, MOST_EPSILON = 0.5, 4.0
+#: A guarantee was made for a number of rounds; nobody plans with more.
+MOST_ROUNDS = 1000
+#: The AUC of everything that a device ever tells without a guarantee, where its person lets it join such experiments.
+TOTAL_AUC = 0.55
+#: Of a δ: documents are planned with the same accountant, on another machine.
+_ROUNDING = 1e-9
+#: δ of one experiment's guarantee.
+DELTA = float(USUAL.delta)
+#: δ of everything that a device ever tells under a guarantee; each experiment has ``Consent.delta`` of it.
+TOTAL_DELTA = 1e-5
+
+
+class ConsentPolicy(Protocol):
+    """Looks at what an experiment tells about a person."""
+
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
+        """Return, or raise ``ConsentRefusedError`` with one sentence and what the person can do."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MostLeakage:
+    """Without a formal guarantee: the largest AUC with which whoever knows a person's features and reads an
+    honest run's tallies may tell the label. 0.5 refuses every such experiment.
+    """
+
+    auc: float = MOST_AUC
+
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
+        limit = max(self.auc, accepted.auc or 0.0)
+        if (isinstance(statement, RelayedStatement) and statement.formal) or limit >= 1:
+            return
+        if statement.leak is None:
+            raise ConsentRefusedError(
+                "this experiment has no formal guarantee, and for a label that is a number nobody knows the risk",
+                next_step=_how("--accept-leakage", "auc", "1"),
+            )
+        if statement.leak.auc <= limit:
+            return
+        needed = _rounded_up(statement.leak.auc, 1000)
+        own = f"to {limit:g} of the second at most" if limit > MOST_AUC else "to neither by itself"
+        raise ConsentRefusedError(
+            f"this experiment has no formal guarantee: {CHOSEN_WEIGHTS}, and whoever knows your features and reads the"
+            f" tallies, with one of {needed:.3f}; this device agrees {own}",
+            next_step=_how("--accept-leakage", "auc", f"{needed:.3f}"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MostEpsilon:
+    """With a formal guarantee: ε over all rounds may be at most this."""
+
+    epsilon: float = MOST_EPSILON
+
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
+        own = statement.own if isinstance(statement, RelayedStatement) else None
+        limit = max(self.epsilon, accepted.epsilon or 0.0)
+        if own is None or own.epsilon <= limit:
+            return
+        if math.isinf(own.epsilon):
+            raise ConsentRefusedError(
+                "this experiment guarantees nothing: the noise of one relay is not enough",
+                next_step="Its operator has to plan it with more noise; nothing on this device helps.",
+            )
+        needed = _rounded_up(own.epsilon, 100)
+        raise ConsentRefusedError(
+            f"this experiment's guarantee is ε = {needed:.2f} if one of its two relays is honest; this device agrees to"
+            f" {limit:g} at most",
+            next_step=_how(
+                "--accept-epsilon", "epsilon", f"{needed:.2f}", total=f"{_rounded_up(own.charged, 100):.2f}"
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MostRounds:
+    """No experiment with more rounds."""
+
+    rounds: int = MOST_ROUNDS
+
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:  # noqa: ARG002
+        if statement.terms.rounds > self.rounds:
+            raise ConsentRefusedError(
+                f"this experiment has {statement.terms.rounds} rounds, and this device agrees to {self.rounds} at most",
+                next_step="The limit is most_rounds under [consent] in the settings.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Each of them must agree; the first that does not is heard."""
+
+    policies: tuple[ConsentPolicy, ...]
+
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
+        for policy in self.policies:
+            policy.check(statement, accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One that agrees is enough; else the last is heard. Of none at all nobody agrees."""
+
+    policies: tuple[ConsentPolicy, ...]
+
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
+        refusal = ConsentRefusedError("no policy of this device agrees to anything")
+        for policy in self.policies:
+            try:
+                policy.check(statement, accepted)
+            except ConsentRefusedError as fault:
+                refusal = fault
+            else:
+                return
+        raise refusal
+
+
+@dataclass(frozen=True, slots=True)
+class UnsafeAcceptAnything:
+    """Agrees to everything, whatever it tells. For made-up people in tests and demos."""
+
+    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
+        pass
+
+
+def needed_for(statement: Statement) -> Accepted | None:
+    """What the person would have to accept for this experiment; None: no number helps."""
+    if isinstance(statement, RelayedStatement) and statement.own is not None:
+        own = statement.own.charged
+        return None if math.isinf(own) else Accepted(epsilon=_rounded_up(own, 100))
+    return Accepted(auc=1.0 if statement.leak is None else _rounded_up(statement.leak.auc, 1000))
+
+
+def _rounded_up(number: float, parts: int) -> float:
+    """Towards what would be accepted: a limit rounded down would refuse again."""
+    return math.ceil(parts * number) / parts
+
+
+def default_policy(
+    *,
+    auc: float = MOST_AUC,
+    epsilon: float = MOST_EPSILON,
+    rounds: int = MOST_ROUNDS,
+) -> ConsentPolicy:
+    """What protects a person who has decided nothing."""
+    return AllOf((MostRounds(rounds), MostLeakage(auc), MostEpsilon(epsilon)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much a device may tell in its life, in all experiments together."""
+
+    #: Under formal guarantees: the sum of ε, each that of another label (``ledger``), and of δ.
+    epsilon: float = MOST_EPSILON
+    delta: float = TOTAL_DELTA
+    #: Without: the AUC that Σ d'² comes to.
+    auc: float = TOTAL_AUC
+
+    @property
+    def d_squared(self) -> float:
+        return allowance(self.auc)
+
+
+def allowance(auc: float) -> float:
+    """The largest d'² of an AUC; 1: any."""
+    return math.inf if auc >= 1 else d_squared_of(auc)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """All that a person has decided about what is told of them."""
+
+    policy: ConsentPolicy = field(default_factory=default_policy)
+    #: The chance that each experiment's guarantee may leave aside.
+    delta: float = DELTA
+    budget: Budget = field(default_factory=Budget)
+    #: Who runs the coordinators; None: the person has not said.
+    coordinator: str | None = None
+    #: That one relay is enough, where the coordinator's operator runs the other.
+    one_relay: bool = False
+
+    @classmethod
+    def unsafe_accept_anything(cls) -> Consent:
+        """No limit at all. For made-up people."""
+        return cls(policy=UnsafeAcceptAnything(), budget=Budget(epsilon=math.inf, delta=math.inf, auc=1.0))
+
+    @property
+    def unsafe(self) -> bool:
+        return isinstance(self.policy, UnsafeAcceptAnything)
+
+    def statement(self, document: ExperimentDocument, *, curve: bool = False) -> Statement:
+        """What this experiment tells about a person."""
+        if document.experiment.cover is not None:
+            return self.relayed_statement(document, curve=curve)
+        each = capsule_bytes(document.kem) + OVERHEAD_BYTES
+        return state(terms_of(document), bytes_per_package=each)
+
+    def relayed_statement(self, document: ExperimentDocument, *, curve: bool = False) -> RelayedStatement:
+        """The same about an experiment with two relays."""
+        assumption = RelayedAssumption(delta=self.delta, one_relay=self.one_relay)
+        terms = relayed_terms_of(document, coordinator=self.coordinator)
+        return state_relayed(terms, assumption, bytes_per_package=OUTER_BYTES, curve=curve)
+
+    def check(self, document: ExperimentDocument, accepted: Accepted = NOTHING) -> None:
+        """Return if this device agrees to the experiment; else raise ``ConsentRefusedError``."""
+        if self.unsafe:
+            return
+        statement = self.statement(document)
+        if isinstance(statement, RelayedStatement):
+            check_kept(statement)
+        self.policy.check(statement, accepted)
+
+
+def check_kept(statement: RelayedStatement) -> None:
+    """Raise ``ConsentRefusedError`` where relays' cover is no guarantee, or is worth less than the document says."""
+    if statement.why_no_guarantee is not None or statement.planned is None:
+        raise ConsentRefusedError(
+            f"this experiment has no guarantee: {statement.why_no_guarantee}",
+            next_step="Who runs what is under [trust] in the settings.",
+        )
+    claimed, mechanism = statement.terms.claimed, statement.terms.mechanism
+    epsilon, delta = float(claimed.epsilon), float(claimed.delta)
+    # δ at the claimed ε decides: a search for the smallest ε may step over the one that was planned.
+    if mechanism is None or delta_at(mechanism, epsilon) > delta * (1 + _ROUNDING):
+        raise ConsentRefusedError(
+            f"this experiment claims {claimed}, and its noise is worth less: ε = {statement.planned.epsilon:.3g} at"
+            " that δ",
+            next_step="Its operator has to plan it with more noise; nothing on this device helps.",
+        )
+
+
+def _how(option: str, what: str, needed: str, *, total: str | None = None) -> str:
+    # Both settings: with the first alone the device would join, and its life's budget would refuse every round.
+    return (
+        f"Who wants to take part all the same joins with {option} {needed} (this experiment only), or puts"
+        f" most_{what} = {needed} and a total_{what} of {total or needed} or more under [consent] in the settings."
+    )

@@ -1,0 +1,1 @@
+"""What a person decides about experiments, and what their device tells them about each."""

@@ -1,0 +1,98 @@
+"""What a person decides about an experiment: to join, to say no, to pause, to go on, to be forgotten.
+
+The command line and the person's page come here, and both may do so while the device runs in another process: nothing
+here needs its lock, or takes up its sessions. A decision is one transaction of the state, and the process that runs
+sees it before it next sends or fetches (``Device.look``).
+
+Whoever decides must not open a ``Device`` to do so. It would take up the sessions of all other experiments as a restart
+does, and write them back as they were a moment ago over what the process that runs has done since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from secvm.errors import BadInputError, LocalProtocolError
+from secvm.learning.individual.binning import VocabularyBinning
+from secvm.participant.consent.ledger import check_room
+from secvm.participant.consent.policies import Consent
+from secvm.participant.dice import DiceFor
+from secvm.participant.person.pinning import pin_person
+from secvm.participant.sending.transport import Transport
+from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.state import DeviceState, Status
+from secvm.participant.storage.vault import Vault
+from secvm.participant.trust.evidence import convicts
+from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.protocol.experiment_document import ExperimentDocument, read_published
+
+
+def join(
+    state: DeviceState,
+    digest: str,
+    envelope: bytes,
+    vault: Vault,
+    *,
+    transport: Transport,
+    dice_for: DiceFor,
+    policy: TrustPolicy,
+    consent: Consent,
+    only_tests: bool = False,
+    source: str | None = None,
+    vocabulary: VocabularyBinning | None = None,
+    salt: bytes | None = None,
+    accepted: Accepted = NOTHING,
+) -> None:
+    """Take part from now on: the person has agreed to the experiment of this digest.
+
+    ``salt`` is the one that its beacons fixed, where it names some (``salting.fetch_salt``). ``accepted`` is what the
+    person agrees to here beyond the device's own consent.
+    """
+    document = read_published(envelope, digest=digest)
+    check_way(document, transport, only_tests=only_tests)
+    policy.check(document)
+    consent.check(document, accepted)
+    known = state.record(digest)
+    if known is not None and known.status is not Status.DECLINED:
+        # Before anything is drawn.
+        raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
+    check_room(state, document, consent, accepted)
+    person = pin_person(document, vault, dice_for(document), source=source, vocabulary=vocabulary, salt=salt)
+    state.join(digest, envelope, person, salt=salt, accepted=accepted)
+
+
+def check_way(document: ExperimentDocument, transport: Transport, *, only_tests: bool) -> None:
+    """Raise ``LocalProtocolError`` where the way out, or the clock, is not good enough for the experiment."""
+    transport.check(document)
+    if only_tests and not document.test:
+        raise LocalProtocolError("with a clock for tests, only experiments that are marked as a test can be joined")
+    if document.test and not only_tests and document.experiment.cover is not None:
+        # Relays that were started for tests draw noise that everybody knows, and serve such experiments alone.
+        raise LocalProtocolError("this experiment is marked as a test: its relays' noise may be known to everybody")
+
+
+def decline(state: DeviceState, digest: str, envelope: bytes) -> None:
+    """Remember that the person said no. What was joined before stays as it is."""
+    state.decline(digest, envelope)
+
+
+def pause(state: DeviceState, digest: str) -> None:
+    """Send and fetch nothing more, until resumed."""
+    state.set_status(digest, Status.PAUSED)
+
+
+def resume(state: DeviceState, digest: str) -> bool:
+    """Go on; whether it does: a device that holds evidence against the server sends nothing all the same."""
+    state.set_status(digest, Status.JOINED)
+    return not convicts(state, digest)
+
+
+def forget(state: DeviceState, digest: str, open_vault: Callable[[], Vault]) -> None:
+    """Leave for good: what the device knows of the person for this experiment goes, their label as well."""
+    try:
+        state.forget(digest)
+    finally:
+        # Also where the state says that its log could not be emptied yet. The vault may want a passphrase that nobody
+        # has any more: by then the rest is gone.
+        with open_vault() as vault:
+            vault.forget_label(digest)

@@ -1,0 +1,120 @@
+"""What is fixed when a person joins an experiment: cohort, sample of features, bins, label. Drawn once, never again.
+
+The experiment says which source of features it looks at, how many of them, and how they become bins; all of that is in
+the document whose digest the person agreed to, and no manifest can change it. The label is the person's own answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from secvm.errors import BadInputError
+from secvm.learning.individual.binning import (
+    BinnedVector,
+    Binning,
+    HashBinning,
+    VocabularyBinning,
+    bin_features,
+)
+from secvm.learning.individual.cohort import draw_cohort
+from secvm.learning.individual.contribution import Individual
+from secvm.learning.individual.dice import Dice
+from secvm.learning.individual.features import KeptOnDevice, sample_features
+from secvm.learning.individual.update import fixed_target
+from secvm.participant.storage.vault import Vault
+from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
+
+
+def pin_person(
+    document: ExperimentDocument,
+    vault: Vault,
+    dice: Dice,
+    *,
+    source: str | None = None,
+    vocabulary: VocabularyBinning | None = None,
+    salt: bytes | None = None,
+) -> Individual:
+    """The person as this experiment will see it, from the vault.
+
+    ``source`` is another of the vault's sources than the experiment names, if the person wants so; ``salt`` is what its
+    beacons fixed, where it names some.
+
+    Raises
+    ------
+    BadInputError
+        Something is missing. The sentence names no feature and no label.
+    """
+    binning = binning_of(document, vocabulary, salt=salt)
+    name = source or document.features.source
+    features = vault.features(name).value
+    if not features:
+        raise BadInputError(
+            f"the vault has no features of the source '{name}'", next_step="See: secvm participant import --help"
+        )
+    answer = vault.label(document.digest)
+    if answer is None:
+        raise BadInputError(
+            f"the vault has no label for this experiment{_wanted(document)}",
+            next_step=f"Give yours with: secvm participant label {document.digest}",
+        )
+    sample = sample_features(features, document.experiment.features_per_person, dice)
+    label, target = _label(document, answer)
+    return Individual(
+        vector=binned(document, sample, binning),
+        label=label,
+        target=target,
+        cohort=draw_cohort(document.train_share, dice),
+    )
+
+
+def binned(document: ExperimentDocument, features: Mapping[str, int], binning: Binning) -> BinnedVector:
+    """Features as the experiment counts them: with cover, one unit per bin and no more."""
+    covered = document.experiment.cover is not None
+    return bin_features(features, binning, presence=document.features.presence, one_per_bin=covered)
+
+
+def binning_of(
+    document: ExperimentDocument, vocabulary: VocabularyBinning | None = None, *, salt: bytes | None = None
+) -> Binning:
+    """How features become bins."""
+    told = document.binning
+    if isinstance(told, HashedBins):
+        salt = salt if told.salt is None else told.salt
+        if salt is None:
+            raise BadInputError("this experiment's salt comes from beacons, and this device does not have it")
+        return HashBinning(n_bins=told.bins, salt=salt, n_hashes=told.hashes)
+    if vocabulary is None:
+        raise BadInputError("this experiment needs its list of words", next_step="Give it with --vocabulary FILE.")
+    if vocabulary.digest != told.digest:
+        raise BadInputError("this is not the list of words that the experiment names")
+    return vocabulary
+
+
+def _wanted(document: ExperimentDocument) -> str:
+    """The labels that there are, which everybody knows: whoever answers must know the words."""
+    if document.experiment.loss.regression:
+        return ", whose label is a number"
+    return f", whose labels are: {', '.join(document.experiment.labels)}"
+
+
+def _label(document: ExperimentDocument, answer: KeptOnDevice[str]) -> tuple[int, int]:
+    """Index of the label, and the number in fixed point where the label is one."""
+    experiment = document.experiment
+    if not experiment.loss.regression:
+        if answer.value not in experiment.labels:
+            raise BadInputError(
+                f"the label in the vault is none of this experiment's{_wanted(document)}",
+                next_step=f"Give yours with: secvm participant label {document.digest}",
+            )
+        return experiment.labels.index(answer.value), 0
+    try:
+        number = float(answer.value)
+    except ValueError:
+        # Without the cause, which would quote the label.
+        number = float("nan")
+    return 0, fixed_target(
+        number,
+        centre=experiment.target_centre,
+        spread=experiment.target_spread,
+        clamp=experiment.cover is not None,
+    )

@@ -1,0 +1,194 @@
+"""RelayedBook: what a device keeps of experiments with two relays, in its state.
+
+- ``label``: the one label of each round that it joined, and ``bound``: what must not come again in another round. Both
+  for ever: a device that forgot them could be made to send twice.
+- ``request``: a sealed request, from before its first byte leaves until its receipt, or until nobody takes it any more.
+  A request sealed a second time would be other bytes for the same round.
+- ``canary``: of each round with a receipt, until the canary was seen or is known to be missing. Its secrets tie this
+  device to one null, and to nothing that it said.
+- ``unopened``: rounds that had a receipt and no complete opening.
+
+What is deleted is overwritten with zeros; ``DeviceState.empty_log`` then cuts the log that held the pages as they were.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from secvm.errors import MalformedMessageError, StoreError
+from secvm.participant.storage.trust_book import TAKES_PART
+from secvm.protocol.relays.canary import Canary
+from secvm.protocol.relays.chain import RelayedTrust
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.session_memory import RequestRow
+from secvm.protocol.trusted_log import SeenLog
+
+TABLES = """
+-- What is believed of an experiment with two relays, and of its coordinator's log. Goes with forget.
+CREATE TABLE relayed_trust (
+    experiment TEXT PRIMARY KEY, manifest BLOB, opening BLOB, state BLOB NOT NULL, log BLOB
+);
+-- Keys and commitments of rounds that were believed: none of them may come again. Stays.
+CREATE TABLE bound (
+    experiment TEXT NOT NULL, value BLOB NOT NULL, round INTEGER NOT NULL, PRIMARY KEY (experiment, value)
+) WITHOUT ROWID;
+-- The one label of a round that was joined. Stays.
+CREATE TABLE label (
+    experiment TEXT NOT NULL, round INTEGER NOT NULL, label BLOB NOT NULL, PRIMARY KEY (experiment, round)
+) WITHOUT ROWID;
+-- A sealed request without a receipt. Goes with the receipt, at accept_until, with forget.
+CREATE TABLE request (experiment TEXT PRIMARY KEY, body BLOB NOT NULL, canary BLOB NOT NULL);
+-- The canary of a round with a receipt. Goes when it was seen or is missing, or when it is too late, with forget.
+CREATE TABLE canary (
+    experiment TEXT NOT NULL, round INTEGER NOT NULL, canary BLOB NOT NULL, manifest BLOB NOT NULL, opening BLOB,
+    tries INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (experiment, round)
+) WITHOUT ROWID;
+-- Rounds with a receipt and no complete opening. Go when the person resumes, with forget.
+CREATE TABLE unopened (experiment TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY KEY (experiment, round)) WITHOUT ROWID
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCanary:
+    """A canary whose receipt is held."""
+
+    round_number: int
+    canary: Canary = field(repr=False)
+    #: Payload of its manifest, and of the opening where the round is opened.
+    manifest: bytes = field(repr=False)
+    opening: bytes | None = field(repr=False)
+    #: So often nothing that verifies came.
+    tries: int
+
+
+class RelayedBook:
+    """The tables above, in one device's state. Whoever writes does so inside ``DeviceState.writing``."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        #: How many canaries an experiment had after so many changes.
+        self._counted: dict[str, tuple[int, int]] = {}
+
+    # ── what is believed ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def trust(self, experiment: str) -> RelayedTrust | None:
+        """What is believed; None: nothing yet."""
+        query = "SELECT manifest, opening, state FROM relayed_trust WHERE experiment = ?"
+        found = self._db.execute(query, (experiment,)).fetchone()
+        return None if found is None else RelayedTrust(manifest=found[0], opening=found[1], state=found[2])
+
+    def log(self, experiment: str) -> SeenLog | None:
+        """What was seen of the coordinator's log; None: nothing yet, or the experiment has none."""
+        found = self._db.execute("SELECT log FROM relayed_trust WHERE experiment = ?", (experiment,)).fetchone()
+        try:
+            return None if found is None or found[0] is None else SeenLog.from_bytes(found[0])
+        except (MalformedMessageError, TypeError):
+            raise StoreError("what the state keeps of the coordinator's log is not whole") from None
+
+    def put_trust(
+        self, experiment: str, trust: RelayedTrust, manifests: Iterable[RelayedManifest], log: SeenLog | None
+    ) -> None:
+        """From now on this is believed; ``manifests`` are those that were not before."""
+        self._db.execute(
+            f"INSERT OR REPLACE INTO relayed_trust SELECT ?, ?, ?, ?, ? WHERE {TAKES_PART}",
+            (experiment, trust.manifest, trust.opening, trust.state, log and log.to_bytes(), experiment),
+        )
+        rows = [(experiment, value, one.round_number) for one in manifests for value in sorted(one.bound)]
+        self._db.executemany("INSERT OR IGNORE INTO bound VALUES (?, ?, ?)", rows)
+
+    def bound(self, experiment: str) -> dict[bytes, int]:
+        """What was seen in rounds that were believed, and in which."""
+        return dict(self._db.execute("SELECT value, round FROM bound WHERE experiment = ?", (experiment,)).fetchall())
+
+    # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def bind(self, experiment: str, round_number: int, label: bytes) -> bool:
+        """Take this label for the round, for ever; False: the round has another one."""
+        row = (experiment, round_number, label)
+        self._db.execute("INSERT OR IGNORE INTO label VALUES (?, ?, ?)", row)
+        return self.label(experiment, round_number) == label
+
+    def label(self, experiment: str, round_number: int) -> bytes | None:
+        """The label of a round that was joined."""
+        query = "SELECT label FROM label WHERE experiment = ? AND round = ?"
+        found = self._db.execute(query, (experiment, round_number)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def request(self, experiment: str) -> RequestRow | None:
+        """The request that is on its way."""
+        query = "SELECT body, canary FROM request WHERE experiment = ?"
+        found = self._db.execute(query, (experiment,)).fetchone()
+        return None if found is None else RequestRow(*found)
+
+    def put_request(self, experiment: str, body: bytes, canary: bytes) -> None:
+        """Keep a sealed request."""
+        self._db.execute(
+            f"INSERT INTO request SELECT ?, ?, ? WHERE {TAKES_PART}", (experiment, body, canary, experiment)
+        )
+
+    def drop_request(self, experiment: str) -> None:
+        """It was taken, or nobody takes it any more."""
+        self._db.execute("DELETE FROM request WHERE experiment = ?", (experiment,))
+
+    # ── after a round ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put_canary(self, experiment: str, canary: Canary, manifest: bytes) -> None:
+        """A receipt has come."""
+        self._db.execute(
+            f"INSERT OR IGNORE INTO canary SELECT ?, ?, ?, ?, NULL, 0 WHERE {TAKES_PART}",
+            (experiment, canary.round_number, canary.to_bytes(), manifest, experiment),
+        )
+
+    def canaries(self, experiment: str) -> list[KeptCanary]:
+        """All that are kept, the oldest round first."""
+        query = "SELECT round, canary, manifest, opening, tries FROM canary WHERE experiment = ? ORDER BY round"
+        rows = self._db.execute(query, (experiment,)).fetchall()
+        try:
+            return [KeptCanary(row[0], Canary.from_bytes(row[1]), row[2], row[3], row[4]) for row in rows]
+        except (MalformedMessageError, TypeError):
+            raise StoreError("what the state keeps of a round's canary is not whole") from None
+
+    def count_canaries(self, experiment: str) -> int:
+        """How many are kept; none of them is read, and they are counted again only after something was written."""
+        changes = self._db.total_changes
+        if self._counted.get(experiment, (-1, 0))[0] != changes:
+            found = self._db.execute("SELECT count(*) FROM canary WHERE experiment = ?", (experiment,)).fetchone()
+            self._counted[experiment] = changes, int(found[0])
+        return self._counted[experiment][1]
+
+    def put_opening(self, experiment: str, round_number: int, opening: bytes) -> None:
+        """The round is opened: its canary can be looked for."""
+        self._db.execute(
+            "UPDATE canary SET opening = ? WHERE experiment = ? AND round = ?", (opening, experiment, round_number)
+        )
+
+    def put_tries(self, experiment: str, round_number: int, tries: int) -> None:
+        """So often nothing that verifies came by now."""
+        self._db.execute(
+            "UPDATE canary SET tries = ? WHERE experiment = ? AND round = ?", (tries, experiment, round_number)
+        )
+
+    def drop_canary(self, experiment: str, round_number: int) -> None:
+        """It was seen, is missing, or cannot be looked for any more."""
+        self._db.execute("DELETE FROM canary WHERE experiment = ? AND round = ?", (experiment, round_number))
+
+    def unopened(self, experiment: str) -> set[int]:
+        """Rounds that had a receipt and stayed unopened."""
+        found = self._db.execute("SELECT round FROM unopened WHERE experiment = ?", (experiment,)).fetchall()
+        return {row[0] for row in found}
+
+    def put_unopened(self, experiment: str, round_number: int) -> None:
+        """A round with a receipt stayed unopened; its canary cannot be looked for."""
+        self._db.execute("INSERT OR IGNORE INTO unopened VALUES (?, ?)", (experiment, round_number))
+        self.drop_canary(experiment, round_number)
+
+    def clear_unopened(self, experiment: str) -> None:
+        """The person has seen it, and goes on."""
+        self._db.execute("DELETE FROM unopened WHERE experiment = ?", (experiment,))
+
+    def forget(self, experiment: str) -> None:
+        """All that is about this device's part; labels and what is bound stay."""
+        for table in ("relayed_trust", "request", "canary", "unopened"):
+            self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608  (our own names)

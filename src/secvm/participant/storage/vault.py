@@ -1,0 +1,295 @@
+"""The vault: one person's features and labels, in SQLite, on the person's own device.
+
+Rules it keeps:
+
+ 1. The folder is the person's alone (0700), and so is the file (0600). A folder that is open to others is refused.
+ 2. A source's features are replaced as a whole: a reader sees the old ones or the new ones, never a mixture.
+ 3. What is read comes out as ``KeptOnDevice``, which does not print itself; neither does the vault. Errors say one
+    sentence without a feature or a label in it.
+ 4. What is replaced or forgotten is overwritten with zeros (``secure_delete``), and the write-ahead log, which may
+    still hold it, is emptied before the call returns.
+
+**Without a passphrase the vault is not encrypted.** Whoever can read this person's files, or has the disk, can read it,
+as they can read the browser's own history. A passphrase (``device_lock``) helps; so do disk encryption and ``forget``.
+A disk or file system that keeps old blocks by itself (flash memory, snapshots, backups) may still hold what was
+forgotten or locked here.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from secvm.errors import BadInputError
+from secvm.learning.individual.binning import utf8
+from secvm.learning.individual.features import KeptOnDevice
+from secvm.learning.rows import MAX_UNITS
+from secvm.participant.storage.device_lock import DeviceLock, refuse_locked
+from secvm.participant.storage.locked_vault import LockedVault, remove_plain
+from secvm.people.person import MAX_VALUE
+from secvm.runtime.disk.sqlite_file import (
+    FAULTS,
+    SqliteFormat,
+    connect_personal,
+    emptied_log,
+    fault_name,
+    in_memory,
+    refusal,
+    statements,
+    transaction,
+)
+
+FILE = "vault.db"
+#: "SecV", in the header of the file: another program's database is not taken for a vault.
+_APPLICATION = 0x53656356
+_VERSION = 1
+#: A name or a label longer than this is no answer to a question.
+_MAX_TEXT_BYTES = 1000
+
+_SCHEMA = """
+CREATE TABLE features (
+    source TEXT NOT NULL, feature TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (source, feature)
+) WITHOUT ROWID;
+CREATE TABLE labels (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+_REASONS = {
+    "SQLITE_NOTADB": "the file is no vault",
+    "SQLITE_CORRUPT": "the vault is damaged",
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_BUSY": "another program keeps the vault busy",
+    "SQLITE_READONLY": "the vault may not be written by this user",
+}
+
+
+def _fault(error: Exception, path: Path) -> BadInputError:
+    return BadInputError(f"{path}: {_REASONS.get(fault_name(error), 'the vault cannot be read or written')}")
+
+
+_OTHER_VERSION = refusal("{}: the vault was made by another version of this program")
+_FORMAT = SqliteFormat(
+    application_id=_APPLICATION,
+    version=_VERSION,
+    migrations=(statements(_SCHEMA),),
+    foreign=refusal("{}: the file is a database, but no vault"),
+    newer=_OTHER_VERSION,
+    older=_OTHER_VERSION,
+    fault=_fault,
+)
+
+
+class Vault:
+    """One person's features, by source, and labels, by question. ``close`` it, or use it in a ``with``."""
+
+    def __init__(
+        self, folder: str | os.PathLike[str], *, unsafe_unsynced: bool = False, lock: DeviceLock | None = None
+    ) -> None:
+        """``lock``: of a device with a passphrase. Without one, a device that has a lock is refused."""
+        self._path = Path(folder) / FILE
+        self._locked: LockedVault | None = None
+        if lock is not None:
+            self._locked = LockedVault(self._path.parent, lock)
+            try:
+                self._db = _open_locked(self._path, self._locked)
+            except BaseException:
+                self._locked.close()
+                raise
+            return
+        refuse_locked(self._path.parent)
+        self._db = _open(self._path)
+        if unsafe_unsynced:
+            # For hundreds of made-up people on one disk: a power cut may lose what was imported.
+            self._db.execute("PRAGMA synchronous = OFF")
+
+    def __repr__(self) -> str:
+        return "Vault(...)"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+        if self._locked is not None:
+            self._locked.close()
+
+    def unlock_for_good(self) -> None:
+        """Write the vault as a plain one again; the person wants no passphrase any more."""
+        if self._locked is None:
+            return
+        remove_plain(self._path)
+        with closing(_open(self._path)) as plain:
+            _copy(self._db, plain)
+            emptied_log(plain)
+        self._locked.remove()
+
+    # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, source: str, features: Mapping[str, int]) -> None:
+        """Replace all that this source gave before; features of value 0 are absent.
+
+        Raises
+        ------
+        BadInputError
+            When a name or a value cannot be used; then the vault is as it was.
+        """
+        _check_text(source, "the name of a source")
+        rows = [(source, feature, value) for feature, value in features.items() if _checked(feature, value)]
+        with self._writing() as db:
+            db.execute("DELETE FROM features WHERE source = ?", (source,))
+            ((others,),) = db.execute("SELECT coalesce(sum(abs(value)), 0) FROM features").fetchall()
+            if others + sum(abs(value) for _, _, value in rows) >= MAX_UNITS:
+                raise BadInputError(f"a person has {MAX_UNITS} units or more, too many to count exactly")
+            db.executemany("INSERT INTO features VALUES (?, ?, ?)", rows)
+
+    def features(self, source: str | None = None) -> KeptOnDevice[dict[str, int]]:
+        """The features of one source, or of all: what two sources both have is added."""
+        # The sum of what one source has is its value.
+        query = (
+            "SELECT feature, sum(value) FROM features WHERE :source IS NULL OR source = :source"
+            " GROUP BY feature HAVING sum(value) <> 0"
+        )
+        with _told(self._path):
+            return KeptOnDevice(dict(self._db.execute(query, {"source": source}).fetchall()))
+
+    def summary(self) -> dict[str, int]:
+        """How many features each source gave, and nothing else."""
+        with _told(self._path):
+            query = "SELECT source, count(*) FROM features GROUP BY source ORDER BY source"
+            return dict(self._db.execute(query).fetchall())
+
+    # ── labels ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def set_label(self, name: str, value: str) -> None:
+        """Keep the person's own answer: ``name`` is a question's name or an experiment's digest."""
+        _check_text(name, "the name of a label")
+        _check_text(value, "a label")
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO labels VALUES (?, ?)", (name, value))
+
+    def label(self, name: str) -> KeptOnDevice[str] | None:
+        """The person's answer, or none if they gave none."""
+        if not _is_text(name):
+            return None
+        with _told(self._path):
+            found = self._db.execute("SELECT value FROM labels WHERE name = ?", (name,)).fetchone()
+        return None if found is None else KeptOnDevice(str(found[0]))
+
+    def count_labels(self) -> int:
+        """How many questions the person has answered."""
+        with _told(self._path):
+            return int(self._db.execute("SELECT count(*) FROM labels").fetchone()[0])
+
+    def answered(self) -> list[str]:
+        """Names of the questions that the person has answered, and not what."""
+        with _told(self._path):
+            return [str(name) for (name,) in self._db.execute("SELECT name FROM labels ORDER BY name").fetchall()]
+
+    # ── forgetting ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def forget(self, source: str | None = None) -> None:
+        """Forget what one source gave, or with ``None`` everything, labels included."""
+        with self._writing() as db:
+            if source is None:
+                db.execute("DELETE FROM features")
+                db.execute("DELETE FROM labels")
+            else:
+                db.execute("DELETE FROM features WHERE source = ?", (source,))
+
+    def forget_label(self, name: str) -> None:
+        """Forget the person's answer to one question."""
+        with self._writing() as db:
+            db.execute("DELETE FROM labels WHERE name = ?", (name,))
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, after which nothing of what it replaced is left in the log."""
+        with _told(self._path):
+            with transaction(self._db):
+                yield self._db
+            if self._locked is not None:
+                self._locked.save(self._db)
+                return
+            emptied = emptied_log(self._db)
+        if not emptied:
+            raise BadInputError(
+                f"{self._path}: changed, but another program reads it, so the log still holds what was there before",
+                next_step="Run the command again when the other program is done.",
+            )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    db = connect_personal(path, "vault")
+    _FORMAT.prepare(db, path)
+    return db
+
+
+def _open_locked(path: Path, locked: LockedVault) -> sqlite3.Connection:
+    """The vault in memory; a plain one that an interrupted change has left is locked, and gone."""
+    db = in_memory()
+    try:
+        with _told(path):
+            locked.load(db)
+            _FORMAT.prepare(db, path)
+            if path.exists() and not locked.exists():
+                with closing(_open(path)) as plain:
+                    _copy(plain, db)
+            if not locked.exists():
+                locked.save(db)
+            remove_plain(path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """All that is in one vault into another, in one transaction."""
+    with transaction(target):
+        for table, columns in (("features", 3), ("labels", 2)):
+            target.execute(f"DELETE FROM {table}")  # noqa: S608  (our own names)
+            marks = ", ".join("?" * columns)
+            target.executemany(f"INSERT INTO {table} VALUES ({marks})", source.execute(f"SELECT * FROM {table}"))  # noqa: S608
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Make one sentence of what SQLite complains about; its own words may quote what is kept."""
+    try:
+        yield
+    except FAULTS as error:
+        raise _fault(error, path) from None
+
+
+def _is_text(text: object) -> bool:
+    if not isinstance(text, str):
+        return False
+    try:
+        return 0 < len(utf8(text)) <= _MAX_TEXT_BYTES and text.isprintable()
+    except BadInputError:
+        return False
+
+
+def _check_text(text: str, what: str) -> None:
+    if not _is_text(text):
+        raise BadInputError(f"{what} must be printable text of 1 to {_MAX_TEXT_BYTES} bytes")
+
+
+def _checked(feature: object, value: object) -> bool:
+    """Whether the feature is there; a bad one is an error that does not name it."""
+    if not isinstance(feature, str):
+        raise BadInputError("a feature is not text")
+    utf8(feature)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadInputError("a feature's value is not an integer")
+    if abs(value) > MAX_VALUE:
+        raise BadInputError(f"a feature's value lies beyond {MAX_VALUE}")
+    return value != 0

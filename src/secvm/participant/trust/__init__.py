@@ -1,0 +1,1 @@
+"""How a device checks a server before and while it takes part, with what all its experiments share for that."""

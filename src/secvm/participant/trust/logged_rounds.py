@@ -1,0 +1,250 @@
+"""Rounds out of a log: fetched with all that shows them, checked, stored, and only then believed.
+
+One asking (docs/protocol.md §22; ``protocol.trusted_rounds`` decides):
+
+ 1. the newest manifest; what it says of itself tells what else is needed,
+ 2. every manifest between the last one believed and it, and every tally that they name: a newcomer from round 1 on,
+ 3. where its window is over, the ending, if there is one,
+ 4. the newest checkpoint, last of all, because it is renewed; and when enough witnesses have cosigned it, the lines
+    that the log has appended since the device has seen it, those of other experiments as well,
+ 5. all of it checked: one model after the other computed here. No weights are fetched.
+ 6. what is believed now is on the disk; then the device goes on with it.
+
+The log may grow while this goes on; then it begins again, a few times. What was fetched is kept in memory until the
+next asking, so that a newcomer with a bad network comes on; when something in it does not fit, all of it goes. Nobody
+catches up beyond the person's limit of traffic for a day: the rest comes tomorrow.
+
+**What this tells.** Each fetch is sealed and goes through a relay. But whoever answers may see from which round on a
+burst of them asks: that somebody was away so long, or is new. It does not see who.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from secvm.crypto.notes import MAX_NOTE_BYTES
+from secvm.crypto.signing import Envelope
+from secvm.errors import OverLimitError, RemoteProtocolError, StaleRoundError
+from secvm.learning.weights import Weights
+from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
+from secvm.participant.storage.state import Model
+from secvm.participant.storage.trust_book import STEPS
+from secvm.participant.trust.log_lines import LogLines
+from secvm.participant.trust.rounds import News
+from secvm.participant.trust.surroundings import Now, Surroundings
+from secvm.protocol.ending import Ending
+from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.manifest import AcceptedManifest, RoundManifest
+from secvm.protocol.recompute import Model as Computed
+from secvm.protocol.trusted_rounds import Checked, Served, Trusted, TrustedRounds, tallies_named
+
+#: So often an asking begins again when the log has grown meanwhile.
+_ATTEMPTS = 3
+#: So many fetches at once for whoever has to catch up.
+_AT_ONCE = 4
+#: More steps than this are played again in a thread of their own: capsules of other experiments are due meanwhile.
+_FEW_STEPS = 8
+
+
+class _LogGrewError(Exception):
+    """What was fetched is of two moments."""
+
+
+class LoggedRounds:
+    """One experiment's rounds, as this device believes them."""
+
+    def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes) -> None:
+        self._around, self._document = around, document
+        self._path = f"/v1/experiment/{document.digest}"
+        parts = around.state.trust.trusted(document.digest)
+        self.trusted = TrustedRounds(
+            document,
+            envelope,
+            None if parts is None else Trusted.from_parts(*parts),
+            policy=around.policy.log_policy,
+            checking=around.checks,
+        )
+        self._seal_fetches()
+        #: What an asking that did not come to its end has fetched.
+        self._manifests: dict[int, bytes] = {}
+        self._tallies: dict[str, bytes] = {}
+        self._lines = LogLines(around)
+
+    async def ask(self, now: Now) -> News | None:
+        """See ``Rounds``."""
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(_LogGrewError):
+                return await self._ask(now)
+        try:
+            return await self._ask(now)
+        except _LogGrewError as grew:
+            # A log does not grow that often: something that was fetched is not what it should be.
+            self._forget_fetched()
+            raise StaleRoundError(str(grew)) from None
+
+    async def _ask(self, now: Now) -> News | None:
+        fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
+        if fetched is None and self.trusted.last is None:
+            # Nobody answers, there is no round yet, or there never will be one.
+            return await self._ask_without_rounds(now)
+        if fetched is None:
+            return None
+        told = self.trusted.look(fetched.content)
+        last = self.trusted.last
+        newest = told or (None if last is None else last.manifest)
+        ending = None
+        if newest is not None and now() >= newest.accept_until:
+            found = await self._around.fetch(f"{self._path}/ending", now)
+            ending = None if found is None else found.content
+        if told is None and ending is None:
+            return News(fetched.content, fetched.ahead)
+        checked = await self._believe(told, fetched.content, ending, now)
+        return None if checked is None else News(fetched.content, fetched.ahead, checked.ending)
+
+    async def _ask_without_rounds(self, now: Now) -> News | None:
+        """Whether it was over before its first round."""
+        found = await self._around.fetch(f"{self._path}/ending", now)
+        if found is None:
+            return None
+        checked = await self._believe(None, b"", found.content, now)
+        return None if checked is None else News(None, found.ahead, checked.ending)
+
+    async def _believe(
+        self, told: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
+    ) -> Checked | None:
+        """Fetch what shows it, check it, and keep it; None where something could not be had."""
+        try:
+            served = await self._gather(told, envelope, ending, now)
+            if served is None:
+                return None
+            checked = await self._check(served, now)
+        except StaleRoundError as fault:
+            raise _LogGrewError(str(fault)) from None
+        except RemoteProtocolError:
+            self._forget_fetched()
+            raise
+        self._keep(checked, served)
+        return checked
+
+    async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:  # noqa: ARG002  (``ask`` tells it)
+        """See ``Rounds``."""
+        return None
+
+    async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:  # noqa: ARG002
+        """See ``Rounds``: computed here, from the state that is believed."""
+        last = self.trusted.last
+        if last is None or last.manifest.digest != manifest.digest:
+            raise StaleRoundError("the round to be computed is not the newest one that is believed")
+        model = self.trusted.model()
+        self._shelve(model)
+        return model.training, model.evaluation
+
+    # ── fetching ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _gather(
+        self, told: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
+    ) -> Served | None:
+        """All that ``check`` wants; None where something could not be had."""
+        first, documents = self.trusted.next_round, list[RoundManifest | Ending]()
+        if told is not None:
+            missing = [number for number in range(first, told.round_number) if number not in self._manifests]
+            if not await self._fetch_manifests(missing, now):
+                return None
+            self._manifests[told.round_number] = envelope
+            numbers = range(first, told.round_number + 1)
+            documents += [RoundManifest.from_bytes(_payload(self._manifests[number])) for number in numbers]
+        manifests = tuple(self._manifests[number] for number in range(first, first + len(documents)))
+        if ending is not None:
+            documents.append(Ending.from_bytes(_payload(ending)))
+        wanted = tallies_named(documents)
+        if not await self._fetch_tallies([digest for digest in wanted if digest not in self._tallies], now):
+            return None
+        fetched = await self._around.fetch(f"{self._path}/checkpoint", now, most=MAX_NOTE_BYTES)
+        if fetched is None:
+            return None
+        checkpoint = fetched.content
+        # Before anything is fetched for it: a log alone can claim any size.
+        self.trusted.check_quorum(checkpoint, now=now(), over=ending is not None)
+        since = self.trusted.trusted.log.frontier.size
+        lines = await self._lines.fetch(since, since + self.trusted.missing_lines(checkpoint), now)
+        if lines is None:
+            return None
+        tallies = {digest: self._tallies[digest] for digest in wanted}
+        return Served(manifests=manifests, checkpoint=checkpoint, lines=lines, tallies=tallies, ending=ending)
+
+    async def _fetch_manifests(self, numbers: list[int], now: Now) -> bool:
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            self._check_traffic(len(some) * MOST_DOCUMENT_BYTES, now)
+            found = await asyncio.gather(
+                *(self._around.fetch(f"{self._path}/manifest/{number}", now) for number in some)
+            )
+            for number, fetched in zip(some, found, strict=True):
+                if fetched is None:
+                    return False
+                self._manifests[number] = fetched.content
+        return True
+
+    async def _fetch_tallies(self, digests: list[str], now: Now) -> bool:
+        around = self._around
+        for start in range(0, len(digests), _AT_ONCE):
+            some = digests[start : start + _AT_ONCE]
+            if len(digests) > 1:
+                self._check_traffic(len(some) * self._document.most_tally_bytes, now)
+            keys = around.gateway_keys(now())
+            found = await asyncio.gather(
+                *(
+                    around.checks.fetch_tally(digest, around.transport, document=self._document, gateway_keys=keys)
+                    for digest in some
+                )
+            )
+            for digest, data in zip(some, found, strict=True):
+                around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
+                if data is None:
+                    return False
+                self._tallies[digest] = data
+        return True
+
+    def _check_traffic(self, count: int, now: Now) -> None:
+        if not self._around.traffic.allows(count, now()):
+            raise OverLimitError
+
+    def _forget_fetched(self) -> None:
+        self._manifests, self._tallies = {}, {}
+        self._lines.forget()
+
+    # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _check(self, served: Served, now: Now) -> Checked:
+        if len(served.tallies) <= _FEW_STEPS:
+            return self.trusted.check(served, now=now())
+        return await asyncio.to_thread(self.trusted.check, served, now=now())
+
+    def _keep(self, checked: Checked, served: Served) -> None:
+        """On the disk first; then it is believed."""
+        state, digest = self._around.state, self._document.digest
+        kept = checked.trusted
+        with state.writing(durable=True):
+            state.trust.put_trusted(digest, kept.header(), kept.state)
+            state.trust.count(digest, STEPS, checked.steps)
+            if checked.ending is not None and served.ending is not None:
+                state.put_ending(digest, served.ending)
+                state.put_model(digest, Model(checked.ending.round_number, checked.ending.evaluation_weights))
+        self.trusted.believe(checked)
+        self._seal_fetches()
+        self._forget_fetched()
+        if checked.ending is not None:
+            self._shelve(checked.model)
+
+    def _seal_fetches(self) -> None:
+        """From now on fetches are sealed to what is believed."""
+        if self.trusted.last is not None:
+            self._around.believed[self._document.digest] = self.trusted.last.manifest
+
+    def _shelve(self, model: Computed) -> None:
+        self._around.shelf.put(model.names[2], model.evaluation)
+
+
+def _payload(envelope: bytes) -> bytes:
+    return Envelope.from_bytes(envelope).payload
