@@ -20,7 +20,7 @@ from pathlib import Path
 
 import orjson
 
-from secvm.cli import options
+from secvm.cli.offline import options
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.individual.binning import HashBinning

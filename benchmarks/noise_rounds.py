@@ -31,7 +31,7 @@ import orjson
 from numpy.typing import NDArray
 
 from benchmarks.planner import NoisyCounts
-from secvm.cli import options
+from secvm.cli.offline import options
 from secvm.errors import BadInputError
 from secvm.estimator.privacy import contributed
 from secvm.estimator.training import OfflineTraining, Population

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.cli import options
-from secvm.cli.plots import draw_curves
+from secvm.cli.offline import options
+from secvm.cli.offline.plots import draw_curves
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, fit_rounds
 from secvm.estimator.training import OfflineTraining, Population

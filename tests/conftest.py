@@ -1,6 +1,6 @@
 """What every test can rely on: a fixed or drawn Hypothesis, a quiet environment, the repository's root.
 
-``./secvm test`` says in environment variables which tier it runs and with which seed; see ``secvm.cli.tiers``.
+``./secvm test`` says in environment variables which tier it runs and with which seed; see ``secvm_lab.cli.dev.tiers``.
 """
 
 import os

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.main import run
-from secvm.cli.settings_reference import reference
 from secvm.learning.aggregate.descent import RULES
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.declared import Declared
 from secvm.learning.losses import LOSSES
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.cli.dev.settings_reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from secvm.cli import dev
 from secvm.cli.commands import Command
 from secvm.cli.main import COMMANDS, load
 from secvm_lab.cli import COMMANDS as ADDED
+from secvm_lab.cli.dev import maintenance as dev
 
 ROOT = Path(__file__).resolve().parents[2]
 

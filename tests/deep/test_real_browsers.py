@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from secvm.cli import system_packages
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source
+from secvm_lab.cli.dev import system_packages
 from tests.unit.participant.histories import NOW, Visited, look, make
 
 ROOT = Path(__file__).resolve().parents[2]

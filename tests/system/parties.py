@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from secvm.cli.remote import Remote
+from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.main import initialise
 from secvm.runtime.clock import ClockSteering
 from tests.conftest import ROOT

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from secvm.cli import dashboard
 from secvm.cli.main import run
+from secvm.cli.services import dashboard
 from secvm.dashboard.settings import DashboardSettings, read_listen
 from secvm.errors import BadInputError
 from secvm.runtime.http.server import HttpServer, Request, Response

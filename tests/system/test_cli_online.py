@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.main import run
-from secvm.cli.time_left import EVERY_S, TimeLeft
+from secvm_lab.cli.time_left import EVERY_S, TimeLeft
 
 SMALL = ("--people", "300", "--words", "20", "--bins", "100", "--days", "1", "--hours", "8-12", "--floor", "5")
 

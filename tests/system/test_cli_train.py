@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secvm.cli import options, output
+from secvm.cli import output
 from secvm.cli.main import run
+from secvm.cli.offline import options
 from secvm.estimator import SecVMClassifier, SecVMRegressor
 from secvm.learning.individual.cohort import hold_out
 from tests.conftest import ROOT

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.cli import coverage as command
 from secvm.cli.main import run
+from secvm_lab.cli.dev import coverage as command
 
 PROJECT = """
 [tool.pytest.ini_options]

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from secvm.auditor.web_files import WebFiles
-from secvm.cli.remote import Remote
+from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.cosigning import Cosigner
 from secvm.coordinator.relayed.asking import AskedRelays
 from secvm.dashboard.reading import Reader
@@ -191,7 +191,7 @@ def command_line(url: str, folder: Path) -> None:
 
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "auditor/web_files.py": auditor,
-    "cli/remote.py": command_line,
+    "cli/experiment/remote.py": command_line,
     "coordinator/cosigning.py": cosigner,
     "coordinator/relayed/asking.py": coordinator_asks_relays,
     "dashboard/reading.py": operators_page,

@@ -19,23 +19,6 @@ COMMANDS = {
     ),
     "reproduce": Command("secvm_lab.cli.reproduce:app", "Make the paper's numbers and figures again."),
     "bench": Command("secvm_lab.cli.bench:bench", "Run a benchmark, or list them."),
-    "dev chaos": Command(
-        "secvm_lab.cli.chaos:chaos", "Disturb a federation of real processes, and hold it to the undisturbed one."
-    ),
-    "dev fuzz": Command("secvm_lab.cli.fuzz:fuzz", "Fuzz every decoder."),
-    "dev house": Command(
-        "secvm_lab.cli.house:house", "Count lines, modules and ways to do one thing, beside limits and earlier numbers."
-    ),
-    "dev screenshots": Command(
-        "secvm_lab.cli.screenshots:screenshots", "Take pictures of every page, in light and dark, phone and desktop."
-    ),
-    "dev simulate": Command(
-        "secvm_lab.cli.simulate:simulate", "Let everything happen to a federation until something breaks."
-    ),
-    "dev soak": Command(
-        "secvm_lab.cli.soak:soak", "Load a coordinator steadily through many epochs, and watch what it uses."
-    ),
-    "dev trials": Command(
-        "secvm_lab.cli.trials:trials", "Lie to devices in every way that we know, and count who notices."
-    ),
+    "test": Command("secvm_lab.cli.dev.tiers:run_tests", "Run the tests; further arguments go to pytest."),
+    "dev": Command("secvm_lab.cli.dev:app", "Commands for people who change the code."),
 }

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli.groups import group
-from secvm.cli.options import check_writable
+from secvm.cli.commands import group
+from secvm.cli.offline.options import check_writable
 from secvm.cli.output import Format, FormatOption, as_lines, emit, note, progress
 from secvm.files import write_atomically
 

@@ -18,9 +18,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from secvm.cli.checkout import find_or_refuse
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError
+from secvm_lab.cli.dev.checkout import find_or_refuse
 
 
 class _Parser(argparse.ArgumentParser):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli.groups import group
+from secvm.cli.commands import group
 from secvm.cli.output import Format, FormatOption, emit, progress
 from secvm_lab.cli.reproduce_beyond import beyond
 from secvm_lab.cli.reproduce_offline import offline

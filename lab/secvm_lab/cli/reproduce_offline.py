@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli import options
+from secvm.cli.offline import options
 from secvm.cli.output import Format, FormatOption, as_typed, emit, note, progress
 from secvm.errors import BadInputError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secvm.cli.output import Format, FormatOption, as_typed, emit, note
-from secvm.cli.time_left import TimeLeft
+from secvm_lab.cli.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from secvm_lab.online.reproduction import Reproduction

@@ -1,8 +1,8 @@
-"""The table entry of a command, and the commands that other distributions add.
+"""The table entry of a command, groups of commands, and the commands that other distributions add.
 
 A distribution adds commands by an entry point of the group ``secvm.commands`` that leads to a table like ``COMMANDS``
-of ``cli.main``. A name of two words, ``dev fuzz``, is a command of that group. The table is imported for
-``secvm --help`` and for names that this package does not have, so its module must import nothing heavy.
+of ``cli.main``. The table is imported for ``secvm --help`` and for names that this package does not have, so its
+module must import nothing heavy.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from functools import cache
 from importlib import metadata
 from typing import Any, NamedTuple
 
+import typer
+
 from secvm.errors import BadInputError
 
 #: The group of entry points.
 GROUP = "secvm.commands"
 #: What ``secvm-lab`` adds, so that its absence can be told from a misspelling.
-IN_LABORATORY = frozenset(
-    {
-        *("attack", "bench", "demo", "reproduce", "simulate"),
-        *("dev chaos", "dev fuzz", "dev house", "dev screenshots", "dev simulate", "dev soak", "dev trials"),
-    }
-)
+IN_LABORATORY = frozenset({"attack", "bench", "demo", "dev", "reproduce", "simulate", "test"})
+
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Command(NamedTuple):
@@ -37,6 +36,21 @@ class Command(NamedTuple):
         """Import the function or group."""
         module_name, _, attribute = self.target.partition(":")
         return getattr(importlib.import_module(module_name), attribute)
+
+
+def group(summary: str | None = None, **more: Any) -> typer.Typer:
+    """A group of commands. Its help is plain: it reads the same in a terminal, a pipe and the README."""
+    return typer.Typer(
+        help=summary,
+        context_settings=CONTEXT_SETTINGS,
+        **{
+            "no_args_is_help": True,
+            "add_completion": False,
+            "rich_markup_mode": None,
+            "pretty_exceptions_enable": False,
+            **more,
+        },
+    )
 
 
 @cache

@@ -14,13 +14,13 @@ Rules it keeps:
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from secvm.cli.commands import Command, added, refuse_absent
-from secvm.cli.groups import CONTEXT_SETTINGS, group
+from secvm.cli.commands import CONTEXT_SETTINGS, Command, added, group, refuse_absent
 from secvm.cli.output import note
 from secvm.errors import SecVMError
 
@@ -31,23 +31,22 @@ EXIT_PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 #: Every command of this package, in the order of the help text. To add one, write its function and a line here.
 COMMANDS: dict[str, Command] = {
-    "train": Command("secvm.cli.train:train", "Train on a file of people, offline."),
-    "evaluate": Command("secvm.cli.predict:evaluate", "Compare a model's answers with the labels of a file."),
-    "predict": Command("secvm.cli.predict:predict", "Say the label of every person of a file."),
+    "train": Command("secvm.cli.offline.train:train", "Train on a file of people, offline."),
+    "evaluate": Command("secvm.cli.offline.predict:evaluate", "Compare a model's answers with the labels of a file."),
+    "predict": Command("secvm.cli.offline.predict:predict", "Say the label of every person of a file."),
     "experiment": Command(
         "secvm.cli.experiment:app", "Make experiments at a coordinator, watch them, and export their models."
     ),
-    "coordinator": Command("secvm.cli.coordinator:app", "Run rounds: opens capsules, counts, publishes."),
+    "coordinator": Command("secvm.cli.services.coordinator:app", "Run rounds: opens capsules, counts, publishes."),
     "participant": Command("secvm.cli.participant:app", "Take part with your own data, on your own device."),
-    "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
-    "witness": Command("secvm.cli.witness:app", "Run a witness: it cosigns what has grown out of what it saw."),
+    "relay": Command("secvm.cli.services.relay:app", "Run a relay: it knows who, not what."),
+    "witness": Command("secvm.cli.services.witness:app", "Run a witness: it cosigns logs that only grow."),
     "dashboard": Command(
-        "secvm.cli.dashboard:app", "Look at a coordinator in a browser, live; change things with the admin key."
+        "secvm.cli.services.dashboard:app",
+        "Watch a coordinator in a browser; change it with the admin key.",
     ),
     "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments from outside, or examine evidence."),
     "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not."),
-    "test": Command("secvm.cli.tiers:run_tests", "Run the tests; further arguments go to pytest."),
-    "dev": Command("secvm.cli.dev:app", "Commands for people who change the code."),
 }
 
 # The class of every complaint about usage. Typer shows only this subclass of it in public.
@@ -56,7 +55,7 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 
 def commands() -> dict[str, Command]:
     """Every command there is, in the order of the help text; this package's cannot be replaced."""
-    return COMMANDS | {name: command for name, command in added().items() if name not in COMMANDS and " " not in name}
+    return COMMANDS | {name: command for name, command in added().items() if name not in COMMANDS}
 
 
 def load(name: str) -> Any:
@@ -86,10 +85,10 @@ class _LazyGroup(TyperGroup):
         return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        for words in (1, 2):
-            refuse_absent(" ".join(args[:words]))
         if args and args[0] not in COMMANDS and args[0] not in commands():
             import difflib
+
+            refuse_absent(args[0])
 
             near = difflib.get_close_matches(args[0], commands(), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
@@ -110,14 +109,11 @@ app = group(
 
 def version() -> str:
     """Tell the version: of the checkout this file lies in, else of the installed package."""
-    from secvm.cli import checkout
-
-    root = checkout.find()
-    if root is not None:
+    project = Path(__file__).resolve().parents[3] / "pyproject.toml"
+    if project.is_file():
         import tomllib
 
-        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        return str(project["version"])
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
     from importlib import metadata
 
     return metadata.version("secvm")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.experiment import _specification
-from secvm.cli.remote import _json
+from secvm.cli.experiment.remote import _json
 from secvm.errors import BadInputError, MalformedMessageError, StoreError
 from secvm.participant.storage.state import FILE, DeviceState, _read_vector
 from secvm.participant.storage.vault import Vault

@@ -97,7 +97,7 @@ def test_a_failure_prints_a_test_to_paste(monkeypatch: pytest.MonkeyPatch) -> No
 
 # Seeds of these and of what was found are fixed: a list and a seed are one case, and its effects are counted.
 
-# ── one thing each: what secvm.testing.mutations takes out is missed here ───────────────────────────────────────────
+# ── one thing each: what secvm_lab.cli.dev.mutations takes out is missed here ────────────────────────────────────────
 
 
 def test_a_driver_that_lost_its_lead_changes_nothing() -> None:

@@ -9,7 +9,7 @@ from secvm.auditor.audit import audit_files
 from secvm.auditor.files import FolderFiles, GivenFiles
 from secvm.auditor.relayed.recounting import OpenedRound, ShardFiles, Shown, judge_shard
 from secvm.auditor.report import Report
-from secvm.cli.audit_text import report_text
+from secvm.cli.audit.text import report_text
 from secvm.protocol.experiment_document import publish
 from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS
 from secvm_lab.rigs.audited_history import AuditedHistory, draw_told

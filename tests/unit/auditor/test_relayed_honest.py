@@ -7,7 +7,7 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.report import Report
-from secvm.cli.audit_text import report_text
+from secvm.cli.audit.text import report_text
 from secvm_lab.rigs.audited_history import AuditedHistory, draw_history, draw_told
 from tests.effort import scaled
 from tests.seeds import seed_for

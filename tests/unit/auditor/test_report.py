@@ -7,7 +7,7 @@ import pytest
 
 from secvm.auditor.explanation import STILL_TO_CHECK, explain
 from secvm.auditor.findings import ROUND_CHECKS
-from secvm.cli.audit_text import explanation_text, report_text, short
+from secvm.cli.audit.text import explanation_text, report_text, short
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.documents import digest_of
 from secvm.protocol.inconsistency import Inconsistency

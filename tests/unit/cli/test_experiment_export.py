@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from secvm.cli.experiment import model_file
-from secvm.cli.remote import Remote, TrustedModel
+from secvm.cli.experiment.remote import Remote, TrustedModel
 from secvm.errors import BadInputError
 from secvm.estimator.model import Model
 from secvm.protocol.documents import digest_of

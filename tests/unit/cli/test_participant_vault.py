@@ -4,7 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from secvm.cli import participant_vault
+from secvm.cli.participant import vault as participant_vault
 from secvm.errors import BadInputError
 from secvm.participant.storage.vault import Vault
 

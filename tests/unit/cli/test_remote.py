@@ -10,8 +10,8 @@ import pytest
 
 from secvm.auditor.files import MOST_JSON_BYTES
 from secvm.cli.experiment import _vocabulary_bins
+from secvm.cli.experiment.remote import Remote
 from secvm.cli.main import run
-from secvm.cli.remote import Remote
 from secvm.errors import BadInputError
 from secvm.people.reader import read_vocabulary
 from tests.unit.coordinator.test_questions import put
@@ -119,7 +119,7 @@ def test_repro_the_admin_key_travels_in_clear_to_no_other_machine(
     host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody is asked, neither for the key nor for an answer.
-    monkeypatch.setattr("secvm.cli.remote._read_key", None)
+    monkeypatch.setattr("secvm.cli.experiment.remote._read_key", None)
     there = ["--coordinator", f"http://{host}", "--admin-key-file", str(key_file(tmp_path))]
     assert run(["experiment", "pause", "3fa9", *there]) == 2
     said = capsys.readouterr().err

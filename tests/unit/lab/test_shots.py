@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from secvm.dashboard.app import PAGES
-from secvm_lab.cli.screenshots import GROUPS, PICTURES
+from secvm_lab.cli.dev.screenshots import GROUPS, PICTURES
 from secvm_lab.shots import OPERATOR, PERSON, REPORTS
 
 

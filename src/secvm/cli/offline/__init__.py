@@ -1,0 +1,1 @@
+"""Commands that work on files alone: train, evaluate and predict, without a network."""

@@ -1,0 +1,319 @@
+"""``secvm train``: rounds over a file of people, offline, and what came of them."""
+
+from __future__ import annotations
+
+import resource
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from secvm.cli.offline import options, plots, train_privacy
+from secvm.cli.output import Format, FormatOption, emit, note, progress
+from secvm.errors import BadInputError
+from secvm.estimator.fitting import Fitted
+from secvm.estimator.model import Model
+from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins_only
+from secvm.estimator.privacy import CONTRIBUTION
+from secvm.files import write_together
+from secvm.learning.aggregate.descent import OFFLINE, RULES, Swift
+from secvm.learning.individual.binning import Binning, HashBinning
+from secvm.learning.individual.cohort import hold_out
+from secvm.learning.losses import Hinge
+from secvm.learning.package import MAX_ROUNDS
+from secvm.learning.thinning import ALWAYS, parse_thinning
+from secvm.people.reader import read_people, read_split
+from secvm.people.table import People
+
+#: Share of training people held out when a plateau is to be seen.
+HELD_OUT = Fraction(1, 10)
+
+
+def train(
+    people: Annotated[Path, typer.Argument(help="JSON lines or svmlight, .gz or plain.", show_default=False)],
+    test: Annotated[Path | None, typer.Option(help="File of test people.")] = None,
+    test_fraction: Annotated[str | None, typer.Option(help="Share of PEOPLE to test on, e.g. 0.1.")] = None,
+    split_file: Annotated[Path | None, typer.Option(help="One word, train or test, per person and line.")] = None,
+    bins: Annotated[str, typer.Option(help="Number of hash bins, or none for unhashed features.")] = "none",
+    hashes: Annotated[int, typer.Option(help="Bins per feature.")] = 1,
+    vocabulary: Annotated[Path | None, typer.Option(help="A word a line: these words are the bins.")] = None,
+    values: Annotated[str, typer.Option(help="counts, or presence: every feature counts 1.")] = "counts",
+    salt: Annotated[str | None, typer.Option(help="Salt of the hash in hexadecimal; default: from the seed.")] = None,
+    descent: Annotated[
+        str | None,
+        typer.Option(
+            help="pegasos (the paper's, the default) or swift (few rounds, few packages; the only one with --epsilon)."
+        ),
+    ] = None,
+    thinning: Annotated[
+        str, typer.Option(help="RHO (swift), q=Q (pegasos), none, or auto: as the rule has it.")
+    ] = "auto",
+    lambda_: Annotated[
+        str | None, typer.Option("--lambda", help=f"Regularisation; default: {options.usual('lambda')}.")
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Rounds to train for; default: {options.usual('rounds')}.", min=1, max=MAX_ROUNDS, show_default=False
+        ),
+    ] = None,
+    averaging: Annotated[
+        int | None, typer.Option(help=f"Weight vectors averaged; default: {options.usual('averaging')}.")
+    ] = None,
+    step_cap: Annotated[
+        str | None, typer.Option(help="Remedy for pegasos' two-cycle: most that the mean score may move, e.g. 0.5.")
+    ] = None,
+    decay: Annotated[str | None, typer.Option(help="Share of the weights swift forgets a round, e.g. 0.05.")] = None,
+    class_weight: Annotated[list[str] | None, typer.Option(help="LABEL=W, may be repeated; or balanced.")] = None,
+    loss: Annotated[
+        str,
+        typer.Option(
+            help=f"{options.losses(regression=False)}; for numbers as labels {options.losses(regression=True)}."
+        ),
+    ] = Hinge.name,
+    loss_parameter: Annotated[str | None, typer.Option(help="Clip, epsilon or quantile of the loss.")] = None,
+    multiclass: Annotated[str, typer.Option(help="ovr (one-vs-rest) or ovo (one-vs-one).")] = "ovr",
+    stop: Annotated[str, typer.Option(help="none, or plateau: a tenth of the people decides when to stop.")] = "none",
+    epsilon: train_privacy.EpsilonOption = None,
+    delta: train_privacy.DeltaOption = train_privacy.DELTA,
+    contribution: train_privacy.ContributionOption = CONTRIBUTION,
+    noise: train_privacy.NoiseOption = train_privacy.NOISE,
+    seed: Annotated[int, typer.Option(help="Seed of split, salt and dice.")] = 1,
+    threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the model here; unhashed, it holds every word of those who train.")
+    ] = None,
+    curve: Annotated[Path | None, typer.Option(help="Write round and test score as CSV here.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve as PNG here.")] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Train on a file of people, offline.
+
+    A person is a line: {"label": "f", "features": ["word", ...]} or {"label": "f", "features": {"word": 3, ...}};
+    or an svmlight line. Example:
+
+    \b
+        ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 500 --rounds 200 --out model.secvm
+        ./secvm train examples/people.jsonl --test-fraction 0.25 --descent swift --rounds 10 --format json
+        ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 40 --contribution 10 --epsilon 4 --delta 1e-4
+    """
+    started = time.monotonic()
+    dice_seed = options.seed_bytes(seed)
+    private = train_privacy.asked(
+        epsilon,
+        delta,
+        contribution,
+        rounds=rounds,
+        thinning=thinning,
+        hashes=hashes,
+        seed=dice_seed,
+        noise=noise,
+    )
+    descent = descent or (OFFLINE.name if private is None else Swift.name)
+    train_privacy.check(
+        private,
+        noise,
+        descent=descent,
+        bins=bins,
+        vocabulary=vocabulary,
+        stop=stop,
+        decay=decay,
+        class_weight=class_weight,
+        loss=loss,
+    )
+    _check_words(values=values, descent=descent, multiclass=multiclass, stop=stop)
+    tests = [given for given in (test, test_fraction, split_file) if given is not None]
+    if len(tests) > 1:
+        raise BadInputError("--test, --test-fraction and --split-file exclude each other")
+    if not tests and (curve is not None or plot is not None):
+        raise BadInputError("a curve needs people to test on: give --test, --test-fraction or --split-file")
+    options.check_outputs(
+        {"--out": out, "--curve": curve, "--plot": plot}, inputs=(people, test, split_file, vocabulary)
+    )
+    if plot is not None:
+        plots.pyplot()  # refuses now, not after the rounds, where matplotlib is not installed
+    the_loss = options.loss(loss, loss_parameter)
+    rule = options.RuleOptions(descent, lambda_, averaging, step_cap, decay, regression=the_loss.regression).rule()
+    rounds = rounds or rule.usual_rounds(numbers=the_loss.regression)
+    if lambda_ is not None and "lambda" not in rule.setting_names():
+        options.number(lambda_, "--lambda")
+        note(f"secvm: {descent} has no lambda; --lambda changes nothing")
+    thin = parse_thinning("auto" if private is not None else thinning, rule.usual_thinning)
+    wanted = options.binning(bins, hashes, vocabulary, options.salt_bytes(salt, seed))
+
+    folk = _read(people, wanted, presence=values == "presence")
+    in_train = _who_trains(len(folk), split_file, test_fraction, dice_seed)
+    if wanted is None:
+        folk = train_bins_only(folk, in_train)
+    testers = _read(test, folk.binning, presence=values == "presence") if test is not None else None
+
+    if the_loss.regression:
+        if class_weight:
+            raise BadInputError("--class-weight needs labels that are classes, not numbers")
+        work: OfflineRun = Numbers(
+            folk,
+            in_train,
+            testers,
+            rule=rule,
+            loss=the_loss,
+            thinning=thin,
+            relative_epsilon=loss_parameter is None,
+        )
+    else:
+        work = Classes(
+            folk,
+            in_train,
+            testers,
+            rule=rule,
+            loss=the_loss,
+            thinning=thin,
+            multiclass=multiclass,
+            class_weights=lambda labels, counts: options.class_weights(class_weight or [], labels, counts),
+            private=private,
+        )
+    rounds = train_privacy.begin(work, private, noise, rounds, seed)
+    options.check_memory(folk.binning.n_bins, work.experiment.models.n_models)
+    held_out = None
+    if stop == "plateau":
+        held_out = ~hold_out(work.n_train, HELD_OUT, dice_seed, name="--stop plateau")
+    with progress("training", rounds) as advance:
+        fitted = work.run(dice_seed, rounds=rounds, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
+
+    n_held_out = 0 if held_out is None else int(held_out.sum())
+    result = work.report() | train_privacy.told(work, noise)
+    result |= _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
+    model = Model(
+        experiment=work.experiment,
+        binning=folk.binning,
+        weights=fitted.weights,
+        presence=values == "presence" or private is not None,
+        one_per_bin=private is not None,
+        rounds=fitted.rounds,
+    )
+    _write(work, model, result, out=out, curve=curve, plot=plot)
+    result["seconds"] = round(time.monotonic() - started, 3)
+    result["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+    emit(result, output_format, text=_as_text(result))
+
+
+def _who_trains(n: int, split_file: Path | None, test_fraction: str | None, seed: bytes) -> NDArray[np.bool_]:
+    """True for those who train; without any option, everybody."""
+    if split_file is not None:
+        return read_split(split_file, n)
+    if test_fraction is not None:
+        share = options.number(test_fraction, "--test-fraction")
+        return hold_out(n, share, seed, name="--test-fraction")
+    return np.ones(n, dtype=np.bool_)
+
+
+def _write(
+    work: OfflineRun, model: Model, result: dict[str, Any], *, out: Path | None, curve: Path | None, plot: Path | None
+) -> None:
+    """The files that were asked for: all of them or, if one cannot be written, none."""
+    contents: dict[Path, bytes] = {}
+    if plot is not None:
+        contents[plot] = plots.draw_curve(work.curve, measure=work.measure, n_test=work.n_test, result=result)
+    if curve is not None:
+        lines = [f"round,{work.measure}", *(f"{r},{v:.6f}" for r, v in work.curve)]
+        contents[curve] = ("\n".join(lines) + "\n").encode()
+    if out is not None:
+        contents[out] = model.to_bytes()
+        result["model"] = str(out)
+    write_together(contents)
+
+
+def _check_words(*, values: str, descent: str, multiclass: str, stop: str) -> None:
+    allowed = {
+        "--values": (values, ("counts", "presence")),
+        "--descent": (descent, tuple(RULES)),
+        "--multiclass": (multiclass, ("ovr", "ovo")),
+        "--stop": (stop, ("none", "plateau")),
+    }
+    for option, (word, words) in allowed.items():
+        if word not in words:
+            msg = f"{option} must be {' or '.join(words)}, not '{word}'"
+            raise BadInputError(msg)
+
+
+def _read(path: Path, binning: Binning | None, *, presence: bool) -> People:
+    with progress(f"reading {path.name}", 100) as advance:
+        shown = 0
+
+        def moved(done: int, total: int) -> None:
+            nonlocal shown
+            percent = 100 * done // max(1, total)
+            advance(percent - shown)
+            shown = percent
+
+        count = isinstance(binning, HashBinning)
+        return read_people(path, binning, presence=presence, count_features=count, on_progress=moved)
+
+
+def _about(
+    work: OfflineRun, fitted: Fitted, folk: People, *, n_held_out: int, descent: str, seed: int
+) -> dict[str, Any]:
+    """The second part of the result: what was trained, and how it went."""
+    binning = folk.binning
+    about: dict[str, Any] = {
+        "n_train": work.n_train - n_held_out,
+        "n_held_out": n_held_out,
+        "n_test": work.n_test,
+        "features": folk.n_features if folk.n_features is not None else binning.n_bins,
+        "bins": binning.n_bins,
+        "rounds": fitted.rounds,
+        "kept_round": fitted.kept_round,
+        "curve": [list(point) for point in work.curve],
+        "stopped_because": fitted.stopped_because,
+        "two_cycle": fitted.two_cycle,
+        "two_cycle_spells": [list(spell) for spell in fitted.two_cycle_spells],
+        "packages_per_person": fitted.packages / (work.n_train - n_held_out),
+        "descent": descent,
+        "thinning": str(work.experiment.thinning),
+        "loss": work.experiment.loss.name,
+        "seed": seed,
+    }
+    if work.experiment.thinning.rho is not None:
+        keep = work.experiment.thinning.keep53(work.rows.squared_norms.tolist())
+        about["clipped_share"] = float((keep == ALWAYS).mean())
+    if isinstance(binning, HashBinning):
+        about["salt"] = binning.salt.hex()
+        about["hashes"] = binning.n_hashes
+    return about
+
+
+def _as_text(result: dict[str, Any]) -> str:
+    """The result for people: the headline first, then what it stands on."""
+    lines = []
+    if result.get("accuracy") is not None:
+        low, high = result["accuracy_interval"]
+        lines.append(f"accuracy {result['accuracy']:.4f}  (95 %: {low:.4f} to {high:.4f}), {result['n_test']} people")
+        width = max(len(label) for label in result["recall"])
+        lines.append(f"{'label':{width}}  recall  precision  share")
+        for label, recall in result["recall"].items():
+            cells = [recall, result["precision"][label], result["baseline"][label]]
+            shown = ["  -  " if c is None else f"{c:.4f}" for c in cells]
+            lines.append(f"{label:{width}}  {shown[0]}  {shown[1]:9}  {shown[2]}")
+    elif result.get("mae") is not None:
+        r2 = "-" if result["r2"] is None else f"{result['r2']:.4f}"  # of equal labels there is none
+        lines.append(f"mean absolute error {result['mae']:.6g}, r2 {r2}, {result['n_test']} people")
+    else:
+        lines.append("nobody was tested: give --test, --test-fraction or --split-file")
+    lines.append(
+        f"{result['n_train']} people trained {result['rounds']} rounds with {result['descent']}: "
+        f"{result['features']} features in {result['bins']} bins, "
+        f"{result['packages_per_person']:.1f} packages per person in all"
+    )
+    if "privacy" in result:
+        lines.append(train_privacy.as_text(result["privacy"]))
+    if result["stopped_because"] == "plateau":
+        lines.append(f"stopped at a plateau; the model of round {result['kept_round']} was kept")
+    if result["two_cycle"]:
+        lines.append("caught in a two-cycle: the model swings between two answers; try --step-cap 0.5 or swift")
+    if "model" in result:
+        lines.append(f"model: {result['model']}")
+    lines.append(f"{result['seconds']:.1f} s, {result['peak_rss_mb']:.0f} MB")
+    return "\n".join(lines)

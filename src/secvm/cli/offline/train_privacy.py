@@ -1,0 +1,152 @@
+"""``secvm train --epsilon``: what is asked for, what goes with it, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secvm.cli.commands import in_laboratory
+from secvm.cli.offline import options
+from secvm.cli.output import note
+from secvm.errors import BadInputError
+from secvm.estimator.offline_run import OfflineRun, PrivateRun
+from secvm.estimator.privacy import CONTRIBUTION
+from secvm.learning.aggregate.descent import Swift
+from secvm.learning.declared import shown
+from secvm.privacy.target import USUAL, PrivacyTarget
+
+#: Defaults of what goes with --epsilon.
+DELTA, NOISE = shown(USUAL.delta), "cover"
+
+EpsilonOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Train under (ε, δ), by the cover of two relays; rounds and thinning follow from public numbers.",
+        show_default=False,
+    ),
+]
+DeltaOption = Annotated[str, typer.Option(help="δ that goes with --epsilon.")]
+ContributionOption = Annotated[
+    int, typer.Option(help="With --epsilon: at most so many features of a person, drawn once.", min=1)
+]
+NoiseOption = Annotated[
+    str,
+    typer.Option(help="With --epsilon: cover, or central: a trusted server with Gaussian noise, for comparison."),
+]
+
+
+def asked(
+    epsilon: str | None,
+    delta: str,
+    contribution: int,
+    *,
+    rounds: int | None,
+    thinning: str,
+    hashes: int,
+    seed: bytes,
+    noise: str,
+) -> PrivateRun | None:
+    """The (ε, δ) that was asked for, and what goes with it."""
+    if epsilon is None:
+        # Whoever gives a δ believes to be training under a promise.
+        alone = {"--delta": delta != DELTA, "--contribution": contribution != CONTRIBUTION}
+        for option in (name for name, given in alone.items() if given):
+            raise BadInputError(f"{option} goes with --epsilon: without it nothing is promised")
+        return None
+    rho = None
+    if thinning != "auto":
+        rho = float(options.number(thinning, "with --epsilon, --thinning"))
+    return PrivateRun(
+        PrivacyTarget(options.number(epsilon, "--epsilon"), options.number(delta, "--delta")),
+        hashes,
+        seed,
+        features=contribution,
+        rounds=rounds,
+        rho=rho,
+        trusted=noise == "central",
+    )
+
+
+def check(
+    private: PrivateRun | None,
+    noise: str,
+    *,
+    descent: str,
+    bins: str,
+    vocabulary: Path | None,
+    stop: str,
+    decay: str | None,
+    class_weight: list[str] | None,
+    loss: str,
+) -> None:
+    """Refuse what would look at people outside the promise, or what it decides by itself."""
+    if noise not in (NOISE, "central"):
+        raise BadInputError(f"--noise must be cover or central, not '{noise}'")
+    if private is None and noise != NOISE:
+        raise BadInputError("--noise goes with --epsilon: without it nothing is promised")
+    if private is None:
+        return
+    if noise == "central":
+        _central_noise()
+    if descent != Swift.name:
+        raise BadInputError(f"--epsilon trains with {Swift.name}: fewer rounds tell less")
+    if decay is not None:
+        raise BadInputError(f"with --epsilon {Swift.name}'s constants follow from public numbers: leave --decay away")
+    if bins == "none" and vocabulary is None:
+        raise BadInputError("words found among people are not public: with --epsilon give --bins or --vocabulary")
+    if stop != "none":
+        raise BadInputError("--stop plateau looks at people in every round: with --epsilon rounds are fixed beforehand")
+    if options.loss(loss, None).regression:
+        raise BadInputError("--epsilon needs labels that are classes; for numbers use SecVMRegressor from Python")
+    if "balanced" in (class_weight or []):
+        raise BadInputError("balanced class weights look at everybody's label: with --epsilon give numbers")
+
+
+def begin(work: OfflineRun, private: PrivateRun | None, noise: str, rounds: int, seed: int) -> int:
+    """Show what it costs before it starts; the rounds to run."""
+    if private is None or work.privacy_plan is None:
+        return rounds
+    rounds = work.privacy_plan.settings.rounds
+    if noise == "cover":
+        note(work.privacy_plan.in_words())
+    else:
+        note(
+            f"{private.target} over {rounds} round(s), by Gaussian noise of a server "
+            "that is trusted with everybody's rows: for comparison"
+        )
+        work.experiment = _central_noise()(
+            work.experiment,
+            epsilon=float(private.target.epsilon),
+            delta=float(private.target.delta),
+            rounds=rounds,
+            contribution=private.features,
+            seed=seed,
+        )
+    return rounds
+
+
+def _central_noise() -> Callable[..., Any]:
+    """The noise of a trusted server, which ``secvm-lab`` brings for comparison."""
+    for entry in metadata.entry_points(group="secvm.noises", name="central"):
+        found: Callable[..., Any] = entry.load()
+        return found
+    raise in_laboratory("--noise central")
+
+
+def told(work: OfflineRun, noise: str) -> dict[str, Any]:
+    """What the result says of it: nothing where it was not asked for."""
+    return {} if work.privacy_plan is None else {"privacy": {"noise": noise, **work.privacy_plan.told()}}
+
+
+def as_text(told: dict[str, Any]) -> str:
+    """The promise and its price in one line."""
+    if told["noise"] == "central":
+        return f"ε = {told['epsilon']:g}, δ = {told['delta']:g} if the server is trusted with everything"
+    return (
+        f"ε = {told['epsilon_achieved']:g}, δ = {told['delta']:g} if in each round one of two relays is honest; "
+        f"{told['budget_per_device_round']} packages per device and round, {told['relay_packages']:,} of each relay"
+    )

@@ -1,0 +1,76 @@
+"""``secvm participant evidence``: what a device holds against a server, in words and as a file for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.cli.participant.state import MaybeConfigOption, known_digest, open_state
+from secvm.cli.participant.vault import FolderOption
+from secvm.errors import BadInputError
+
+
+def evidence(
+    experiment: Annotated[
+        str | None, typer.Argument(help="The experiment's digest, or its first few digits.", show_default="all")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", help="Write one piece into this file.", show_default=False)
+    ] = None,
+    number: Annotated[int | None, typer.Option("--number", help="Which piece, where there are several.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: I know what the file may tell about me.")] = False,
+    config: MaybeConfigOption = None,
+    folder: FolderOption = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Show what your device holds against a server, and write it into a file that convinces others.
+
+    The file holds what the server signed, and nothing of yours. Anybody can check it offline. Example:
+
+    \b
+        ./secvm participant evidence --export evidence.json --config device.toml
+    """
+    from secvm.files import write_atomically
+    from secvm.participant.trust.evidence import WATERMARK, choose_one, evidence_of
+
+    state = open_state(config, folder)
+    try:
+        digest = None if experiment is None else known_digest(state, experiment)
+        records = [record for record in state.records() if digest in (None, record.digest)]
+        held = evidence_of(state, records)
+    finally:
+        state.close()
+    told = [
+        {"number": i, "experiment": one.experiment, "title": one.title, "kind": one.kind, "sentence": one.sentence}
+        for i, one in enumerate(held, 1)
+    ]
+    lines = [f"{one['number']}. {one['title']} ({one['experiment']})\n   {one['sentence']}" for one in told]
+    text = "\n".join(lines) or "This device holds nothing against any server."
+    if export is not None:
+        chosen = choose_one(held, number)
+        if not yes and not _agrees(WATERMARK):
+            raise BadInputError("nothing was written")
+        try:
+            write_atomically(export, chosen.data)
+        except OSError as error:
+            raise BadInputError(f"{export}: cannot be written: {error.strerror or 'input/output error'}") from None
+        text = f"{chosen.sentence}\nWritten to {export}. Anybody can check it: ./secvm audit --evidence {export}"
+    emit({"evidence": told, "exported": None if export is None else str(export)}, output_format, text=text)
+
+
+def _agrees(warning: str) -> bool:
+    note(warning)
+    try:
+        return typer.confirm("Write the file?", default=False, err=True)
+    except typer.Abort as aborted:
+        if isinstance(aborted.__context__, EOFError):
+            raise BadInputError("nobody is there to say yes or no", next_step="--yes writes without asking.") from None
+        raise
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``secvm participant``."""
+    app.command()(evidence)

@@ -1,0 +1,161 @@
+"""``secvm privacy statement``: what an experiment tells about a person, in numbers and plain words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from secvm.cli.output import Format, FormatOption, emit
+from secvm.errors import BadInputError, RemoteProtocolError
+from secvm.privacy.target import USUAL
+
+if TYPE_CHECKING:
+    from secvm.privacy.relayed_statement import RelayedTerms
+    from secvm.privacy.statement import Terms
+
+_NUMBERS = ("participants", "bins", "features", "rounds")
+
+
+def statement(
+    document: Annotated[
+        Path | None, typer.Argument(help="A published experiment, as its coordinator serves it.", show_default=False)
+    ] = None,
+    coordinator: Annotated[str | None, typer.Option(help="Its coordinator's URL, with --experiment.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Its digest, with --coordinator.")] = None,
+    participants: Annotated[int | None, typer.Option(help="In numbers: devices in a round.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Bins.")] = None,
+    features: Annotated[int | None, typer.Option(help="Features that a person has at most.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds.")] = None,
+    labels: Annotated[int, typer.Option(help="Labels.")] = 2,
+    hashes: Annotated[int, typer.Option(help="Hashes of a feature.")] = 1,
+    thinning: Annotated[str, typer.Option(help="RHO, q=Q, or none.")] = "none",
+    epsilon: Annotated[float | None, typer.Option(help="With two relays' cover for this ε; plain, without.")] = None,
+    delta: Annotated[float, typer.Option(help="Its δ.")] = float(USUAL.delta),
+    own_delta: Annotated[float, typer.Option(help="The δ that you want to know ε at.")] = float(USUAL.delta),
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Say what an experiment tells about somebody who takes part, and what that rests on.
+
+    Of a published experiment, from a file or a coordinator; or of one that is only planned, from its numbers: with two
+    relays of two operators where there is an ε. Nothing that an experiment claims of itself is believed. Examples:
+
+    \b
+        ./secvm privacy statement --participants 10000 --bins 1000 --features 100 --rounds 10 --epsilon 1
+        ./secvm privacy statement --coordinator http://127.0.0.1:8480 --experiment 3fa9…
+    """
+    if not 0 < own_delta < 1:
+        raise BadInputError(f"--own-delta is {own_delta:g}: a δ lies between 0 and 1")
+    numbers = dict(zip(_NUMBERS, (participants, bins, features, rounds), strict=True))
+    given = any(number is not None for number in numbers.values())
+    if (document is not None) + (coordinator is not None) + given != 1 or (coordinator is None) != (experiment is None):
+        raise BadInputError("name a file, or --coordinator with --experiment, or an experiment's numbers")
+    if not given:
+        emit_statement(_published(document, coordinator, experiment), own_delta, output_format)
+        return
+    missing = [name for name, number in numbers.items() if number is None]
+    if missing:
+        raise BadInputError(f"an experiment in numbers needs --{' and --'.join(missing)} too")
+    planned = _planned(
+        {name: number for name, number in numbers.items() if number is not None},
+        labels=labels,
+        hashes=hashes,
+        thinning=thinning,
+        target=None if epsilon is None else (epsilon, delta),
+    )
+    emit_statement(planned, own_delta, output_format)
+
+
+def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format: Format) -> None:
+    """As text, or as JSON with the text inside."""
+    from secvm.crypto.layers import OUTER_BYTES
+    from secvm.participant.sending.sealing import CAPSULE_BYTES
+    from secvm.participant.sending.transport import OVERHEAD_BYTES
+    from secvm.privacy import relayed_text, statement_text
+    from secvm.privacy.relayed_statement import RelayedAssumption, RelayedTerms, state_relayed
+    from secvm.privacy.statement import state
+
+    if isinstance(terms, RelayedTerms):
+        found = state_relayed(terms, RelayedAssumption(delta=own_delta), bytes_per_package=OUTER_BYTES, curve=True)
+        content, words = found.content(), relayed_text.words(found)
+    else:
+        told = state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
+        content, words = told.content(), statement_text.words(told)
+    emit({**content, "words": words}, output_format, text="\n\n".join(words))
+
+
+def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms | RelayedTerms:
+    from secvm.cli.experiment.remote import Remote
+    from secvm.crypto.signing import Envelope
+    from secvm.protocol.experiment_document import ExperimentDocument, read_published
+    from secvm.protocol.stating import relayed_terms_of, terms_of
+
+    def told(found: ExperimentDocument) -> Terms | RelayedTerms:
+        return terms_of(found) if found.experiment.cover is None else relayed_terms_of(found)
+
+    if path is not None:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
+        try:
+            inside = ExperimentDocument.from_bytes(Envelope.from_bytes(data).payload)
+            return told(read_published(data, digest=inside.digest))
+        except RemoteProtocolError as fault:
+            raise BadInputError(f"{path} is no published experiment: {fault}") from None
+    assert coordinator is not None
+    assert digest is not None
+    return told(Remote(coordinator).experiment(digest))
+
+
+def _planned(
+    numbers: dict[str, int], *, labels: int, hashes: int, thinning: str, target: tuple[float, float] | None
+) -> Terms | RelayedTerms:
+    from secvm.coordinator.asked_learning import default_budget
+    from secvm.learning.aggregate.descent import Pegasos, Swift
+    from secvm.learning.arithmetic import exact
+    from secvm.learning.experiment import Experiment
+    from secvm.learning.thinning import Thinning, parse_thinning
+    from secvm.privacy.operators import Operators
+    from secvm.privacy.private_plan import CHOSEN, AskedPrivately, plan_private
+    from secvm.privacy.relayed_statement import RelayedTerms
+    from secvm.privacy.statement import Terms
+    from secvm.privacy.target import PrivacyTarget
+
+    if min(numbers.values()) < 1 or hashes < 1 or labels < 2:
+        raise BadInputError("an experiment in numbers has a participant, a bin, a feature, a round and two labels")
+    thin = parse_thinning(thinning, Thinning())
+    plain = Experiment(
+        n_bins=numbers["bins"],
+        labels=tuple(str(number) for number in range(labels)),
+        rule=Pegasos() if thin.rho is None else Swift(),
+        thinning=thin,
+        features_per_person=numbers["features"],
+    )
+    people, rounds = numbers["participants"], numbers["rounds"]
+    if target is None:
+        budget = default_budget(replace(plain, budget=2), hashes=hashes, presence=True)
+        return Terms(experiment=replace(plain, budget=budget), rounds=rounds, hashes=hashes, floor=people)
+    asked = PrivacyTarget(exact(target[0]), exact(target[1]))
+    made = plan_private(
+        AskedPrivately(
+            experiment=plain,
+            target=asked,
+            people=people,
+            hashes=hashes,
+            train_share=exact(1),
+            rounds=rounds,
+            given=CHOSEN,
+        )
+    )
+    return RelayedTerms(
+        experiment=made.experiment,
+        rounds=rounds,
+        hashes=hashes,
+        floor=people,
+        claimed=asked,
+        operators=Operators(entry="one operator", mix="another operator"),
+        people=people,
+    )

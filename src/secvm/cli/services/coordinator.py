@@ -1,0 +1,265 @@
+"""``secvm coordinator``: set one up, and run it."""
+
+from __future__ import annotations
+
+import enum
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from secvm.cli.commands import group
+from secvm.cli.output import Format, FormatOption, emit
+from secvm.cli.passphrases import (
+    NewPassphraseFd,
+    NewPassphraseFile,
+    PassphraseFd,
+    PassphraseFile,
+    Remove,
+    new_passphrase_of,
+    passphrase_of,
+    protect_and_tell,
+)
+from secvm.cli.services import worth_another_start
+from secvm.errors import BadInputError
+
+if TYPE_CHECKING:
+    from secvm.coordinator.store.postgres_migrations import Migration
+    from secvm.runtime.disk.passphrases import Passphrase
+
+#: Where the address of a database may stand, so that it is in no list of processes.
+DATABASE_VARIABLE = "SECVM_DATABASE"
+
+app = group("Run rounds: opens capsules, counts, publishes.")
+
+Config = Annotated[Path, typer.Option(help="Settings, a TOML file; 'init' writes one.", show_default=False)]
+
+
+@app.command()
+def serve(
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    What happens is told on stderr, a JSON object a line, and nothing about anybody is in it. Ends with 2 where settings
+    or keys cannot be used, with 1 where the store does not answer: then it may be started again. Example:
+
+    \b
+        ./secvm coordinator serve --config coordinator/coordinator.toml
+    """
+    from secvm.coordinator.main import serve as serve_coordinator
+
+    with worth_another_start():
+        serve_coordinator(config, passphrase_of(passphrase_file, passphrase_fd))
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where its settings and its state shall be.", show_default=False)],
+    database: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a PostgreSQL database: then it is the first of many nodes.",
+            envvar=DATABASE_VARIABLE,
+            show_default=False,
+        ),
+    ] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Write settings and keys for a new coordinator, and show its admin key, once.
+
+    Where SECVM_DATABASE is set it is the first node on that database, and the address is in no list of processes.
+    Example:
+
+    \b
+        ./secvm coordinator init coordinator
+    """
+    from secvm.coordinator.main import SETTINGS_FILE, initialise, log_key
+
+    admin_key = initialise(folder, database)
+    settings, public = folder / SETTINGS_FILE, log_key(folder / "state").data.hex()
+    text = (
+        f"settings   {settings}\n"
+        f"admin key  {admin_key}\n"
+        f"log key    {public}   (public: for witnesses, if the rounds shall stand in a log)\n"
+        "\n"
+        "The admin key is shown this once; the coordinator keeps only its SHA-256. Put it into a file that only you\n"
+        f"can read. Look through the settings, then: ./secvm coordinator serve --config {settings}"
+    )
+    emit({"settings": str(settings), "admin_key": admin_key, "log_key": public}, output_format, text=text)
+
+
+@app.command("protect-keys")
+def protect_keys(
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+    new_passphrase_file: NewPassphraseFile = None,
+    new_passphrase_fd: NewPassphraseFd = None,
+    remove: Remove = False,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Put the keys that sign and log under a passphrase, change it, or take it away.
+
+    Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
+    docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:
+
+    \b
+        ./secvm coordinator protect-keys --config coordinator.toml
+    """
+    from secvm.coordinator.keys import secret_files
+
+    paths = secret_files(config)
+    protect_and_tell(
+        paths,
+        old=passphrase_of(passphrase_file, passphrase_fd),
+        new=new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove),
+        output_format=output_format,
+    )
+
+
+@app.command()
+def policy(
+    config: Config,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Print which log this is, who its witnesses are and how many are enough, as a policy file.
+
+    The file is C2SP's (c2sp.org/tlog-policy). Devices take it as [trust] policy, 'secvm audit' as --policy; its line
+    'log' is what a public witness is told. Example:
+
+    \b
+        ./secvm coordinator policy --config coordinator/coordinator.toml > log.policy
+    """
+    from secvm.coordinator.keys import log_policy
+
+    made = log_policy(config, passphrase_of(passphrase_file, passphrase_fd))
+    typer.echo(made.to_bytes(), nl=False)
+
+
+@app.command("new-admin-key")
+def new_admin_key(config: Config, output_format: FormatOption = Format.TXT) -> None:
+    """Make another admin key, and show it, once. The old one ends with the next start.
+
+    Example:
+
+    \b
+        ./secvm coordinator new-admin-key --config coordinator/coordinator.toml
+    """
+    from secvm.coordinator.keys import new_admin_key as make_admin_key
+
+    key = make_admin_key(config, os.urandom)
+    text = (
+        f"admin key  {key}\n"
+        "\n"
+        "It is shown this once; the coordinator keeps only its SHA-256. Restart the coordinator: until then the old\n"
+        "key is the one that counts."
+    )
+    emit({"admin_key": key}, output_format, text=text)
+
+
+class MigrateAction(enum.StrEnum):
+    """What to do with the tables of a database."""
+
+    UP = "up"
+    DOWN = "down"
+    STATUS = "status"
+
+
+@app.command()
+def migrate(
+    action: Annotated[MigrateAction, typer.Argument(help="up, down, or status.", show_default=False)],
+    database: Annotated[
+        str | None,
+        typer.Option(help="Address of the database; or --config.", envvar=DATABASE_VARIABLE, show_default=False),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings that name the database.", show_default=False)] = None,
+    before: Annotated[bool, typer.Option("--before", help="Only what new nodes need: before they start.")] = False,
+    after: Annotated[
+        bool, typer.Option("--after", help="Only what old nodes needed: after the last of them has stopped.")
+    ] = False,
+    to: Annotated[
+        int | None, typer.Option(help="With down: the last migration that stays; 0: none.", min=0, show_default=False)
+    ] = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Bring the tables of a PostgreSQL database up to this version, or take them back.
+
+    With neither --before nor --after, up does all of it: for when no node runs. So is down: what is in the tables
+    that go is lost. Examples:
+
+    \b
+        ./secvm coordinator migrate status --config coordinator/coordinator.toml
+        ./secvm coordinator migrate down --to 3 --config coordinator/coordinator.toml
+        SECVM_DATABASE=postgresql://secvm@db.example/secvm ./secvm coordinator migrate up --before
+    """
+    url = _address(database, config, passphrase_of(passphrase_file, passphrase_fd))
+    # Late: who keeps everything in a file needs no driver for a database.
+    from secvm.coordinator.store import postgres_migrations as migrations
+
+    if before and after:
+        raise BadInputError("--before and --after are two deploys' halves: give one of them, or neither")
+    if (before or after) and action is not MigrateAction.UP:
+        raise BadInputError("--before and --after go with up")
+    if (to is None) is (action is MigrateAction.DOWN):
+        raise BadInputError("down needs --to, the number of the last migration that stays; up and status do not")
+    done: list[Migration] = []
+    if action is MigrateAction.UP:
+        done = migrations.migrate(url, "before" if before else "after" if after else "all")
+    elif to is not None:
+        done = migrations.migrate_down(url, to)
+    found = migrations.migrated(url)
+    lines = [f"{'there  ' if there else 'pending'}  {migration}" for migration, there in found]
+    if action is not MigrateAction.STATUS:
+        word = "done" if action is MigrateAction.UP else "undone"
+        lines = [f"{word}  {migration}" for migration in done] or ["nothing to do"]
+    content = {
+        "done": [str(migration) for migration in done],
+        "there": [str(migration) for migration, there in found if there],
+        "pending": [str(migration) for migration, there in found if not there],
+    }
+    emit(content, output_format, text="\n".join(lines))
+
+
+def _address(database: str | None, config: Path | None, passphrase: Passphrase) -> str:
+    """Where the database is. A node's settings come first: the environment may name another one."""
+    from secvm.coordinator.settings import CoordinatorSettings
+    from secvm.runtime.settings import read_settings
+
+    if config is not None:
+        settings = read_settings(config, CoordinatorSettings)
+        if settings.database is None:
+            raise BadInputError(f"the settings {config} name no database")
+        return settings.database.address(config.resolve().parent, os.environ, passphrase)
+    if database is None:
+        raise BadInputError(f"give --database or --config, or set {DATABASE_VARIABLE}")
+    return database
+
+
+@app.command()
+def build_lanes(*, output_format: FormatOption = Format.TXT) -> None:
+    """Compile the machine code that opens eight capsules at once.
+
+    Needs a C compiler, and a CPU with AVX-512 IFMA and SHA extensions. A coordinator that starts afterwards
+    finds the code by itself; without it, it opens one capsule after the other. Example:
+
+    \b
+        ./secvm coordinator build-lanes
+    """
+    from secvm.runtime.lanes import build_lanes as build
+    from secvm.runtime.lanes import find_lanes
+
+    folder = build()
+    found = find_lanes()
+    verdict = "a coordinator uses it" if found.lanes is not None else f"of no use on this machine: {found.reason}"
+    emit(
+        {"folder": str(folder), "usable": found.lanes is not None, "reason": found.reason},
+        output_format,
+        text=f"{folder}: {verdict}",
+    )
